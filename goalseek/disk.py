@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GitFailed, GoalseekError
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.values import StopReason
 
 LEAST_FREE = 32 * 2**20
 LITTLE_FREE = 2**30
@@ -25,7 +26,7 @@ def full_disk_error(error: Exception) -> GoalseekError | None:
     is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
-    return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", UNFIT, "disk")
+    return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", StopReason.DISK)
 
 
 def is_full_disk(error: OSError) -> bool:
@@ -53,7 +54,7 @@ def check_free_space(folders: Iterable[Path]) -> list[str]:
         free = shutil.disk_usage(nearest).free
         if free < LEAST_FREE:
             message = f"the disk is full: {_megabytes(free)} are free where {nearest} is"
-            raise GoalseekError(message, f"make room: at least {_megabytes(LEAST_FREE)}", UNFIT, "disk")
+            raise GoalseekError(message, f"make room: at least {_megabytes(LEAST_FREE)}", StopReason.DISK)
         if free < LITTLE_FREE:
             warnings[nearest.stat().st_dev] = f"only {_megabytes(free)} are free where {nearest} is"
     return list(warnings.values())
@@ -81,4 +82,4 @@ def _permission_error(error: Exception) -> GoalseekError | None:
     else:
         return None
     hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"
-    return GoalseekError(message, hint, UNFIT, "repository")
+    return GoalseekError(message, hint, StopReason.REPOSITORY)

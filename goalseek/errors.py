@@ -6,7 +6,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from goalseek.phase_values import Edit
-    from goalseek.values import Stop, Usage
+    from goalseek.values import Stop, StopReason, Usage
 
 
 BAD_FINDING = 1
@@ -20,15 +20,22 @@ BUG = 70
 class GoalseekError(Exception):
     """Something that the user can put right: what is wrong, what would be right, and the exit code.
 
-    ``exit_code`` is one of the contract's codes; ``stop_reason`` names the end of a run where it ended one.
+    ``end`` is one of the contract's exit codes, or the reason why a run stops, which has its code. ``stop_reason`` is
+    "" where no run stops.
     """
 
-    def __init__(self, message: str, hint: str = "", exit_code: int = USAGE, stop_reason: str = "") -> None:
+    stop_reason: StopReason | typing.Literal[""]
+
+    def __init__(self, message: str, hint: str = "", end: int | StopReason = USAGE) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.exit_code = exit_code
-        self.stop_reason = stop_reason
+        if isinstance(end, int):
+            self.exit_code, self.stop_reason = end, ""
+        else:
+            from goalseek.values import EXIT_CODES
+
+            self.exit_code, self.stop_reason = EXIT_CODES[end], end
 
 
 class Rejected(Exception):
@@ -79,8 +86,10 @@ class GitFailed(Exception):
 
 def tampered_error(message: str, hint: str = "") -> GoalseekError:
     """The error that stops a run because its ruler changed."""
+    from goalseek.values import StopReason
+
     usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
-    return GoalseekError(message, hint or usual, UNFIT, "tampered")
+    return GoalseekError(message, hint or usual, StopReason.TAMPERED)
 
 
 class Paused(Exception):

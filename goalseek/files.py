@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +48,7 @@ def copy_regular_files(
 ) -> dict[str, os.stat_result]:
     """Copies regular files with their times from one folder into another; gives each path and its ``stat``.
 
-    Raises TooMuch where they are more than ``limit`` bytes together.
+    Raises SizeExceeded where they are more than ``limit`` bytes together.
     """
     copies: dict[str, os.stat_result] = {}
     total = 0
@@ -64,10 +63,7 @@ def copy_regular_files(
             if total > limit:
                 raise SizeExceeded(f"more than {limit} bytes of outputs")
             with open(create(target / path, 0o600), "wb") as copy:  # noqa: PTH123 - a descriptor
-                shutil.copyfileobj(file, copy)
-                copy.flush()
-                os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
-                os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+                _copy(file, copy, stat.S_IWUSR | stat.S_IRUSR)
         copies[path] = status
     return copies
 
@@ -77,6 +73,8 @@ def copy_tree(source: Path, target: Path) -> None:
 
     Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
     """
+    import shutil  # here: see ``_copy``
+
     with own_folder(source):
         recreate_folder(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
@@ -99,31 +97,59 @@ def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
     if target.is_dir():
         raise GoalseekError(f"{option} {path}: is a folder", "name a file in it")
     is_plain = target.is_file() or not target.exists()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.new") if is_plain else target
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = open_atomic(target, durable=True, temporary=temporary) if is_plain else target.open("wb")
+            file = stack.enter_context(opened)
+        except OSError as error:
+            raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
+        yield file
+
+
+@contextlib.contextmanager
+def open_atomic(
+    path: Path, durable: bool = False, temporary: Path | None = None, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """Opens a file that takes the place of ``path`` when the block ends; where that fails, the old one stays.
+
+    ``durable`` syncs it first: after a power cut it has the old content or the new. It is written as ``temporary``,
+    by default the path with ".new" at its end, never through a link. Where the process is killed, that stays.
+    """
+    temporary = temporary or path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        file = temporary.open("wb")
-    except OSError as error:
-        raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
-    try:
-        with file:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             yield file
-            file.flush()
-            if is_plain:
+            if durable:
+                file.flush()
                 os.fsync(file.fileno())
-        if is_plain:
-            temporary.replace(target)
+        temporary.replace(path)
     except BaseException:
-        if is_plain:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Replaces a file and syncs it to disk: after a crash it has the old content or the new. Makes its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> None:
+    """Replaces a file as ``open_atomic`` does. For a ``durable`` one its folder is made."""
+    if durable:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with open_atomic(path, durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Path | None = None) -> None:
+    """Puts a copy of a file, with its mode and times, in the place of another."""
+    with source.open("rb") as file, open_atomic(target, durable, temporary) as copy:
+        _copy(file, copy, 0)
+
+
+def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
+    """Copies content, times and mode; the copy's mode has ``more_bits``."""
+    import shutil  # here: what replaces a file should not wait for its import
+
+    shutil.copyfileobj(file, copy)
+    copy.flush()
+    status = os.fstat(file.fileno())
+    os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | more_bits)
+    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -86,6 +86,11 @@ def format_distinct(*values: float) -> tuple[str, ...]:
     return tuple(f"{value!r}" for value in values)
 
 
+def better_or_worse(gain: float) -> str:
+    """``better`` for a gain, ``worse`` for a loss."""
+    return "better" if gain > 0 else "worse"
+
+
 _MAX_ODDS = 1000
 
 
@@ -96,9 +101,8 @@ def format_comparison(
 
     ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
     """
-    gain_text = (
-        "as before" if gain == 0 else f"{format_gain(gain, incumbent, in_percent)} {'better' if gain > 0 else 'worse'}"
-    )
+    gain_text = format_gain(gain, incumbent, in_percent)
+    gain_text = f"{gain_text} {better_or_worse(gain)}" if gain else "as before"
     candidate = pluralize(runs[0], "run")
     return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
+from goalseek.values import StopReason
 
 LOCK = "lock"
 ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
@@ -93,7 +94,7 @@ def project_lock(
             raise _locked_error(_read_holder(descriptor), activity, str(manifest)) from None
         except OSError as error:
             message = f"the file system of {folder} has no locks: {error}"
-            raise GoalseekError(message, "keep the repository on a local disk", UNFIT, "repository") from None
+            raise GoalseekError(message, "keep the repository on a local disk", StopReason.REPOSITORY) from None
         now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
         pid = os.getpid()
         holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
@@ -113,7 +114,7 @@ def _open_lock_file(folder: Path) -> int:
             except PermissionError as error:
                 message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
                 hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
-                raise GoalseekError(message, hint, UNFIT, "repository") from None
+                raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
 
 
 def _is_same_file(path: Path, descriptor: int) -> bool:

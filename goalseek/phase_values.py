@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -33,7 +33,7 @@ class PastIteration:
     iteration: int
     outcome: str
     reason: str
-    value: float | None
+    value: Number | None
     changed_files: tuple[str, ...]
     title: str
     why: str
@@ -64,9 +64,9 @@ class Context:
     attempt: int
     moment: int
     incumbent_commit: str
-    incumbent_value: float
-    baseline_value: float
-    best_value: float
+    incumbent_value: Number
+    baseline_value: Number
+    best_value: Number
     stagnation: int
     flattened: bool
     program: str
@@ -165,7 +165,7 @@ class Evidence:
     """
 
     runs: tuple[VerifierRun, ...] = ()
-    guard_runs: tuple[dict[str, float], ...] = ()
+    guard_runs: tuple[dict[str, Number], ...] = ()
     verify: tuple[CommandRun, ...] = ()
     failure: Failure | None = None
 
@@ -176,6 +176,11 @@ class Evidence:
         from statistics import median
 
         return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
+
+    @property
+    def is_incumbent_failing(self) -> bool:
+        """Whether the last run is one of the incumbent's that failed."""
+        return bool(self.runs) and self.runs[-1].of == "incumbent" and self.runs[-1].value is None
 
     def plus(self, more: Evidence) -> Evidence:
         """This evidence and that of a later measurement together."""
@@ -194,14 +199,14 @@ class Verdict:
     outcome: str
     reason: str
     why: str
-    value: float | None = None
-    incumbent: float | None = None
-    delta: float | None = None
-    odds: float | None = None
+    value: Number | None = None
+    incumbent: Number | None = None
+    delta: Number | None = None
+    odds: Number | None = None
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""
-        return self.outcome in ("kept", "baseline")
+        return self.outcome in (Outcome.KEPT, Outcome.BASELINE)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-import types
-import typing
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    import msgspec
 
 
 class Outcome(StrEnum):
@@ -124,6 +124,17 @@ EXIT_CODES: dict[str, int] = {
 """A signal's code is 128 and its number."""
 
 
+class _AsNumber:
+    """JSON Schema has one type for both."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return {"type": "number"}
+
+
+Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
+_OPTIONAL = "about_usd"  # the one field that is left out where it is None
+
+
 @dataclass(frozen=True)
 class Usage:
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
@@ -134,9 +145,9 @@ class Usage:
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = None
+    cost_usd: Number | None = None
     estimated: bool = False
-    about_usd: float | None = field(default=None, metadata={"left out where it is None": True})
+    about_usd: Number | None = None
 
     @property
     def tokens(self) -> int:
@@ -167,9 +178,9 @@ class VerifierRun:
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
     of: str
-    value: float | None
+    value: Number | None
     seed: int
-    seconds: float
+    seconds: Number
 
 
 @dataclass(frozen=True)
@@ -178,7 +189,7 @@ class CommandRun:
 
     name: str
     exit_code: int | None
-    seconds: float
+    seconds: Number
     killed: int = 0
 
 
@@ -208,23 +219,18 @@ class Attempt:
 
 Value = TypeVar("Value")
 _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
-LEFT_OUT = "left out where it is None"  # in the metadata of a field
-_OPTIONAL_NAMES: dict[type, tuple[str, ...]] = {}
-_NAMES: dict[type, tuple[str, ...] | None] = {}
-_SCALARS: dict[Any, type | tuple[type, ...]] = {str: str, bool: bool, int: int, float: (int, float)}
 
 
 def to_plain(value: Any) -> Any:
     """The JSON form of a value: dicts in the order of the fields, tuples as lists."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _JSON_SCALARS:
         return value
     names = _field_names(kind)
-    if names is not None:
+    if names:
         plain = {name: to_plain(getattr(value, name)) for name in names}
-        for name in _OPTIONAL_NAMES[kind]:
-            if plain[name] is None:
-                del plain[name]
+        if plain.get(_OPTIONAL, "") is None:
+            del plain[_OPTIONAL]
         return plain
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
@@ -233,12 +239,13 @@ def to_plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def from_plain(kind: type[Value], plain: Any) -> Value:
-    """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
-    try:
-        return typing.cast(Value, _builder(typing.cast(Any, kind))(plain))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"not a {kind.__name__}: {error}") from error
+@functools.cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass or a Struct; none for any other type."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    return names
 
 
 def to_line(value: Any) -> str:
@@ -246,99 +253,27 @@ def to_line(value: Any) -> str:
     return json.dumps(to_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    if kind not in _NAMES:
-        all_fields = fields(kind) if is_dataclass(kind) else ()
-        _OPTIONAL_NAMES[kind] = tuple(field.name for field in all_fields if LEFT_OUT in field.metadata)
-        _NAMES[kind] = tuple(field.name for field in all_fields) if is_dataclass(kind) else None
-    return _NAMES[kind]
+def from_plain(kind: type[Value], plain: Any) -> Value:
+    """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
+    import msgspec
+
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error
+
+
+def from_line(kind: type[Value], line: str | bytes) -> Value:
+    """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
+    try:
+        value: Value = _decoder(cast(Any, kind)).decode(line)
+        return value
+    except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
+        return from_plain(kind, json.loads(line))
 
 
 @functools.cache
-def _builder(kind: Any) -> Callable[[Any], Any]:
-    """A function from plain values to those of a type, cached by type: records are read by the million."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        return _dataclass_builder(kind)
-    if kind is datetime:
-        return datetime.fromisoformat
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is tuple:
-        return _tuple_builder(arguments)
-    if origin is dict:
-        build_item = _builder(arguments[1])
-        return lambda plain: {key: build_item(value) for key, value in plain.items()}
-    if origin in (types.UnionType, typing.Union):
-        return _union_builder([choice for choice in arguments if choice is not type(None)])
-    if kind in _SCALARS:
-        return functools.partial(_scalar, _SCALARS[kind])
-    return lambda plain: plain
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    import msgspec
 
-
-def _dataclass_builder(kind: type) -> Callable[[Any], Any]:
-    @functools.cache
-    def field_builders() -> list[tuple[str, Callable[[Any], Any], bool]]:
-        hints = typing.get_type_hints(kind)  # at the first value: a type may have one of its own kind in it
-        return [
-            (field.name, _builder(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
-            for field in fields(kind)
-        ]
-
-    def build(plain: Any) -> Any:
-        _check_type(dict, plain)
-        values = {}
-        for name, build_field, is_required in field_builders():
-            if name in plain:
-                values[name] = build_field(plain[name])
-            elif is_required:
-                raise KeyError(name)
-        return kind(**values)
-
-    return build
-
-
-def _union_builder(choices: list[Any]) -> Callable[[Any], Any]:
-    """Of a union only the one dataclass is built, from a dict; any other value stays as it is."""
-    dataclass_choices: list[Any] = [choice for choice in choices if is_dataclass(choice)]
-    if len(choices) == 1:
-        build = _builder(choices[0])
-    elif len(dataclass_choices) == 1:
-        build_dataclass = _builder(dataclass_choices[0])
-
-        def build(plain: Any) -> Any:
-            return build_dataclass(plain) if isinstance(plain, dict) else plain
-
-    else:
-
-        def build(plain: Any) -> Any:
-            return plain
-
-    return lambda plain: None if plain is None else build(plain)
-
-
-def _tuple_builder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    if arguments[-1] is Ellipsis:
-        build_item = _builder(arguments[0])
-
-        def build(plain: Any) -> Any:
-            _check_type(list, plain)
-            return tuple([build_item(value) for value in plain])
-
-        return build
-    builders = [_builder(argument) for argument in arguments]
-
-    def build_each(plain: Any) -> Any:
-        _check_type(list, plain)
-        return tuple(builders[index](value) for index, value in enumerate(plain))
-
-    return build_each
-
-
-def _scalar(kind: type | tuple[type, ...], plain: Any) -> Any:
-    if not isinstance(plain, kind):
-        _check_type(kind, plain)
-    return plain
-
-
-def _check_type(kind: type | tuple[type, ...], plain: Any) -> None:
-    if not isinstance(plain, kind):
-        raise TypeError(f"{plain!r:.80} is no {kind}")
+    return msgspec.json.Decoder(kind)

@@ -24,6 +24,14 @@ def print_json(options: argparse.Namespace, value: Any) -> None:
     print(json.dumps(apply_query(options, to_plain(value)), ensure_ascii=True), flush=True)
 
 
+def print_answer(options: argparse.Namespace, value: Any, *lines: str) -> None:
+    """Prints ``value`` as JSON where that is asked for, else the lines."""
+    if wants_json(options):
+        print_json(options, value)
+    else:
+        print("\n".join(lines))
+
+
 def print_json_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
     """Prints each value as a line of JSON; with ``--query`` what it selects of each, null left out."""
     for value in values:

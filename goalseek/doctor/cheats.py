@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Target, measure_target, restore_bench
+from goalseek.evaluation.measurements import Target, measure_target, sync_bench
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
@@ -22,8 +22,9 @@ from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.scale import representative
-from goalseek.workspace.scope import Scope, is_tool_cache, parent_out_of_scope
-from goalseek.workspace.screening import AddedFiles, shared_path_refusal
+from goalseek.values import Outcome, Reason
+from goalseek.workspace.scope import Scope, is_tool_cache
+from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -73,7 +74,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat], f
                 verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
-        restore_bench(project, subject)
+        sync_bench(project, subject.config, subject.tree)
 
 
 def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
@@ -115,34 +116,17 @@ def _refusal(
 ) -> str:
     """Why a candidate that changes this path is out of scope; "" where it is not."""
     path, kind, quoted = difference.path, scope.kind(difference.path), quote_path(difference.path)
+    is_link = difference.after is not None and difference.after.mode == SYMLINK
     if difference.before is not None:
         if kind not in ("writable", "generated"):
             return f"{quoted} is not the candidate's to edit"
-    elif kind == "hidden":
-        return f"{quoted} is new under a hidden pattern"
-    elif why := shared_path_refusal(scope, path):
+    elif why := new_path_refusal(added_files, entries, path, False, is_link):
         return why
-    elif kind != "writable" or is_tool_cache(path):
-        return ""
-    elif parent := parent_out_of_scope(path, entries, lambda entry: scope.kind(entry) != "writable"):
-        return f"{quoted} lies below {quote_path(parent)}, which is not the candidate's to edit"
-    elif refusal := added_files.refusal(
-        path, False, is_link=difference.after is not None and _is_link(difference.after)
-    ):
-        return refusal
     if kind != "writable" or difference.after is None:
         return ""
     if difference.after.mode == SUBMODULE:
         return f"{quoted} is neither a file nor a link"
-    return (
-        added_files.link_refusal(path, os.fsdecode(objects.read(difference.after.blob)))
-        if _is_link(difference.after)
-        else ""
-    )
-
-
-def _is_link(entry: Entry) -> bool:
-    return entry.mode == SYMLINK
+    return link_refusal(path, os.fsdecode(objects.read(difference.after.blob))) if is_link else ""
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:
@@ -157,9 +141,9 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
 
 def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folder: Path) -> Verdict:
     if cheat.refused:
-        return Verdict("skipped", "out_of_scope", cheat.refused)
+        return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused)
     if not _is_measured(cheat, subject.tree):
-        return Verdict("skipped", "no_change", "it changes nothing that a candidate may change")
+        return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
     evidence = measure_target(project, subject, number, folder, cheat.tree)
     manifest = subject.config.manifest
     return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
@@ -179,7 +163,7 @@ def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bo
     if cheat.left_out:
         text += f"; left out, being outside the scope: {', '.join(cheat.left_out)}"
     remedy = ""
-    if verdict.reason == "simpler":
+    if verdict.reason == Reason.SIMPLER:
         remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
     elif verdict:
         remedy = cheat_remedy(manifest)

@@ -9,6 +9,7 @@ from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -73,7 +74,7 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
         notes = scope_notes(project, context.entries)
         refuse_nothing_writable(project, context.entries)
         preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
-        preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
+        preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     except GoalseekError as error:
         yield CheckResult("globs", False, error.message, error.hint)
         return
@@ -102,9 +103,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
-        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
-            if sees is not None:
-                project.bench(config).sync_to(sees, context.tree)
+        sync_bench(project, config, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:

@@ -25,7 +25,7 @@ from goalseek.sandbox.executables import as_manifest_line, which
 from goalseek.sandbox.executables import words_of as run_words_of
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
-from goalseek.workspace.scope import Scope, build_scope
+from goalseek.workspace.scope import Scope
 
 _FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -176,7 +176,7 @@ def unseen_file_hint(
     if command.sees == "hidden":
         text = 'sees = "hidden" shows it none of the candidate\'s code: name what it needs in `outputs` before it'
         return f'{command.name}: {text}, or write sees = "both"'
-    is_hidden = build_scope("", (), hidden=manifest.scope.hidden).hidden
+    is_hidden = matcher(tuple(manifest.scope.hidden))
     named = [word for word in words_of(command) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""

@@ -17,6 +17,7 @@ from goalseek.project.opening import open_project
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
+from goalseek.values import StopReason
 
 LEAST_GIT = (2, 38)
 
@@ -54,7 +55,7 @@ def examine(
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise
-        name = "sandbox" if error.stop_reason == "sandbox" else "repository"
+        name = "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository"
         yield CheckResult(name, False, error.message, error.hint)
 
 

@@ -26,6 +26,7 @@ from goalseek.project.observer import Observer
 from goalseek.project.opening import check_fit, open_project
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.statistics.sequential_test import baseline_rejection
+from goalseek.values import Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -225,7 +226,7 @@ def _first_word(regex: str) -> str:
 
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     metric, command = loaded.manifest.metric, loaded.manifest.verify[0]
-    if reason == "no_metric" and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
+    if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         return (
             'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"; or read what it prints: '
             "--regex 'accuracy: ([0-9.]+)'"

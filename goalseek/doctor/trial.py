@@ -15,7 +15,7 @@ from goalseek.evaluation.measurements import (
     measure_target,
     measurement_of,
     record_measurement,
-    restore_bench,
+    sync_bench,
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
@@ -30,7 +30,7 @@ from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import VerifierRun
+from goalseek.values import Reason, VerifierRun
 
 NUMBERS = 2
 
@@ -103,7 +103,7 @@ def check_unchanged(manifest: Manifest, known: Sequence[Measurement]) -> CheckRe
         gap = format_number(abs(first.value - second.value))
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
         return CheckResult("unchanged", False, text, remedy)
-    rejection = next((verdict for verdict in verdicts if verdict.reason in ("guard", "not_valid")), None)
+    rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
     if rejection:
         text = f"the code as it is would be refused: {rejection.why}"
         return CheckResult("unchanged", True, text, "no candidate is kept before it mends that")
@@ -173,7 +173,7 @@ def check_sabotage(project: Project, subject: Target, folder: Path) -> tuple[boo
             measurement = measurement_of(evidence)
             unnoticed.append(f"{how}: {format_number(measurement.value) if measurement else 'no number'}")
     finally:
-        restore_bench(project, subject)
+        sync_bench(project, subject.config, subject.tree)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 

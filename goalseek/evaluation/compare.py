@@ -18,7 +18,6 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
-from goalseek.phase_values import Side
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.opening import check_sandbox
@@ -26,6 +25,7 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle
 from goalseek.statistics.sequential_test import baseline_rejection
+from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
@@ -103,7 +103,7 @@ def measure_pairs(
     while len(pairs) < count and not is_exact(pairs):
         measurements = {}
         for side in (before, after) if len(pairs) % 2 == 0 else (after, before):
-            measurements[side.name] = _measure(project, side, seconds, "candidate" if side is before else "incumbent")
+            measurements[side.name] = _measure(project, side, seconds, "a" if side is before else "b")
             seconds = seconds or {command.name: command.seconds for command in measurements[side.name].verify}
         pairs.append((measurements[before.name], measurements[after.name]))
         yield pairs[-1]
@@ -121,10 +121,10 @@ def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measure
     return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
 
 
-def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], side: Side) -> Measurement:
+def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], bench: BenchName) -> Measurement:
     folder = project.places.scratch / "trial"
     subject = replace(revision.subject, baseline_seconds=dict(seconds))
-    evidence = measure_target(project, subject, 0, folder, seed=secrets.randbelow(2**31), side=side)
+    evidence = measure_target(project, subject, 0, folder, seed=secrets.randbelow(2**31), bench=bench)
     manifest = subject.config.manifest
     verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
     if verdict is None:
@@ -171,7 +171,7 @@ def _refuse_unfit(
         preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
         preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
     except GoalseekError as error:
-        raise GoalseekError(f"{name}: {error.message}", error.hint, error.exit_code, error.stop_reason) from None
+        raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
 def _refuse_other_ruler(project: Project, config: Config, before: Revision, after: Revision) -> None:

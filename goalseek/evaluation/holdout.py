@@ -11,10 +11,11 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.phase_values import Side
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
+from goalseek.values import Phase, Reason, StopReason
+from goalseek.workspace.places import BenchName
 
 COMMAND = "holdout"
 
@@ -66,8 +67,8 @@ def _look(project: Project, config: Config, target: str) -> None:
     standing = project.standing
     assert config.manifest.holdout and standing.baseline and standing.best
     mark = standing.baseline if target == "baseline" else standing.best
-    project.watch.on_phase(mark.iteration, "HOLDOUT")
-    project.write_state("running", mark.iteration, "HOLDOUT")
+    project.watch.on_phase(mark.iteration, Phase.HOLDOUT)
+    project.write_state("running", mark.iteration, Phase.HOLDOUT)
     killed = seconds_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
     begun = HoldoutRecord(
         seq=0,
@@ -87,7 +88,7 @@ def _look(project: Project, config: Config, target: str) -> None:
     )
     project.measured.add(project.ledger.append(begun))
     project.took = seconds_outside(project, holdout_key(project.standing))
-    with project.took.of("HOLDOUT"):
+    with project.took.of(Phase.HOLDOUT):
         record = _measure(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
     project.measured.add(project.ledger.append(record))
@@ -104,17 +105,19 @@ def _measure(
     holdout_config = replace(config, manifest=with_holdout(config.manifest, holdout))
     baseline = standing.baseline
     subject = Target(holdout_config, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    side: Side = "candidate" if target == "baseline" else "incumbent"
+    bench: BenchName = "a" if target == "baseline" else "b"
     try:
-        evidence = measure_target(project, subject, 0, project.places.scratch / COMMAND, side=side, own_folder=COMMAND)
+        evidence = measure_target(
+            project, subject, 0, project.places.scratch / COMMAND, bench=bench, own_folder=COMMAND
+        )
     except GoalseekError as error:
-        if error.stop_reason == "tampered":
+        if error.stop_reason == StopReason.TAMPERED:
             raise
         return replace(begun, reason="failed", why=f"the look at the {target} failed: {error.message}")
     if refusal := rejection_of(holdout_config.manifest.metric, (), evidence):
         return replace(begun, reason="failed", why=f"the look at the {target} failed: {refusal[1]}")
     measurement = measurement_of(evidence)
-    record = replace(begun, reason="measured", value=measurement.value, seconds=measurement.seconds)
+    record = replace(begun, reason=Reason.MEASURED, value=measurement.value, seconds=measurement.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if target == "baseline" or baseline_value is None:
         return replace(record, why=f"{target} {format_number(measurement.value)}")

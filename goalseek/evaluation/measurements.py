@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.manifest.loading import make_log_folders
@@ -20,7 +20,8 @@ from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.values import CommandRun, VerifierRun
+from goalseek.values import CommandRun, StopReason, VerifierRun
+from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
@@ -83,10 +84,10 @@ def measure_target(
     tree: str = "",
     seed: int = -1,
     iteration: int | None = None,
-    side: Side = "candidate",
+    bench: BenchName = "a",
     own_folder: str = "",
 ) -> Evidence:
-    """Measures the subject once, or another ``tree`` in its place, on the bench of ``side``.
+    """Measures the subject once, or another ``tree`` in its place, on a bench.
 
     ``number`` counts the measurements since the last record, from 0. Without ``seed`` each number has another; without
     ``iteration`` it is the next one. The verifier's output goes to ``folder / "verifier.log"``; the command named
@@ -96,14 +97,15 @@ def measure_target(
     seconds = subject.baseline_seconds
     if tree and not seconds and subject.known:
         seconds = {command.name: command.seconds for command in subject.known[-1].verify}
-    usual = project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, side)
-    verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
     if iteration is None:
-        iteration = project.standing.last_iteration + 1
+        iteration = project.standing.next_iteration
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
         seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
-    return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
+    with project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, bench) as usual:
+        side: Side = "candidate" if bench == "a" else "incumbent"
+        verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
+        return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:
@@ -114,11 +116,12 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
 
 
-def restore_bench(project: Project, subject: Target) -> None:
-    """Brings the bench back to the subject's tree, after another was measured there."""
-    for sees in dict.fromkeys(command.sees for command in subject.config.manifest.verify):
-        if sees is not None:
-            project.bench(subject.config).sync_to(sees, subject.tree)
+def sync_bench(project: Project, config: Config, tree: str) -> None:
+    """Brings every view of the bench on which trees are measured to this tree."""
+    with project.bench(config, "a") as bench:
+        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
+            if sees is not None:
+                bench.sync_to(sees, tree)
 
 
 def measurement_of(evidence: Evidence) -> Measurement:
@@ -195,4 +198,4 @@ def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline
     if lines:
         message += "\n" + "\n".join(f"  | {line}" for line in lines)
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
-    return GoalseekError(message, hint, BAD_FINDING, "baseline_failed")
+    return GoalseekError(message, hint, StopReason.BASELINE_FAILED)

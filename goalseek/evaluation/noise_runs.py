@@ -33,8 +33,9 @@ from goalseek.project.opening import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.view import Launch
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import VerifierRun
+from goalseek.values import Outcome, Reason, VerifierRun
 
 _LINES_SHOWN = 20
 
@@ -70,7 +71,8 @@ def run_command(command: StandaloneCommand, count: int) -> Iterator[Measurement 
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
-            result = programs.run(["sh", "-c", command.run], command.folder, environment, printed, command.timeout)
+            launch = Launch(("sh", "-c", command.run), environment, command.folder)
+            result = programs.run(launch, printed.write, command.timeout)
             try:
                 value = _value_of(command, result)
             except NoNumber as error:
@@ -87,9 +89,9 @@ def _value_of(command: StandaloneCommand, result: ProgramResult) -> float:
     """The number of one run. Raises NoNumber where it failed or has none."""
     if result.timed_out:
         assert command.timeout
-        raise NoNumber("verify_timeout", f"the command ran past its limit, {format_duration(command.timeout)}")
+        raise NoNumber(Reason.VERIFY_TIMEOUT, f"the command ran past its limit, {format_duration(command.timeout)}")
     if result.exit_code != 0:
-        raise NoNumber("verify_failed", f"the command ended with {result.exit_code}")
+        raise NoNumber(Reason.VERIFY_FAILED, f"the command ended with {result.exit_code}")
     reading = command.reading
     if reading.source == "wall":
         return to_finite(reading.name, result.seconds)
@@ -167,7 +169,7 @@ def repeat_measurements(project: Project, subject: Target, count: int) -> Iterat
 
 def _unused_seed(project: Project, used: set[int | None]) -> int:
     """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
-    iteration = project.standing.last_iteration + 1
+    iteration = project.standing.next_iteration
     seeds = (
         project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
         for number in itertools.count()
@@ -183,7 +185,7 @@ def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     runs_by_seq: list[tuple[int, Sequence[VerifierRun]]] = []
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
-        runs_by_seq.append((record.seq, own if record.outcome == "baseline" else own[1:]))
+        runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
     for record in project.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))

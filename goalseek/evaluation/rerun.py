@@ -22,7 +22,7 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, VerifierRun
+from goalseek.values import CommandRun, Reason, VerifierRun
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int 
     """The reason, the last command and its exit code; None for the code after a timeout, as it is chance then."""
     if not verify:
         return reason, "", None
-    return reason, verify[-1].name, None if reason == "verify_timeout" else verify[-1].exit_code
+    return reason, verify[-1].name, None if reason == Reason.VERIFY_TIMEOUT else verify[-1].exit_code
 
 
 def _compare_number(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> NumberDelta:

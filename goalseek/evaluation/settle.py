@@ -8,19 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Side
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
-from goalseek.values import Usage
+from goalseek.values import Phase, StopReason, Usage
+from goalseek.workspace.places import BenchName
 
 ASKED_BY = "settle"
 
@@ -66,12 +66,12 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
         project.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    project.watch.on_phase(project.standing.last_iteration, "SETTLE")
-    project.write_state("running", project.standing.last_iteration, "SETTLE")
+    project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
+    project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
     try:
         return settle_now(project, config, pairs)
     except GoalseekError as error:
-        if error.stop_reason == "tampered":
+        if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {later}")
         return None
@@ -104,8 +104,8 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     )
     subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for index in range(len(standing.settling), 2 * pairs):
-        side = _side(index)
-        _measure(project, replace(subject, tree=baseline.tree if side == "candidate" else best.tree), side)
+        bench = _bench(index)
+        _measure(project, replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
     record = _record(project, config, baseline, best, 2 * pairs)
     record = project.ledger.append(record)
     project.measured.add(record)
@@ -114,20 +114,20 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     return record
 
 
-def _side(index: int) -> Side:
-    """Whose turn it is: baseline (on the candidate's bench), best, best, baseline, and so on, so that drift cancels."""
-    return "candidate" if index % 4 in (0, 3) else "incumbent"
+def _bench(index: int) -> BenchName:
+    """Whose turn it is: the baseline's ("a"), best's ("b"), best's, baseline's, and so on, so that drift cancels."""
+    return "a" if index % 4 in (0, 3) else "b"
 
 
-def _measure(project: Project, subject: Target, side: Side) -> None:
+def _measure(project: Project, subject: Target, bench: BenchName) -> None:
     folder, before = project.places.scratch / "settle", killed_seconds(project)
     project.took = seconds_outside(project, settle_key(project.standing))
-    with project.took.of("SETTLE"):
-        evidence = measure_target(project, subject, 0, folder, side=side)
+    with project.took.of(Phase.SETTLE):
+        evidence = measure_target(project, subject, 0, folder, bench=bench)
     if evidence.failure:
-        named = "the baseline" if side == "candidate" else "the best"
+        named = "the baseline" if bench == "a" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
-        raise GoalseekError(message, "goalseek doctor", BAD_FINDING, "incumbent_failed")
+        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     project.took.forget()
@@ -143,9 +143,8 @@ def _record(
 ) -> SettleRecord:
     measurements = project.standing.settling[:count]
     values = [record.value for record in measurements]
-    sides = [_side(place) for place in range(count)]
-    befores = [value for value, side in zip(values, sides, strict=True) if side == "candidate"]
-    afters = [value for value, side in zip(values, sides, strict=True) if side == "incumbent"]
+    befores = [value for index, value in enumerate(values) if _bench(index) == "a"]
+    afters = [value for index, value in enumerate(values) if _bench(index) == "b"]
     pairs = tuple(zip(befores, afters, strict=True))
     metric = config.manifest.metric
     result = settle(metric.direction, pairs)

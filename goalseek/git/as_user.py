@@ -21,6 +21,7 @@ from goalseek.git.paths import quote_path, quote_path_bytes
 from goalseek.git.repository import Repository
 from goalseek.own_folders import add_own, remove_if_exists, remove_own
 from goalseek.process import CompletedProgram
+from goalseek.values import StopReason
 
 _FOLDER = "promote-"
 _COMMIT_CONFIG = (
@@ -217,7 +218,7 @@ def _commit_error(
     elif users_git(repository, "config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
         hints.append(_UNSIGNED)
     text = f"git made no commit of {_iterations_text(plan)}: {_output_text(answer)}"
-    return GoalseekError(text, "; ".join(["no branch was made", *hints]), UNFIT, "repository")
+    return GoalseekError(text, "; ".join(["no branch was made", *hints]), StopReason.REPOSITORY)
 
 
 def _iterations_text(plan: PlannedCommit) -> str:
@@ -254,7 +255,7 @@ def tree_of_checkout(repository: Repository) -> str:
             answer = process.run(["git", *options, *arguments], variables, folder=repository.top)
             if answer.exit_code:
                 error = answer.stderr.decode("utf-8", "replace").strip()
-                raise GoalseekError(f"git cannot take the checkout as it is: {error}", "", UNFIT, "repository")
+                raise GoalseekError(f"git cannot take the checkout as it is: {error}", "", StopReason.REPOSITORY)
             output = answer.stdout
         return output.decode().strip()
     finally:

@@ -18,6 +18,7 @@ from typing import IO, NoReturn
 
 from goalseek import process
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
+from goalseek.values import StopReason
 
 AUTHOR = ("goalseek", "goalseek@localhost")
 
@@ -122,7 +123,7 @@ class MissingObject(GoalseekError):
             "it was pruned, or the store is broken: see git fsck; where there is a clone, fetch it from there: "
             "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then the same command goes on"
         )
-        super().__init__(f"git does not have the object {name} any more", hint, UNFIT, "repository")
+        super().__init__(f"git does not have the object {name} any more", hint, StopReason.REPOSITORY)
 
 
 def missing_object_error(stderr: str) -> MissingObject | None:

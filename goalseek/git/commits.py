@@ -1,4 +1,4 @@
-"""Commits: reading one by its verified hash, walking the first-parent history, a candidate's message and its revert.
+"""Commits: writing one, reading one, the first-parent history, a candidate's message and its revert.
 
 The same values always give the same commit, so that one which was pruned can be made again.
 """
@@ -7,78 +7,146 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+import typing
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 
-from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.objects import Objects
-from goalseek.git.repository import Repository
-from goalseek.phase_values import Candidate
+from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
+
+if typing.TYPE_CHECKING:  # whoever reads one commit of git's output needs neither
+    from goalseek.git.objects import Objects
+    from goalseek.git.repository import Repository
+    from goalseek.phase_values import Candidate
+
+_TRAILER = "Goalseek-"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as it is stored."""
+    """A commit as it is stored. Bytes that are not UTF-8 are surrogates in it."""
 
     name: str
     tree: str
     parents: tuple[str, ...]
+    committer: str
     message: str
+
+    @property
+    def subject(self) -> str:
+        """The first line of its message."""
+        return self.message.split("\n", 1)[0]
+
+    @property
+    def time(self) -> int:
+        """When it was made, in seconds since 1970."""
+        return int(self.committer.rsplit(" ", 2)[1])
+
+    @property
+    def trailers(self) -> dict[str, str]:
+        """Goalseek's trailers by their names, without the ``Goalseek-`` before them."""
+        last = self.message.rstrip("\n").rpartition("\n\n")[2]
+        rows = (line.partition(": ") for line in last.split("\n") if line.startswith(_TRAILER))
+        return {name.removeprefix(_TRAILER): value for name, _, value in rows}
+
+
+class UnreadableCommit(Exception):
+    """The commit ``name`` is missing, or its content does not have its hash; the text says which."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
+
+
+def parse_commit(name: str, content: bytes) -> Commit:
+    """A commit from its content, as ``git cat-file commit`` gives it."""
+    head, _, message = content.decode("utf-8", "surrogateescape").partition("\n\n")
+    lines = head.split("\n")
+    parents = tuple(line.removeprefix("parent ") for line in lines if line.startswith("parent "))
+    committer = next((line for line in lines if line.startswith("committer ")), "")
+    return Commit(name, lines[0].removeprefix("tree "), parents, committer, message)
 
 
 def read_commit(objects: Objects, name: str) -> Commit:
     """Reads a commit by its full hash and checks that its content has that hash. Raises UnreadableCommit."""
     if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
-        raise UnreadableCommit("no hash of a commit")
+        raise UnreadableCommit(name, "no hash of a commit")
     try:
         content = objects.read(name)
     except MissingObject:
-        raise UnreadableCommit("no such object") from None
+        raise UnreadableCommit(name, "no such object") from None
     except (ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
-        raise UnreadableCommit(f"an object that git cannot read: {error}") from None
+        raise UnreadableCommit(name, f"an object that git cannot read: {error}") from None
     algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
     if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
         objects.close()
-        raise UnreadableCommit("a damaged object, or one that is no commit")
-    head, _, message = content.partition(b"\n\n")
-    lines = head.decode("utf-8", "surrogateescape").split("\n")
-    parents = tuple(line[7:] for line in lines if line.startswith("parent "))
-    return Commit(name, lines[0].removeprefix("tree "), parents, message.decode("utf-8", "surrogateescape"))
+        raise UnreadableCommit(name, "a damaged object, or one that is no commit")
+    return parse_commit(name, content)
+
+
+def write_commit(objects: Objects, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
+    """Stores a commit by goalseek at ``moment`` (seconds since 1970), and gives its hash."""
+    who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
+    return objects.write_bytes("\n".join([*lines, "", message]).encode("utf-8", "surrogateescape"), "commit")
 
 
 def walk_first_parents(
-    objects: Objects, commit: str, limit: int, boundary: Collection[str] = ()
-) -> Iterable[tuple[str, bytes]]:
-    """The first-parent history from a commit on: (hash, raw commit), newest first, at most ``limit`` of them.
+    read: Callable[[str], Commit], name: str | None, boundary: Collection[str] = ()
+) -> Iterator[Commit]:
+    """The first-parent history from a commit on, newest first; nothing for None.
 
     It ends at a commit of ``boundary``: a shallow clone does not have the parents of these.
     """
-    for _ in range(limit):
-        raw = objects.read(commit)
-        yield commit, raw
-        parent = next(
-            (line[7:].decode() for line in raw.split(b"\n\n")[0].split(b"\n") if line[:7] == b"parent "), None
-        )
-        if parent is None or commit in boundary:
-            return
-        commit = parent
+    while name:
+        commit = read(name)
+        yield commit
+        name = commit.parents[0] if commit.parents and name not in boundary else None
+
+
+def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
+    """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
+    commits = islice(walk_first_parents(repository.load_commit, commit, repository.cut()), limit)
+    lines = (f"{one.name[:12]} {one.subject}" for one in commits)
+    return [line.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for line in lines]
 
 
 def candidate_message(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
     """A candidate's commit message: the title, and the trailers by which goalseek recognises the commit."""
     trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
-    return title + "\n\n" + "".join(f"Goalseek-{name}: {value}\n" for name, value in trailers.items() if value)
+    return title + "\n\n" + "".join(f"{_TRAILER}{name}: {value}\n" for name, value in trailers.items() if value)
+
+
+def candidate_commits(
+    read: Callable[[str], Commit], name: str, tip: str, project: str, iteration: int
+) -> tuple[str, ...]:
+    """The commits of an iteration from the tip up to this one, its attempts, oldest first; none where it is another's.
+
+    Raises what ``read`` raises.
+    """
+    names: tuple[str, ...] = ()
+    for commit in walk_first_parents(read, name):
+        trailers = commit.trailers
+        is_ours = (trailers.get("Project"), trailers.get("Iteration")) == (project, str(iteration))
+        if not is_ours or len(commit.parents) != 1:
+            break
+        names = (commit.name, *names)
+        if commit.parents == (tip,):
+            return names
+    return ()
+
+
+def revert_message(commit: Commit) -> str:
+    """The message of a commit's revert, as ``git revert --no-edit`` writes it."""
+    return f'Revert "{commit.subject}"\n\nThis reverts commit {commit.name}.\n'
 
 
 def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
     """Reverts a candidate's commits, newest first, as ``git revert --no-edit`` does; gives the last hash."""
     tip = candidate.commit
-    for index, commit in reversed(list(enumerate(candidate.commits))):
-        before = candidate.commits[index - 1] if index else candidate.parent
-        raw = repository.objects.read(commit)
-        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
-        message = f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
+    for before, name in reversed(list(pairwise((candidate.parent, *candidate.commits)))):
+        message = revert_message(repository.load_commit(name))
         tip = repository.commit(repository.tree_of(before), (tip,), message, moment)
     return tip
 
@@ -86,22 +154,9 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
 def restore_roll_back(repository: Repository, candidate: Candidate, revert: str) -> None:
     """Makes a candidate's revert commit again where it was pruned before a ref named it.
 
-    The same values give the same commit. Raises Missing where they do not.
+    The same values give the same commit. Raises MissingObject where they do not.
     """
     if repository.objects.has(revert):
         return
-    if roll_back(repository, candidate, repository.commit_time(candidate.commit)) != revert:
+    if roll_back(repository, candidate, repository.load_commit(candidate.commit).time) != revert:
         raise MissingObject(revert)
-
-
-def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
-    """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
-    lines = []
-    for name, raw in walk_first_parents(repository.objects, commit, limit, repository.cut()):
-        subject = raw.partition(b"\n\n")[2].split(b"\n", 1)[0].decode("utf-8", "replace")
-        lines.append(f"{name[:12]} {subject}")
-    return lines
-
-
-class UnreadableCommit(Exception):
-    """A commit that is missing, or whose content does not have its hash; the text says which."""

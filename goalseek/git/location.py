@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek import process
-from goalseek.errors import UNFIT, GitFailed, GoalseekError
+from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git_text, user_environment
+from goalseek.values import StopReason
 
 _REV_PARSE = (
     "rev-parse",
@@ -46,7 +47,7 @@ def locate(folder: Path) -> Location:
         raise _location_error(folder, str(error)) from None
     if answer.count("\n") != 3:
         hint = "rename that folder, or clone the repository to another place"
-        raise GoalseekError(f"the path of {folder} has a line break in it", hint, UNFIT, "repository")
+        raise GoalseekError(f"the path of {folder} has a line break in it", hint, StopReason.REPOSITORY)
     git_dir, common_dir, object_format, top = answer.split("\n")
     location = Location(Path(top), Path(git_dir), Path(common_dir), object_format)
     if not folder.resolve().is_relative_to(location.top):
@@ -73,7 +74,7 @@ def _refuse_foreign_work_tree(location: Location) -> None:
     if owner not in (os.geteuid(), location.git_dir.stat().st_uid):
         message = f"core.worktree of {location.git_dir} is {location.top}, which belongs to another user"
         hint = f"set it to a folder of yours: git --git-dir {location.git_dir} config core.worktree FOLDER"
-        raise GoalseekError(message, hint, UNFIT, "repository")
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def other_folders(location: Location) -> tuple[Path, ...]:
@@ -111,12 +112,12 @@ def _location_error(folder: Path, stderr: str) -> GoalseekError:
     if _DUBIOUS_OWNER in stderr:
         match = re.search(r"git config --global --add safe\.directory .+", stderr)
         hint = f"if you trust what is in it: {match[0]}" if match else "see: git help config, safe.directory"
-        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, UNFIT, "repository")
+        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, StopReason.REPOSITORY)
     if "must be run in a work tree" in stderr:
         hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
-        return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, UNFIT, "repository")
+        return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, StopReason.REPOSITORY)
     hint = "run: git init && git add -A && git commit -m start"
-    return GoalseekError(f"{folder} is not in a git repository", hint, UNFIT, "repository")
+    return GoalseekError(f"{folder} is not in a git repository", hint, StopReason.REPOSITORY)
 
 
 _MODE_BITS = {
@@ -171,5 +172,5 @@ def sharing_of(location: Location) -> Sharing:
         return Sharing()
     if answer.exit_code:
         message = f"git config fails in {location.top}: {answer.stderr.decode('utf-8', 'replace').strip()}"
-        raise GoalseekError(message, "see that it works here, and run the same command", UNFIT, "repository")
+        raise GoalseekError(message, "see that it works here, and run the same command", StopReason.REPOSITORY)
     return Sharing(answer.stdout.decode("utf-8", "replace").strip())

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from goalseek import process
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import AUTHOR, HARDENED, environment
+from goalseek.git.command import HARDENED, environment
+from goalseek.git.commits import write_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.own_folders import remove_if_exists
 
+_MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _PATCH_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
 
@@ -92,8 +94,8 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     """
     if before == ours:
         return theirs
-    root = _commit(objects, before)
-    sides = [_commit(objects, ours, root), _commit(objects, theirs, root)]
+    root = write_commit(objects, before, (), _MESSAGE, 0)
+    sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
     arguments = ["git", *HARDENED, "merge-tree", "--write-tree", "-z", "--name-only", *sides]
     answer = process.run(arguments, environment(**objects.variables()), folder=objects.git_dir)
     fields = os.fsdecode(answer.stdout).split("\0")
@@ -102,13 +104,6 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     if answer.exit_code == 1:
         raise Conflicts(_conflicting_files([_strip_side(field, sides) for field in fields[1:]]))
     raise GoalseekError(f"git merge-tree failed: {os.fsdecode(answer.stderr).strip()}", "git 2.38 or newer", UNFIT)
-
-
-def _commit(objects: Objects, tree: str, *parents: str) -> str:
-    """A commit that only tells git which trees belong together; nothing refers to it."""
-    who = f"{AUTHOR[0]} <{AUTHOR[1]}> 0 +0000"
-    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
-    return objects.write_bytes("\n".join([*lines, "", "to merge\n"]).encode(), "commit")
 
 
 def _strip_side(path: str, sides: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
+from goalseek.files import write_atomic
 from goalseek.git.command import BatchProcesses, MissingObject, ObjectsFailed, git, missing_object_error
 from goalseek.git.location import UNSHARED, Sharing
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
@@ -75,9 +76,7 @@ class Objects:
             git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
-            temporary = git_dir / "attributes"
-            temporary.write_text(ATTRIBUTES)
-            temporary.replace(git_dir / "info" / "attributes")
+            write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)
         return cls(git_dir, store, object_format, sharing)
 
     def close(self) -> None:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import GitFailed
-from goalseek.files import write_durably
+from goalseek.files import copy_atomic, write_atomic
 from goalseek.git.paths import quote_path_bytes
 from goalseek.git.repository import Refs, Repository
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
@@ -178,9 +177,7 @@ def _move_into_store(path: Path, target: Path) -> None:
             raise
         temporary = target.with_name(f"tmp_{target.name}")
         temporary.unlink(missing_ok=True)
-        shutil.copy2(path, temporary)
-        _sync(temporary)
-        temporary.rename(target)
+        copy_atomic(path, target, durable=True, temporary=temporary)
         remove(path)
 
 
@@ -208,7 +205,7 @@ def _load_state(repository: Repository) -> PackingState:
 
 
 def _save_state(repository: Repository, state: PackingState) -> None:
-    write_durably(repository.own / "packed.json", json.dumps(asdict(state)).encode() + b"\n")
+    write_atomic(repository.own / "packed.json", json.dumps(asdict(state)) + "\n", durable=True)
 
 
 def _join_lines(names: list[str]) -> bytes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from goalseek.files import copy_atomic
 from goalseek.git.location import Sharing
 from goalseek.own_folders import remove_if_exists
 
@@ -81,6 +81,4 @@ def _link(path: Path, target: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError:
-        temporary = target.with_name(f"{target.name}.new")
-        shutil.copy2(path, temporary)
-        temporary.replace(target)
+        copy_atomic(path, target)

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 from goalseek import process
 from goalseek.disk import full_disk_error
-from goalseek.errors import NEEDS_HUMAN, UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import AUTHOR, HARDENED, MissingObject, environment, git, user_environment
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import HARDENED, MissingObject, environment, git, user_environment
+from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.values import StopReason
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
@@ -130,18 +132,16 @@ class Repository:
         commit = self.resolve("HEAD")
         if commit is None:
             hint = "run: git add -A && git commit -m start"
-            raise GoalseekError(f"{self.top} has no commit yet", hint, UNFIT, "repository")
+            raise GoalseekError(f"{self.top} has no commit yet", hint, StopReason.REPOSITORY)
         return commit
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        return self.objects.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
+        return self.load_commit(commit).tree
 
-    def commit_time(self, commit: str) -> int:
-        """When a commit was made, in seconds since 1970."""
-        head = self.objects.read(commit).partition(b"\n\n")[0].split(b"\n")
-        line = next(line for line in head if line.startswith(b"committer "))
-        return int(line.rsplit(b" ", 2)[1])
+    def load_commit(self, name: str) -> Commit:
+        """A commit; that its content has its hash is not checked. Raises MissingObject."""
+        return parse_commit(name, self.objects.read(name))
 
     def refs(self) -> Refs:
         """Reads our refs in one git command."""
@@ -177,7 +177,7 @@ class Repository:
         if "File exists" in stderr:
             hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
         message = f"git cannot move {moves[0].ref}: {stderr}"
-        raise full_disk_error(error) or GoalseekError(message, hint, UNFIT, "repository")
+        raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def _should_retry(self, moves: Sequence[RefMove], stderr: str) -> bool:
         """Whether the refs are still where they were, so that a retry may work; False where they moved after all.
@@ -217,10 +217,7 @@ class Repository:
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
-        who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
-        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
-        raw = "\n".join([*lines, "", message])
-        return self.objects.write_bytes(raw.encode("utf-8", "surrogateescape"), "commit")
+        return write_commit(self.objects, tree, parents, message, moment)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether one commit is the other, or reachable from it."""
@@ -236,7 +233,7 @@ class Repository:
         for branch in ("goalseek", *(name for name in branches if name.startswith(self.branch + "/"))):
             if branch in branches:
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
-                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", UNFIT, "repository")
+                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", StopReason.REPOSITORY)
 
     def changed_files(self) -> list[tuple[str, str]]:
         """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).
@@ -249,7 +246,7 @@ class Repository:
         if answer.exit_code:
             stderr = answer.stderr.decode("utf-8", "replace").strip()
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
-            raise GoalseekError(f"git status fails in {self.top}:\n{stderr}", hint, UNFIT, "repository")
+            raise GoalseekError(f"git status fails in {self.top}:\n{stderr}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def attributes(
@@ -290,4 +287,4 @@ def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekErro
     hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
     if not ref.endswith("/ledger"):
         hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
-    return GoalseekError(message, hint, NEEDS_HUMAN, "needs_human")
+    return GoalseekError(message, hint, StopReason.NEEDS_HUMAN)

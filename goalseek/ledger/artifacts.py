@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from goalseek._version import __version__
+from goalseek.files import write_atomic
 from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
@@ -25,7 +26,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import to_plain
+from goalseek.values import Outcome, to_plain
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
@@ -85,7 +86,7 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     if log.keep_runs is not None:
         for folder in old_run_folders(runs, log.keep_runs, protected_iterations(standing)):
             _remove(folder)
-    is_kept = last.outcome in ("kept", "baseline")
+    is_kept = last.outcome in (Outcome.KEPT, Outcome.BASELINE)
     if is_kept and log.keep_outputs == "best":
         _remove_outputs(run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
@@ -98,7 +99,9 @@ def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: Histor
     iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
     if log.keep_outputs == "kept":
         records = (history.iteration(int(path.name)) for path in folders)
-        iterations = {record.iteration for record in records if record and record.outcome in ("kept", "baseline")}
+        iterations = {
+            record.iteration for record in records if record and record.outcome in (Outcome.KEPT, Outcome.BASELINE)
+        }
     _remove_outputs(folders, standing, iterations)
 
 
@@ -221,9 +224,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    temporary = run_folder / f"{_RESULT}.new"
-    temporary.write_text(json.dumps(to_plain(record), indent=1) + "\n")
-    temporary.replace(run_folder / _RESULT)
+    write_atomic(run_folder / _RESULT, json.dumps(to_plain(record), indent=1) + "\n")
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:

@@ -19,12 +19,13 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.commits import UnreadableCommit, read_commit
+from goalseek.git.commits import UnreadableCommit, candidate_commits, read_commit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Refs, Repository
 from goalseek.humanize import pluralize
-from goalseek.ledger.audit_commits import NamedCommits, is_next_candidate
+from goalseek.ledger.audit_commits import NamedCommits
 from goalseek.ledger.chain import (
     NOTHING,
     Chain,
@@ -46,7 +47,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import to_line, to_plain
+from goalseek.values import to_plain
 
 SEALS_CHECKED = "seals checked"
 
@@ -164,7 +165,7 @@ def _check_records(
         )
         if isinstance(record, IterationRecord):
             if standing:
-                number = standing.last_iteration + 1
+                number = standing.next_iteration
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from commits.check(record, standing.tip if standing else "")
             yield from rulers.check(entry, record)
@@ -187,8 +188,7 @@ def _check_seal(entry: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviat
     before = entry.commit.parents[0]
     if chain.root and before == chain.root.name:
         before = ""
-    unsealed = to_line({**entry.row, "seal": ""})
-    expected, actual = seal.of("record", before, unsealed), entry.record.seal
+    expected, actual = seal.of_record(entry.row, before), entry.record.seal
     yield from value_deviations("the seal does not hold", f"record {entry.record.seq}", expected, actual)
 
 
@@ -245,9 +245,9 @@ def _check_refs(
     """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
     tip = standing.tip or None
     if refs.tip != tip and refs.tip and tip:
-        following = standing.last_iteration + 1
+        following = standing.next_iteration
         try:
-            if is_next_candidate(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
+            if candidate_commits(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
                 notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")
                 refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
         except UnreadableCommit:
@@ -304,14 +304,9 @@ def rebuild(loaded: ManifestFile, lines: Sequence[str]) -> str:
     """Writes ``results.jsonl`` again, atomically. Gives what was done, in words."""
     make_log_folders(loaded)
     path = loaded.results
-    temporary = path.with_name(f"{RESULTS}.new")
     content = "".join(line + "\n" for line in lines).encode()
     previous = path.read_bytes() if path.exists() else None
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomic(path, content, durable=True)
     remove_if_exists(path.with_name(SNAPSHOT))
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

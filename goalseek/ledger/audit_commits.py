@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 
 from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.commits import Commit, UnreadableCommit, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit, revert_message
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.ledger.chain import Deviation, value_deviations
 from goalseek.ledger.records import IterationRecord
-
-_TRAILER = "Goalseek-"
+from goalseek.values import Outcome, Reason
 
 
 class NamedCommits:
@@ -55,7 +54,7 @@ class NamedCommits:
         yield from value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
             return
-        is_baseline = record.outcome == "baseline"
+        is_baseline = record.outcome == Outcome.BASELINE
         parents = candidate.parents[:1] if is_baseline else candidate.parents
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
         yield from value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
@@ -65,11 +64,10 @@ class NamedCommits:
                 parent_names = " ".join(earlier.parents)
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
         expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
-        if record.reason == "interrupted":
+        if record.reason == Reason.INTERRUPTED:
             del expected_trailers["Run"]  # a run that was given up had made it
-        trailers = _trailers(candidate.message)
         for name, value in expected_trailers.items():
-            yield from value_deviations(f"another trailer {_TRAILER}{name}", where, value, trailers.get(name))
+            yield from value_deviations(f"another trailer Goalseek-{name}", where, value, candidate.trailers.get(name))
         if parent and not is_baseline:
             yield from self._check_changed_files(record, candidate, parent)
 
@@ -114,29 +112,7 @@ class NamedCommits:
 
     def _check_rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
         where = f"rollback {rollback.name}"
-        subject = reverted.message.split("\n", 1)[0]
-        message = f'Revert "{subject}"\n\nThis reverts commit {reverted.name}.\n'
+        message = revert_message(reverted)
         yield from value_deviations("another message than git revert's", where, message, rollback.message)
         if before:
             yield from value_deviations("another tree than before the candidate", where, before.tree, rollback.tree)
-
-
-def is_next_candidate(read: Callable[[str], Commit], commit: str, tip: str, project: str, iteration: int) -> bool:
-    """Whether a commit is the candidate of the iteration under way, which has no record yet, or a later attempt of it.
-
-    Raises UnreadableCommit where a commit is not there.
-    """
-    while True:
-        current = read(commit)
-        trailers = _trailers(current.message)
-        if trailers.get("Project") != project or trailers.get("Iteration") != str(iteration):
-            return False
-        if len(current.parents) != 1 or current.parents[0] == tip:
-            return current.parents == (tip,)
-        commit = current.parents[0]
-
-
-def _trailers(message: str) -> dict[str, str]:
-    last = message.rstrip("\n").rpartition("\n\n")[2]
-    rows = (line.partition(": ") for line in last.split("\n") if line.startswith(_TRAILER))
-    return {name.removeprefix(_TRAILER): value for name, _, value in rows}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.commits import Commit, UnreadableCommit, read_commit
+from goalseek.errors import GoalseekError
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, parse_record
-from goalseek.values import to_line
+from goalseek.values import StopReason, to_line
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,13 @@ class Chain:
 def walk_ledger(objects: Objects, head: str | None) -> Chain:
     """The chain below a ledger commit, by first parents. It ends at an unreadable commit; ``broken`` says why."""
     commits: list[Commit] = []
-    name = head
-    while name is not None:
-        try:
-            commit = read_commit(objects, name)
-        except UnreadableCommit as error:
-            where = f"ledger commit {name}"
-            broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
-            return Chain(tuple(reversed(commits)), None, (broken,))
-        if not commit.parents:
-            return Chain(tuple(reversed(commits)), commit)
-        commits.append(commit)
-        name = commit.parents[0]
-    return Chain()
+    try:
+        commits += walk_first_parents(partial(read_commit, objects), head)
+    except UnreadableCommit as error:
+        where = f"ledger commit {error.name}"
+        broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
+        return Chain(tuple(reversed(commits)), None, (broken,))
+    return Chain(tuple(reversed(commits[:-1])), commits[-1]) if commits else Chain()
 
 
 def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
@@ -56,34 +51,34 @@ def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collecti
     Raises GoalseekError where the chain ends before its root, or a message is no record.
     """
     patterns = [f'"outcome":"{outcome}"' for outcome in outcomes]  # in a row's strings there is a backslash between
-    name = head or ""
-    while name:
-        try:
-            commit = read_commit(objects, name)
-            may_match = commit.parents and any(mark in commit.message for mark in patterns)
-            record = parse_record(commit.message) if may_match else None
-        except (UnreadableCommit, ValueError) as error:
-            raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", UNFIT, "tampered") from None
-        if isinstance(record, IterationRecord) and record.outcome in outcomes:
-            yield record
-        name = commit.parents[0] if commit.parents else ""
+    name = head
+    try:
+        for commit in walk_first_parents(partial(read_commit, objects), head):
+            name = commit.name
+            if commit.parents and any(mark in commit.message for mark in patterns):
+                record = parse_record(commit.message)
+                if isinstance(record, IterationRecord) and record.outcome in outcomes:
+                    yield record
+    except (UnreadableCommit, ValueError) as error:
+        name = error.name if isinstance(error, UnreadableCommit) else name
+        raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
 
 
 def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
     """Each ledger commit with its record, or a difference where its message is no record."""
     for commit in chain.commits:
+        where = f"ledger commit {commit.name}"
         try:
             row = json.loads(commit.message)
             record = parse_record(commit.message)
-            is_canonical = to_line(row) == commit.message
+            line = to_line(row)
         except (ValueError, TypeError, RecursionError) as error:
-            yield Deviation("the message is no record", f"ledger commit {commit.name}", "a record", str(error))
+            yield Deviation("the message is no record", where, "a record", str(error))
             continue
-        if is_canonical:
+        if line == commit.message:
             yield LedgerEntry(commit, record, row)
         else:
-            where = f"ledger commit {commit.name}"
-            yield Deviation("the message is no record", where, to_line(row), commit.message)
+            yield Deviation("the message is no record", where, line, commit.message)
 
 
 NOTHING = "nothing"

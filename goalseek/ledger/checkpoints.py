@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
@@ -23,7 +23,38 @@ from goalseek.values import from_plain, to_line, to_plain
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
-_STORED = re.compile(rf"(rejected-)?({_ANSWERS})(-[1-9][0-9]*)?\.json")
+_STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
+
+
+class CheckpointName(NamedTuple):
+    """Which answer of an iteration is stored, the how manieth of its kind, and whether it is a rejection instead."""
+
+    answer: str
+    number: int = 1
+    is_rejection: bool = False
+
+    def __str__(self) -> str:
+        count = "" if self.number == 1 else f"-{self.number}"
+        return f"{'rejected-' if self.is_rejection else ''}{self.answer}{count}"
+
+    @property
+    def rejection(self) -> CheckpointName:
+        """The name under which the rejection is stored that came in place of this answer."""
+        return self._replace(is_rejection=True)
+
+    @classmethod
+    def parse(cls, text: str) -> CheckpointName | None:
+        """The name that a file has without its ending; None where it is no phase's answer."""
+        match = _STORED.fullmatch(text)
+        return cls(match[2], int(match[3] or 1), bool(match[1])) if match else None
+
+
+class StoredCheckpoint(NamedTuple):
+    """A checkpoint as it is in its file: the value as plain JSON, the digest of its input, and its seal."""
+
+    value: Any
+    made_from: str
+    seal: str
 
 
 @dataclass(frozen=True)
@@ -35,55 +66,44 @@ class Checkpoint:
     digest: str
 
 
-def checkpoint_name(answer: str, number: int) -> str:
-    """The name of the checkpoint when a phase runs for the n-th time in an iteration."""
-    return answer if number == 1 else f"{answer}-{number}"
-
-
-def rejection_name(stored_as: str) -> str:
-    """The name of the checkpoint of a phase that rejected, in place of its result."""
-    return f"rejected-{stored_as}"
-
-
 class Checkpoints:
-    """The checkpoints of one iteration, in its run folder; ``follows`` is the seal of the record before it."""
+    """The checkpoints of one iteration, in its run folder; ``follows`` is the seal of the record before it.
 
-    def __init__(self, folder: Path, seal: Seal, run_id: str, follows: str) -> None:
+    Without a ``seal``, for whoever only looks, the seals are believed.
+    """
+
+    def __init__(self, folder: Path, seal: Seal | None, run_id: str, follows: str) -> None:
         self.folder = folder
         self._seal = seal
         self._run_id = run_id
         self._follows = follows
 
-    def load(self, name: str, kind: type[Value], input_digest: str) -> Checkpoint | None:
+    def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
+        stored = self._read(self.folder / f"{name}.json")
         try:
-            stored = json.loads((self.folder / f"{name}.json").read_text())
-            seal = stored.pop("seal")
-            body = to_line(stored)
-            expected = {"name": name, "run_id": self._run_id, "follows": self._follows, "made_from": input_digest}
-            if not self._seal.holds(seal, "memory", body) or any(stored[key] != expected[key] for key in expected):
+            if stored is None or stored["made_from"] != input_digest:
                 return None
-            return Checkpoint(from_plain(kind, stored["value"]), stored["seconds"], seal)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return Checkpoint(from_plain(kind, stored["value"]), stored["seconds"], stored["seal"])
+        except (ValueError, KeyError, TypeError):
             return None
 
-    def save(self, name: str, value: Any, input_digest: str, seconds: float) -> Checkpoint:
+    def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
         """Stores a phase's result: a temporary name, fsync, rename."""
         content, seal = self._encode(name, value, input_digest, seconds)
-        write_durably(self.folder / f"{name}.json", content)
+        write_atomic(self.folder / f"{name}.json", content, durable=True)
         return Checkpoint(value, seconds, seal)
 
-    def note(self, name: str, value: Any, input_digest: str) -> None:
+    def note(self, name: CheckpointName, value: Any, input_digest: str) -> None:
         """Stores without fsync, and nothing where it cannot be written: a power cut may lose it, a kill does not."""
-        temporary = self.folder / f"{name}.json.new"
         with contextlib.suppress(OSError):
-            temporary.write_bytes(self._encode(name, value, input_digest, 0.0)[0])
-            temporary.replace(self.folder / f"{name}.json")
+            write_atomic(self.folder / f"{name}.json", self._encode(name, value, input_digest, 0.0)[0])
 
-    def _encode(self, name: str, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
+    def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
         """The content of a checkpoint's file, and its seal."""
+        assert self._seal
         stored = {
-            "name": name,
+            "name": str(name),
             "run_id": self._run_id,
             "follows": self._follows,
             "made_from": input_digest,
@@ -94,61 +114,66 @@ class Checkpoints:
         seal = self._seal.of("memory", body)
         return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
 
-    def chain(self, input_digest: str) -> list[str]:
-        """The names of our checkpoints from this input digest on, each made from the one before."""
-        following: dict[str, tuple[str, str]] = {}
-        for name, stored in self._own_checkpoints():
-            following.setdefault(stored["made_from"], (name, stored["seal"]))
-        names: list[str] = []
+    def stored(self) -> dict[CheckpointName, StoredCheckpoint]:
+        """The phases' answers of this run: of two with the same input digest, an attempt comes before a verdict."""
+        answers = {}
+        for path in sorted(self.folder.glob("*.json")):
+            if (name := CheckpointName.parse(path.stem)) and (stored := self._read(path)):
+                answers[name] = StoredCheckpoint(stored["value"], stored["made_from"], stored["seal"])
+        return answers
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
+        stored = _read_sealed(path, self._seal)
+        expected = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
+        if stored is None or not stored.keys() >= _KEYS:
+            return None
+        return stored if all(stored[key] == expected[key] for key in expected) else None
+
+    def chain(self, input_digest: str) -> list[CheckpointName]:
+        """The names of our answers from this input digest on, each made from the one before."""
+        following: dict[str, tuple[CheckpointName, str]] = {}
+        for name, stored in self.stored().items():
+            following.setdefault(stored.made_from, (name, stored.seal))
+        names: list[CheckpointName] = []
         while input_digest in following and len(names) < len(following):
             name, input_digest = following[input_digest]
             names.append(name)
         return names
 
-    def names_made_from(self, digest: str) -> set[str]:
-        """The names of our checkpoints with this input digest."""
-        return {name for name, stored in self._own_checkpoints() if stored["made_from"] == digest}
-
-    def _own_checkpoints(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Our checkpoints, by name: of two with the same input digest, an attempt comes before a verdict."""
-        for path in sorted(self.folder.glob("*.json")):
-            if _STORED.fullmatch(path.name) and _is_sealed(path, self._seal):
-                stored = json.loads(path.read_text())
-                expected = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
-                if all(stored[key] == expected[key] for key in expected):
-                    yield path.stem, stored
-
     @staticmethod
-    def stored_value(folder: Path, name: str, seal: Seal) -> Any:
+    def stored_value(folder: Path, name: CheckpointName, seal: Seal) -> Any:
         """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
-        try:
-            stored = json.loads((folder / f"{name}.json").read_text())
-            stored_seal = stored.pop("seal")
-            return stored["value"] if seal.holds(stored_seal, "memory", to_line(stored)) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
+        stored = _read_sealed(folder / f"{name}.json", seal)
+        return stored.get("value") if stored else None
 
     @staticmethod
     def unsealed_files(folder: Path, seal: Seal) -> list[str]:
         """The file names of the checkpoints whose seal does not hold."""
-        paths = (path for path in sorted(folder.glob("*.json")) if _STORED.fullmatch(path.name))
-        return [path.name for path in paths if path.is_symlink() or not _is_sealed(path, seal)]
+        paths = (path for path in sorted(folder.glob("*.json")) if CheckpointName.parse(path.stem))
+        return [path.name for path in paths if path.is_symlink() or not _read_sealed(path, seal)]
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: CheckpointName) -> None:
         """Removes a checkpoint."""
         remove_if_exists(self.folder / f"{name}.json")
 
 
-def _is_sealed(path: Path, seal: Seal) -> bool:
+_KEYS = {"name", "run_id", "follows", "made_from", "seconds", "value", "seal"}
+
+
+def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
+    """The file of a checkpoint as JSON, where the seal holds."""
     try:
         stored = json.loads(path.read_text())
-        return seal.holds(stored.pop("seal"), "memory", to_line(stored))
+        body = to_line({key: stored[key] for key in stored if key != "seal"})
+        is_sealed = seal is None or seal.holds(stored["seal"], "memory", body)
+        return stored if is_sealed else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+        return None
 
 
 BEAT_SECONDS = 0.5
-_NAME = "seconds"
+_SECONDS = CheckpointName("seconds")
 
 
 @dataclass(frozen=True)
@@ -164,7 +189,7 @@ class PhaseSeconds:
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._checkpoints = checkpoints
-        stored = checkpoints.load(_NAME, Seconds, _NAME)
+        stored = checkpoints.load(_SECONDS, Seconds, str(_SECONDS))
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
         self._phase = ""
         self._counted_until = 0.0
@@ -186,18 +211,18 @@ class PhaseSeconds:
 
     def forget(self) -> None:
         """Removes the stored seconds, which are recorded now."""
-        self._checkpoints.forget(_NAME)
+        self._checkpoints.forget(_SECONDS)
 
     def _count(self) -> None:
         now = self.clock()
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
         self._counted_until = now
-        self._checkpoints.note(_NAME, Seconds(self.phases), _NAME)
+        self._checkpoints.note(_SECONDS, Seconds(self.phases), str(_SECONDS))
 
 
 def settle_key(standing: Standing) -> str:
     """The name of the next measurement of a settling."""
-    return f"settle {len(standing.settling)} after {standing.last.seal if standing.last else ''}"
+    return f"settle {len(standing.settling)} after {standing.last_seal}"
 
 
 def holdout_key(standing: Standing) -> str:
@@ -208,7 +233,7 @@ def holdout_key(standing: Standing) -> str:
 
 def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
     """Active seconds of this run since the last record: in the current iteration, in settling and in the holdout."""
-    folder, follows = runs / f"{standing.last_iteration + 1:04d}", standing.last.seal if standing.last else ""
+    folder, follows = runs / f"{standing.next_iteration:04d}", standing.last_seal
     outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))
     return unrecorded_seconds(folder, run_id, follows) + sum(outside)
 
@@ -219,7 +244,7 @@ def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
     For read-only commands: the seal is not checked.
     """
     try:
-        stored = json.loads((folder / f"{_NAME}.json").read_text())
+        stored = json.loads((folder / f"{_SECONDS}.json").read_text())
         if (stored["run_id"], stored["follows"]) != (run_id, follows):
             return 0.0
         total = math.fsum(stored["value"]["phases"].values())

@@ -10,19 +10,21 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from goalseek.errors import UNFIT, GoalseekError
-from goalseek.files import write_durably
+from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject
+from goalseek.git.commits import Commit, walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
-from goalseek.values import to_line
+from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
@@ -58,7 +60,7 @@ class Ledger:
         the ledger.
         """
         record = replace(record, seq=self.standing.seq + 1, seal="")
-        sealed = replace(record, seal=self.seal.of("record", self.head or "", to_line(record)))
+        sealed = replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
         line = to_line(sealed)
         timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
         before = self.head
@@ -93,7 +95,7 @@ class Ledger:
     def _tree(self, ruler: str | None) -> str:
         objects = self.repository.objects
         if ruler is not None:
-            write_durably(ruler_copy_path(self.repository), ruler.encode())
+            write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
             return objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
@@ -108,23 +110,12 @@ class Ledger:
 
     def _messages(self) -> Iterator[str]:
         """The lines that the chain holds, newest first."""
-        return (message for _, _, message in self._commits())
+        return (commit.message for commit, _ in self._commits())
 
-    def _commits(self) -> Iterator[tuple[str, str, str]]:
-        """The chain, newest first: each commit, the one below it, its message. The root has no record."""
-        commit, (below, message) = self.head or "", self._read(self.head or "")
-        while below:
-            following = self._read(below)
-            yield commit, below, message
-            commit, (below, message) = below, following
-
-    def _read(self, commit: str) -> tuple[str, str]:
-        """The commit below this one, "" below the root, and the message."""
-        if not commit:
-            return "", ""
-        headers, _, message = self.repository.objects.read(commit).partition(b"\n\n")
-        below = next((line[7:].decode() for line in headers.split(b"\n") if line.startswith(b"parent ")), "")
-        return below, message.decode("utf-8", "surrogateescape")
+    def _commits(self) -> Iterator[tuple[Commit, str]]:
+        """The chain, newest first: each commit with a record, and the one that it follows, "" for the root."""
+        for commit, below in pairwise(walk_first_parents(self.repository.load_commit, self.head)):
+            yield commit, below.name if below.parents else ""
 
     def _refuse_forged(self) -> str:
         """Checks the seals of the records that are newer than the last commit that goalseek noted.
@@ -133,24 +124,23 @@ class Ledger:
         names our key, or none, and does not hold.
         """
         last_head, foreign = self._last_head(), []
-        for commit, below, message in self._commits():
-            if commit == last_head:
+        for commit, before in self._commits():
+            if commit.name == last_head:
                 break
-            before = below if self._read(below)[0] else ""
             try:
-                row = json.loads(message)
+                row = json.loads(commit.message)
                 seal = str(row.get("seal"))
-                holds = self.seal.holds(seal, "record", before, to_line({**row, "seal": ""}))
+                holds = seal == self.seal.of_record(row, before)
             except (ValueError, AttributeError):
                 seal, holds = "", False
             if not holds and key_of(seal) in (None, self.seal.key):
-                problem = f"{self.repository.ledger_ref}, at {commit[:12]}: the record has no seal of goalseek's"
+                problem = f"{self.repository.ledger_ref}, at {commit.name[:12]}: the record has no seal of goalseek's"
                 undo = (
                     f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
                     if last_head
                     else ""
                 )
-                raise GoalseekError(problem, f"see: goalseek audit{undo}", UNFIT, "tampered")
+                raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
             foreign += [] if holds else [row["seq"]]
         if not foreign:
             return ""
@@ -165,7 +155,7 @@ class Ledger:
                 f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message is the "
                 f"last line of that file: git fsck --unreachable; to begin anew, move the file away"
             )
-            raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, UNFIT, "tampered")
+            raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, StopReason.TAMPERED)
         if last_head is None or last_head == self.head:
             return
         if self.head is None or not self.repository.is_ancestor(last_head, self.head):
@@ -183,9 +173,7 @@ class Ledger:
     def _note_head(self) -> None:
         """Notes the ledger's commit. A lost or older note is harmless: it serves only to detect changes by others."""
         if self.head and self._last_head() != self.head:
-            temporary = self.repository.own / f"{_HEAD_FILE}.new"
-            temporary.write_text(self.head + "\n")
-            temporary.replace(self.repository.own / _HEAD_FILE)
+            write_atomic(self.repository.own / _HEAD_FILE, self.head + "\n")
 
 
 RULER_FILE = "ruler.json"
@@ -212,19 +200,20 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
         f"fetch it from a clone: git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; or go on from the last record: "
         f"git update-ref {repository.ledger_ref} {below}; rm {repository.own / 'ledger'}"
     )
-    raise GoalseekError(message, hint, UNFIT, "repository")
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
     """The newest of the lines' commits that git has, or the chain's root, and the lines above it."""
     listing = repository.objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
-    messages, known = set(lines), dict[bytes, str]()
+    messages = {line.decode("utf-8", "surrogateescape"): line for line in lines}
+    known: dict[bytes, str] = {}
     for line in listing.decode().splitlines():
         kind, name = line.split(" ")
         if kind == "commit":
-            message = repository.objects.read(name).partition(b"\n\n")[2]
-            if message in messages:
-                known[message] = name
+            line_of_commit = messages.get(repository.load_commit(name).message)
+            if line_of_commit is not None:
+                known[line_of_commit] = name
     for index in reversed(range(len(lines))):
         if lines[index] in known:
             return known[lines[index]], lines[index + 1 :]
@@ -237,7 +226,7 @@ def _commit(repository: Repository, below: str, line: bytes) -> str:
     objects, tree, parents = repository.objects, repository.tree_of(below), [below]
     if isinstance(record, IterationRecord):
         parents += [record.commit_hash] if record.commit_hash else []
-        if record.outcome == "baseline":
+        if record.outcome == Outcome.BASELINE:
             blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.merge import Conflicts, merge_trees
@@ -16,6 +16,7 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.chain import iterations_by_outcome
 from goalseek.ledger.records import IterationRecord
+from goalseek.values import Outcome, StopReason
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     while following is not None:
         record, following = following, next(newest, None)
         records.append(record)
-        if record.outcome != "baseline":
+        if record.outcome != Outcome.BASELINE:
             continue
         own_commits = _users_commits(repository, record)
         users += own_commits
@@ -188,25 +189,25 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
             return _build_chain(records[::-1], base or str(record.commit_hash))
     refs = f"refs/goalseek/{repository.name}/*"
     hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
-    raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, UNFIT, "repository")
+    raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
 
 
 def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
     changes = [
         KeptChange(after, str(before.tree_hash), str(after.tree_hash))
         for before, after in pairwise(records)
-        if after.outcome == "kept"
+        if after.outcome == Outcome.KEPT
     ]
     return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base)
 
 
 def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
     """Keeps and baselines, newest first."""
-    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, ("kept", "baseline")):
+    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, (Outcome.KEPT, Outcome.BASELINE)):
         commit = _commit(repository, str(record.commit_hash))
         if commit.tree != record.tree_hash:
             message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
-            raise GoalseekError(message, "run: goalseek audit", UNFIT, "tampered")
+            raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
         yield record
 
 

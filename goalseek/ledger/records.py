@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from goalseek.values import Attempt, CommandRun, Outcome, Reason, Usage, VerifierRun, from_plain
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 1
 REASONS: dict[str, tuple[Reason, ...]] = {
@@ -71,10 +70,10 @@ class MeasurementRecord(Head):
     tree: str
     ruler: str
     asked_by: str
-    value: float
+    value: Number
     seed: int
-    seconds: float
-    guards: dict[str, float] = field(default_factory=dict)
+    seconds: Number
+    guards: dict[str, Number] = field(default_factory=dict)
     verify: tuple[CommandRun, ...] = ()
     seal: str = ""
 
@@ -85,10 +84,10 @@ class MetricResult:
 
     name: str
     direction: str
-    value: float | None
-    incumbent: float | None
-    delta: float | None
-    odds: float | None = None
+    value: Number | None
+    incumbent: Number | None
+    delta: Number | None
+    odds: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class IterationRecord(Head):
     why: str
     metric: MetricResult
     runs: tuple[VerifierRun, ...] = ()
-    guards: dict[str, float] = field(default_factory=dict)
+    guards: dict[str, Number] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
@@ -123,7 +122,7 @@ class IterationRecord(Head):
     provider: str = ""
     model: str = ""
     usage: Usage = Usage()
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, Number] = field(default_factory=dict)
     verify: tuple[CommandRun, ...] = ()
     isolation: Isolation
     digests: dict[str, str] = field(default_factory=dict)
@@ -153,13 +152,13 @@ class SettleRecord(Head):
     baseline_commit_hash: str
     best_commit_hash: str
     iteration: int
-    pairs: tuple[tuple[float, float], ...]
-    baseline: float
-    best: float
-    difference: float
-    interval: tuple[float, float] | None
+    pairs: tuple[tuple[Number, Number], ...]
+    baseline: Number
+    best: Number
+    difference: Number
+    interval: tuple[Number, Number] | None
     in_percent: bool
-    seconds: float
+    seconds: Number
     why: str
     seal: str = ""
 
@@ -178,9 +177,9 @@ class HoldoutRecord(Head):
     commit_hash: str
     ruler: str
     reason: str
-    value: float | None = None
-    gap: float | None = None
-    seconds: float = 0.0
+    value: Number | None = None
+    gap: Number | None = None
+    seconds: Number = 0.0
     why: str = ""
     seal: str = ""
 
@@ -196,11 +195,19 @@ KINDS: dict[str, type[Record]] = {
 }
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """The part of a record that says which kind it is."""
+
+    kind: Any = None
+    schema: Any = None
+
+
 def parse_record(line: str | bytes) -> Record:
     """The record on one line. Raises ValueError for a line that is no record, and for an unknown kind or schema."""
-    row = json.loads(line)
-    if not isinstance(row, dict) or not isinstance(row.get("kind"), str) or row["kind"] not in KINDS:
+    head = from_line(_Kind, line)
+    if not isinstance(head.kind, str) or head.kind not in KINDS:
         raise ValueError("not a record")
-    if row.get("schema") != SCHEMA:
-        raise ValueError(f"a record of schema {row.get('schema')}; this version reads schema {SCHEMA}")
-    return from_plain(KINDS[row["kind"]], row)
+    if head.schema != SCHEMA:
+        raise ValueError(f"a record of schema {head.schema}; this version reads schema {SCHEMA}")
+    return from_line(KINDS[head.kind], line)

@@ -9,18 +9,19 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.values import from_plain, to_line
+from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 _SNAPSHOT = "standing.json"
@@ -121,7 +122,7 @@ class History:
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
-            raise GoalseekError(message, hint, UNFIT, "tampered") from None
+            raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def has_snapshot(self) -> bool:
         """Whether there is one, whoever wrote it."""
@@ -145,10 +146,7 @@ class History:
             return
         body = to_line(standing)
         checked = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), "seal": seal(body)}
-        content = json.dumps(checked) + "\n" + body + "\n"
-        temporary = self.path.with_name(_SNAPSHOT + ".new")
-        temporary.write_text(content)
-        temporary.replace(self.path.with_name(_SNAPSHOT))
+        write_atomic(self.path.with_name(_SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
 
     def load_snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
         """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
@@ -210,7 +208,7 @@ def repair_tail(history: History, messages: MessageSource) -> str:
         if last:
             message = f"{history.path} does not end with a record of git's"
             hint = f"move it away; it is written again from git: mv {history.path} {history.path}.old"
-            raise GoalseekError(message, hint, UNFIT, "tampered")
+            raise GoalseekError(message, hint, StopReason.TAMPERED)
     note = ""
     if history.size() > end:
         os.truncate(history.path, end)
@@ -234,22 +232,13 @@ def verify_lines(history: History, messages: MessageSource, snapshot: Snapshot) 
         if next(expected, "").encode() != line.text:
             problem = f"{history.path}, at byte {line.offset}: the line is not what git has"
             hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
-            raise GoalseekError(problem, hint, UNFIT, "tampered")
+            raise GoalseekError(problem, hint, StopReason.TAMPERED)
     older = list(expected) if not snapshot.end else []
     if not older:
         return ""
-    _prepend_lines(history.path, older[::-1])
+    content = "".join(line + "\n" for line in older[::-1]).encode() + history.path.read_bytes()
+    write_atomic(history.path, content, durable=True)
     return f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
-
-
-def _prepend_lines(path: Path, lines: Sequence[str]) -> None:
-    """Prepends lines to a file, atomically."""
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
-        file.write("".join(line + "\n" for line in lines).encode() + path.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:

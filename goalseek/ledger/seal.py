@@ -6,9 +6,12 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from goalseek.own_folders import remove
+from goalseek.values import to_line
 
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")
@@ -64,6 +67,10 @@ class Seal:
         """The HMAC of these texts, in this order, as 64 hexadecimal digits."""
         joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
         return hmac.new(self._secret, joined, hashlib.sha256).hexdigest()
+
+    def of_record(self, row: Mapping[str, Any], before: str) -> str:
+        """The seal of a record, as plain JSON, whose ledger commit follows ``before``, "" for the root."""
+        return self.of("record", before, to_line({**row, "seal": ""}))
 
     def holds(self, seal: str, *parts: str) -> bool:
         """Whether this is the seal of these texts under our key; another's never holds."""

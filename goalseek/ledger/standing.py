@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.values import CommandRun, Outcome, Reason, Usage, VerifierRun
+from goalseek.values import CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
 CRASHED = (
@@ -27,9 +27,9 @@ class MeasuredCommit:
     seq: int
     commit: str
     tree: str
-    value: float
-    guards: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    value: Number
+    guards: dict[str, Number] = field(default_factory=dict)
+    seconds: dict[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Spend:
     """What was spent: iterations (baselines not counted), active seconds, and the providers' usage."""
 
     iterations: int = 0
-    seconds: float = 0.0
+    seconds: Number = 0.0
     usage: Usage = Usage()
 
     @property
@@ -60,7 +60,7 @@ class Spend:
 
     def plus(self, record: IterationRecord) -> Spend:
         """This with one more recorded iteration."""
-        counted = self.iterations + (record.outcome != "baseline")
+        counted = self.iterations + (record.outcome != Outcome.BASELINE)
         return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
 
 
@@ -124,6 +124,16 @@ class Standing:
         return replace(
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
+
+    @property
+    def last_seal(self) -> str:
+        """The seal of the last iteration's record; "" before the first."""
+        return self.last.seal if self.last else ""
+
+    @property
+    def next_iteration(self) -> int:
+        """The number of the iteration that has no record yet."""
+        return self.last_iteration + 1
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The reusable measurements of this tree under this ruler."""
@@ -200,7 +210,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + 1 if record.reason in CRASHED else _crash_streak(standing, record),
     )
-    if record.outcome != "kept":
+    if record.outcome != Outcome.KEPT:
         return replace(following, stagnation=standing.stagnation + 1)
     commit = _measured_commit(record)
     return replace(following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None)

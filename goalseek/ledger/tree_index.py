@@ -9,6 +9,7 @@ from pathlib import Path
 from goalseek.ledger.records import IterationRecord, Record
 from goalseek.ledger.results_file import History
 from goalseek.own_folders import remove_if_exists
+from goalseek.values import Outcome
 
 
 class TreeIndex:
@@ -98,7 +99,7 @@ def _iteration(database: sqlite3.Connection, ruler: str, tree: str) -> int | Non
 
 
 def _insert(database: sqlite3.Connection, record: Record) -> None:
-    if isinstance(record, IterationRecord) and record.tree_hash and record.outcome != "skipped":
+    if isinstance(record, IterationRecord) and record.tree_hash and record.outcome != Outcome.SKIPPED:
         row = (record.digests.get("ruler", ""), record.tree_hash, record.iteration)
         database.execute("INSERT OR IGNORE INTO measured VALUES (?, ?, ?)", row)
     database.execute("UPDATE upto SET seq = ?", (record.seq,))

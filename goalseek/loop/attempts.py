@@ -8,285 +8,23 @@ killed iteration goes on in the attempt that it had reached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from goalseek.errors import LimitReached, Rejected
-from goalseek.ledger.artifacts import (
-    archive_attempt,
-    attempt_snapshot,
-    clear_attempts,
-    folder_of_attempt,
-    publish_candidate,
-)
-from goalseek.ledger.checkpoints import checkpoint_name, rejection_name
-from goalseek.loop.phases.apply_change import PriorAttempt, apply_change
-from goalseek.loop.phases.commit import commit
-from goalseek.loop.phases.decide import judge
-from goalseek.loop.phases.plan import make_plan
-from goalseek.loop.phases.review import review_candidate, review_notes
-from goalseek.loop.phases.verify import next_measurement
+from goalseek.ledger import artifacts
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.own_folders import recreate_folder
-from goalseek.phase_values import Candidate, Change, Decision, Evidence, Failure, Plan, Review
-from goalseek.project.config import Config
-from goalseek.project.project import Project
-from goalseek.proposal.call import Briefing, build_call
+from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan, Review, Verdict
 from goalseek.proposal.prompt import Problem
-from goalseek.values import Attempt
+from goalseek.values import Attempt as EndedAttempt
+from goalseek.values import Reason
 
 CHANGES_REQUESTED = "changes_requested"
-
-
-@dataclass(frozen=True)
-class AttemptCounts:
-    """How many attempts there were, how many of them were repairs, and how many measurements they took together.
-
-    ``shown`` is the number of the last attempt that became a commit (0: none); ``cycle`` that of the next verdict.
-    """
-
-    tries: int = 0
-    repairs: int = 0
-    runs: int = 0
-    shown: int = 0
-    cycle: int = 1
-
-
-@dataclass(frozen=True)
-class Attempts:
-    """The attempt that the record is about; the others are in ``attempts``, oldest first. ``notes`` go into the record.
-
-    It is the last attempt that became a commit, or if none did the last one, with the rejection that ended it.
-    ``review`` is the review that asks for changes of it.
-    """
-
-    change: Change | None = None
-    candidate: Candidate | None = None
-    evidence: Evidence | None = None
-    rejected: Rejected | None = None
-    attempts: tuple[Attempt, ...] = ()
-    notes: tuple[str, ...] = ()
-    counts: AttemptCounts = AttemptCounts()
-    review: Review | None = None
-
-    def measured(self) -> tuple[Change, Candidate, Evidence]:
-        """The change, candidate and evidence to decide about. Raises Rejected where no attempt became a commit."""
-        if self.rejected:
-            raise self.rejected
-        assert self.change and self.candidate and self.evidence
-        return self.change, self.candidate, self.evidence
-
-
-def plan_with_retry(project: Project, config: Config, steps: StepRunner, briefing: Briefing, folder: Path) -> Plan:
-    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected."""
-    provider = project.provider()
-
-    def ask(number: int, problem: Problem | None = None) -> Plan:
-        if number == 1:
-            clear_attempts(folder)
-        call = build_call(project, config, briefing, "plan", None, steps.calls, folder, number, problem)
-        return make_plan(provider, call, folder)
-
-    try:
-        return steps.do("PLAN", "plan", Plan, lambda: ask(1))
-    except Rejected as rejected:
-        if rejected.reason != "no_plan":
-            raise
-        problem = Problem(rejected.why)
-    return steps.do("PLAN", checkpoint_name("plan", 2), Plan, lambda: ask(2, problem))
-
-
-def run_attempts(
-    project: Project, config: Config, steps: StepRunner, briefing: Briefing, plan: Plan, folder: Path
-) -> Attempts:
-    """Makes attempts until one has evidence, or is rejected, and needs no repair or may not be repaired."""
-    return _attempt_loop(project, config, steps, briefing, plan, folder, Attempts(), PriorAttempt(), None)
-
-
-def continue_attempts(
-    project: Project,
-    config: Config,
-    steps: StepRunner,
-    briefing: Briefing,
-    plan: Plan,
-    folder: Path,
-    attempts: Attempts,
-    review: Review,
-) -> Attempts:
-    """Makes further attempts after a review that asks for changes; its reasons go back to the author.
-
-    Where none becomes a commit, the candidate stays the one from before. Raises LimitReached where a limit forbids it.
-    """
-    change, candidate, _ = attempts.measured()
-    plan = replace(plan, title=change.title, text=change.text)
-    attempts = replace(attempts, review=review, counts=replace(attempts.counts, cycle=attempts.counts.cycle + 1))
-    problem = Problem(_REVIEW_PROBLEM, "\n".join(review.reasons))
-    return _attempt_loop(
-        project, config, steps, briefing, plan, folder, attempts, PriorAttempt(change.edits, candidate.tree), problem
-    )
-
-
-def _attempt_loop(
-    project: Project,
-    config: Config,
-    steps: StepRunner,
-    briefing: Briefing,
-    plan: Plan,
-    folder: Path,
-    attempts: Attempts,
-    prior: PriorAttempt,
-    problem: Problem | None,
-) -> Attempts:
-    repair_limit = project.provider_table().repair if project.provider().repairs else 0
-    counts = attempts.counts
-    number, runs, last_committed, repairs = counts.tries + 1, counts.runs, counts.shown, counts.repairs
-    first, verdict_name = number, checkpoint_name("verdict", counts.cycle)
-    while True:
-        attempts = replace(attempts, counts=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
-        earlier = attempts.candidate.commits if attempts.candidate else ()
-        attempt_folder = folder_of_attempt(folder, number, last_committed)
-        change = None
-        try:
-            edit = partial(
-                _apply, project, config, steps, briefing, plan, folder, number, prior, problem, last_committed
-            )
-            change = steps.do("APPLY_CHANGE", checkpoint_name("change", number), Change, edit)
-            make_commit = partial(
-                _commit, project, config, briefing, change, folder, attempt_folder, last_committed, earlier
-            )
-            candidate = steps.do("COMMIT", checkpoint_name("candidate", number), Candidate, make_commit)
-        except LimitReached:
-            if number == first:
-                raise
-            return attempts  # the candidate so far can be decided about
-        except Rejected as rejected:
-            attempts = _with_rejection(attempts, change, rejected)
-            if rejected.edits is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
-                return attempts
-            prior, problem = PriorAttempt(rejected.edits), Problem(_SCOPE_PROBLEM, rejected.why)
-        else:
-            next_part = partial(next_measurement, project, config, change, candidate, folder, runs)
-            evidence = steps.gather("VERIFY", checkpoint_name("evidence", number), Evidence(), next_part)
-            attempts = _with_candidate(attempts, change, candidate, evidence)
-            last_committed = number
-            runs += len(evidence.runs)
-            attempts = replace(attempts, counts=AttemptCounts(number, repairs, runs, last_committed, counts.cycle))
-            crash = repairable_failure(evidence, config.manifest.verify)
-            if crash is None or not _has_next_attempt(steps, number, repairs < repair_limit, verdict_name):
-                return attempts
-            prior, problem = (
-                PriorAttempt(change.edits, candidate.tree),
-                Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"),
-            )
-            plan = replace(plan, title=change.title, text=change.text)
-        number, repairs = number + 1, repairs + 1
-
-
-def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
-    """The failure of a command that sees nothing hidden, so that its output may be shown to the author; else None."""
-    failure = evidence.failure
-    if failure is None or failure.reason not in ("verify_failed", "verify_timeout") or not evidence.verify:
-        return None
-    sees = {command.name: command.sees for command in verify}
-    return failure if sees.get(evidence.verify[-1].name) == "candidate" else None
-
-
-def _has_next_attempt(steps: StepRunner, number: int, is_allowed: bool, verdict_name: str) -> bool:
-    """Whether there is another attempt: one with a checkpoint is continued; after a verdict no new one begins."""
-    next_change = checkpoint_name("change", number + 1)
-    if steps.has(next_change, rejection_name(next_change)):
-        return True
-    return is_allowed and not steps.has(verdict_name, "record")
-
-
-def _apply(
-    project: Project,
-    config: Config,
-    steps: StepRunner,
-    briefing: Briefing,
-    plan: Plan,
-    folder: Path,
-    number: int,
-    prior: PriorAttempt,
-    problem: Problem | None,
-    last_committed: int,
-) -> Change:
-    phase, count = ("apply", 1) if number == 1 else ("repair", number - 1)
-    attempt_folder = folder_of_attempt(folder, number, last_committed)
-    if number > 1:
-        if last_committed:
-            recreate_folder(attempt_folder)
-        else:
-            archive_attempt(folder, number - 1)
-        prior = replace(prior, snapshot=attempt_snapshot(folder, number - 1))
-    assert project.standing.incumbent
-    return apply_change(
-        project.provider(),
-        build_call(project, config, briefing, phase, plan, steps.calls, folder, count, problem),
-        plan,
-        project.workspace(config),
-        project.repository.objects,
-        config.scope,
-        config.manifest.scope.strays,
-        project.standing.incumbent.tree,
-        attempt_folder,
-        prior,
-    )
-
-
-def _commit(
-    project: Project,
-    config: Config,
-    briefing: Briefing,
-    change: Change,
-    folder: Path,
-    attempt_folder: Path,
-    last_committed: int,
-    earlier: tuple[str, ...],
-) -> Candidate:
-    candidate = commit(project, config, briefing.context, change, attempt_folder / "snapshot", earlier)
-    if attempt_folder != folder:
-        publish_candidate(folder, attempt_folder, last_committed)
-    return candidate
-
-
-def _with_candidate(attempts: Attempts, change: Change, candidate: Candidate, evidence: Evidence) -> Attempts:
-    return replace(
-        attempts,
-        change=change,
-        candidate=candidate,
-        evidence=evidence,
-        rejected=None,
-        review=None,
-        attempts=(*attempts.attempts, *_as_attempt(attempts)),
-    )
-
-
-def _with_rejection(attempts: Attempts, change: Change | None, rejected: Rejected) -> Attempts:
-    """Adds an attempt that became no commit. An earlier one that did stays the one that the record is about."""
-    if attempts.candidate:
-        attempt = Attempt(None, rejected.reason, rejected.usage)
-        note = f"sent back to its author, it came to nothing: {rejected.reason}, {rejected.why}"
-        return replace(attempts, attempts=(*attempts.attempts, attempt), notes=(*attempts.notes, note))
-    return replace(attempts, change=change, rejected=rejected, attempts=(*attempts.attempts, *_as_attempt(attempts)))
-
-
-def _as_attempt(attempts: Attempts) -> tuple[Attempt, ...]:
-    """The attempt that the record was about until now, as the record lists it."""
-    if attempts.rejected:
-        return (Attempt(None, attempts.rejected.reason, attempts.rejected.usage),)
-    if attempts.candidate and attempts.change and attempts.evidence:
-        if attempts.review:
-            usage = attempts.change.usage.plus(attempts.review.usage)
-            return (Attempt(attempts.candidate.commit, CHANGES_REQUESTED, usage),)
-        reason = attempts.evidence.failure.reason if attempts.evidence.failure else ""
-        return (Attempt(attempts.candidate.commit, reason, attempts.change.usage),)
-    return ()
-
-
 _REVIEW_PROBLEM = (
     "It was measured and would be kept. But somebody else who reviewed it by the project's criteria asks for changes "
     "first. Put right what the review names, and nothing else. Its reasons:"
@@ -300,38 +38,170 @@ _SCOPE_PROBLEM = (
 )
 
 
-def decide_and_review(
-    project: Project,
-    config: Config,
-    steps: StepRunner,
-    briefing: Briefing,
-    plan: Plan,
-    folder: Path,
-    attempts: Attempts,
-) -> tuple[Attempts, Decision]:
-    """Decides, and has a keep reviewed, again after each change that the reviewer asks for.
+class PriorAttempt(NamedTuple):
+    """What an attempt starts from: the edits of the attempt before it.
 
-    Raises Rejected where no attempt became a commit, and LimitReached where a limit forbids another call.
+    ``tree`` is the tree of that attempt's candidate; "" where its edits were rejected.
     """
-    while True:
-        change, candidate, evidence = attempts.measured()
-        cycle = attempts.counts.cycle
-        parts = (change, candidate, evidence)
-        work = partial(judge, project.repository, config.manifest, project.standing, briefing.context, *parts)
-        decision = steps.do("DECIDE", checkpoint_name("verdict", cycle), Decision, work)
-        review_name = checkpoint_name("review", cycle)
-        if not decision.verdict:
-            return attempts, decision
-        if config.manifest.review is None and not steps.has(review_name):  # a stored review counts all the same
-            return attempts, decision
-        ask_reviewer = partial(
-            review_candidate, project, config, briefing, plan, change, candidate, decision, steps.calls, folder, cycle
-        )
-        review = steps.do("REVIEW", review_name, Review, ask_reviewer)
-        attempts = replace(attempts, notes=(*attempts.notes, *review_notes(review)))
+
+    edits: tuple[Edit, ...] = ()
+    tree: str = ""
+
+
+@dataclass
+class Attempt:
+    """One attempt: what it is made from, and below that what its phases have given so far.
+
+    ``committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
+    commits of those, ``runs`` counts their measurements. ``cycle`` is the number of the verdict that it is made for.
+    """
+
+    number: int
+    cycle: int
+    plan: Plan
+    prior: PriorAttempt | None = None
+    problem: Problem | None = None
+    committed: int = 0
+    commits: tuple[str, ...] = ()
+    runs: int = 0
+    change: Change | None = None
+    candidate: Candidate | None = None
+    evidence: Evidence | None = None
+    verdict: Verdict | None = None
+    rejected: Rejected | None = None
+    review: Review | None = None
+
+    def folder_in(self, run_folder: Path) -> Path:
+        """Where it writes."""
+        return artifacts.folder_of_attempt(run_folder, self.number, self.committed)
+
+    @property
+    def ended(self) -> tuple[EndedAttempt, ...]:
+        """How it ended, as the record of a later one lists it; nothing where it was never made."""
+        if self.rejected:
+            return (EndedAttempt(None, self.rejected.reason, self.rejected.usage),)
+        if not (self.candidate and self.change and self.evidence):
+            return ()
+        if self.review:
+            return (EndedAttempt(self.candidate.commit, CHANGES_REQUESTED, self.change.usage.plus(self.review.usage)),)
+        reason = self.evidence.failure.reason if self.evidence.failure else ""
+        return (EndedAttempt(self.candidate.commit, reason, self.change.usage),)
+
+
+class Attempts:
+    """The attempts that are made, in order: iterating gives each next one until none is to be made.
+
+    ``top`` is the one that the record is about: the last that became a commit, or if none did the last one, with the
+    rejection that ended it. The others are in ``earlier``, as they ended; ``notes`` go into the record.
+    """
+
+    def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int, verify: Sequence[VerifyCommand]) -> None:
+        self.top = Attempt(0, 0, plan)
+        self.earlier: tuple[EndedAttempt, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self._steps = steps
+        self._verify = verify
+        self._next: Attempt | None = Attempt(1, 1, plan)
+        self._first = 1
+        self._cycle = 1
+        self._repairs_left = repair_limit
+
+    def __iter__(self) -> Iterator[Attempt]:
+        while attempt := self._next:
+            yield attempt
+
+    @contextlib.contextmanager
+    def trying(self, attempt: Attempt) -> Iterator[None]:
+        """The phases of an attempt run in this block; after it, it is known whether there is another one.
+
+        A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
+        So does a limit, where the attempt is a repair: the candidate so far can be decided about.
+        """
+        self._next = None
+        try:
+            yield
+        except LimitReached:
+            if attempt.number == self._first:
+                raise
+        except Rejected as rejected:
+            self._add_rejected(attempt, rejected)
+        else:
+            self._add_measured(attempt)
+        if self._next is None and self.top.rejected:
+            raise self.top.rejected
+
+    def owed_verdict(self) -> Attempt | None:
+        """The attempt that a verdict is due on; None while another one follows, and where it has one."""
+        return self.top if self._next is None and self.top.cycle == self._cycle else None
+
+    def take_review(self, review: Review) -> None:
+        """Notes a review of the candidate; one that asks for changes gives its reasons back to the author."""
+        word = review.word or "no verdict that could be read"
+        self.notes += (f"review by {review.provider}: {word}", *(f"review: {reason}" for reason in review.reasons))
         if not review.goes_on:
-            return attempts, review.decision
-        next_attempts = continue_attempts(project, config, steps, briefing, plan, folder, attempts, review)
-        if next_attempts.candidate == attempts.candidate:
-            return next_attempts, review.decision
-        attempts = next_attempts
+            return
+        self.top.review = review
+        self._cycle += 1
+        self._first = self.top.number + 1  # nothing is attempted after the candidate that is decided about
+        self._next = self._continue(self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)))
+
+    def _add_measured(self, attempt: Attempt) -> None:
+        assert attempt.evidence
+        self.earlier += self.top.ended
+        self.top = attempt
+        crash = repairable_failure(attempt.evidence, self._verify)
+        if crash and self._has_repair(attempt):
+            self._next = self._continue(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
+
+    def _add_rejected(self, attempt: Attempt, rejected: Rejected) -> None:
+        attempt.rejected = rejected
+        if self.top.candidate:
+            self.earlier += attempt.ended
+            note = f"sent back to its author, it came to nothing: {rejected.reason}, {rejected.why}"
+            self.notes = (*self.notes, note)
+        else:
+            self.earlier += self.top.ended
+            self.top = attempt
+        if rejected.edits is not None and self._has_repair(attempt):
+            problem = Problem(_SCOPE_PROBLEM, rejected.why)
+            self._next = replace(
+                attempt,
+                number=attempt.number + 1,
+                prior=PriorAttempt(rejected.edits),
+                problem=problem,
+                change=None,
+                rejected=None,
+            )
+
+    def _has_repair(self, attempt: Attempt) -> bool:
+        """Whether a repair follows: one with a checkpoint is continued; after a verdict no new one begins."""
+        change = CheckpointName("change", attempt.number + 1)
+        is_begun = self._steps.has(change, change.rejection)
+        verdict = CheckpointName("verdict", self._cycle)
+        has_repair = is_begun or (self._repairs_left > 0 and not self._steps.has(verdict, CheckpointName("record")))
+        self._repairs_left -= has_repair
+        return has_repair
+
+    def _continue(self, attempt: Attempt, problem: Problem) -> Attempt:
+        """The attempt that goes on from a candidate, under the name that its idea has by now."""
+        change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
+        assert change and candidate and evidence
+        return Attempt(
+            attempt.number + 1,
+            self._cycle,
+            replace(attempt.plan, title=change.title, text=change.text),
+            PriorAttempt(change.edits, candidate.tree),
+            problem,
+            committed=attempt.number,
+            commits=candidate.commits,
+            runs=attempt.runs + len(evidence.runs),
+        )
+
+
+def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
+    """The failure of a command that sees nothing hidden, so that its output may be shown to the author; else None."""
+    failure = evidence.failure
+    if failure is None or failure.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not evidence.verify:
+        return None
+    sees = {command.name: command.sees for command in verify}
+    return failure if sees.get(evidence.verify[-1].name) == "candidate" else None

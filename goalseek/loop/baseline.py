@@ -1,73 +1,139 @@
-"""The baseline's commit, and what happens to a candidate on the tip that cannot be finished.
+"""A baseline: HEAD's ruler measured under the incumbent's code, or under that of another revision.
 
-A baseline measures HEAD's ruler under the incumbent's code, or under that of another revision.
-
-A killed iteration may have left its candidate on the tip, and its checkpoints are gone (a ``git clean``, say), the
-ruler has changed, or a new run or baseline was asked for. Nothing is lost: the iteration is recorded as
-interrupted, and the candidate stays in the history with its revert commit after it.
+Also what happens to a candidate on the tip that cannot be finished: a killed iteration may have left it, and its
+checkpoints are gone (a ``git clean``, say), the ruler has changed, or a new run or baseline was asked for. Nothing is
+lost: the iteration is recorded as interrupted, and the candidate stays in the history with its revert commit after it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from goalseek.disk import machine_error
+from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
+from goalseek.evaluation.measurements import baseline_error, take_ruler
+from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Refs, Repository
+from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
-from goalseek.ledger.checkpoints import Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.phases.log import record_iteration
-from goalseek.loop.phases.read_context import read_context
-from goalseek.loop.steps import StepRunner, begin_iteration
+from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.phases.log import log
+from goalseek.loop.phases.read_context import read_baseline_context, read_context
+from goalseek.loop.phases.verify import verify_baseline
+from goalseek.loop.stops import limit_stop
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
+from goalseek.project.opening import check_provider, files_of_commit
 from goalseek.project.project import Project
-from goalseek.project.refs import candidate_commits, update_refs
-from goalseek.values import Attempt
+from goalseek.project.refs import unfinished_commits
+from goalseek.statistics.guards import guard_warning
+from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
 from goalseek.workspace.scope import Scope
 
 CHECKPOINTS_GONE = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 RULER_CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
 NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
-_FAILED = "failed"
+_FAILED = CheckpointName("failed")
 
 
-def end_unfinished(project: Project, why_not_finish: Callable[[Config], str]) -> None:
+def measure_baseline(project: Project, source: str | None = None, phase_limit: int | None = None) -> IterationRecord:
+    """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
+
+    Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
+    """
+    end_unfinished(project)
+    config = note_dropped_files(project, project.config_for_baseline(), source)
+    ruler = take_ruler(project, config)
+    made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
+    iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
+    context = read_baseline_context(iteration, source)
+    candidate = _commit_baseline(iteration, context, source)
+    if not project.repository.objects.has(candidate.commit):
+        iteration.steps.forget("candidate")
+        raise MissingObject(candidate.commit)
+    evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
+    decision = _decide_baseline(iteration, verdict)
+    if not decision.verdict:
+        iteration.steps.forget("evidence")
+        entries = project.repository.objects.files(candidate.tree)
+        remedy = unseen_file_hint(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
+        raise baseline_error(decision.verdict, iteration.folder, remedy=remedy)
+    warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
+    notes = (warning,) if warning else ()
+    result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
+    return log(iteration, result, ruler)
+
+
+@checkpointed(Phase.COMMIT, "candidate", Candidate)
+def _commit_baseline(iteration: Iteration, context: Context, source: str | None) -> Candidate:
+    """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
+
+    The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
+    """
+    repository, standing = iteration.project.repository, iteration.standing
+    head = repository.head()
+    code = resolve_source(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
+    tree = compose_tree(repository.tree_of(head), repository.tree_of(code), iteration.config.scope, iteration.project)
+    if not standing.tip and tree == repository.tree_of(head):
+        return Candidate(head, tree, "")
+    if standing.tip and tree == repository.tree_of(standing.tip):
+        return Candidate(standing.tip, tree, standing.tip)
+    parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
+    name = repository.name
+    message = candidate_message(f"New baseline of {name}", name, iteration.project.run_id, iteration.number, "")
+    return Candidate(repository.commit(tree, parents, message, context.moment), tree, parents[0])
+
+
+@checkpointed(Phase.DECIDE, "verdict", Decision)
+def _decide_baseline(iteration: Iteration, verdict: Verdict) -> Decision:
+    return Decision(verdict)
+
+
+def end_unfinished(project: Project) -> None:
     """Ends an iteration that has a candidate on the tip and no record, so that a new baseline can begin.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot (the pinned ruler or
-    ``scope.hidden_from`` changed, ``why_not_finish`` gives a reason, or the last invocation failed in it), it is
-    recorded as interrupted.
+    ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in it),
+    it is recorded as interrupted.
     """
-    refs = project.repository.refs()
-    candidate = _unfinished_candidate(project, refs)
+    candidate = _unfinished_candidate(project, project.repository.refs().tip)
     if candidate is None:
         return
     config = project.config()
     try:
         project.refuse_changed_hidden_files(config)
     except GoalseekError:
-        record_abandoned(project, config, refs, candidate, None, RULER_CHANGED)
+        record_abandoned(project, config, candidate, RULER_CHANGED)
         return
     failure = _failure_checkpoints(project).load(_FAILED, str, "")
-    if why := failure.value if failure else why_not_finish(config):
+    if why := failure.value if failure else _why_not_finish(project, config):
         why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
-        record_abandoned(project, config, refs, candidate, None, why)
+        record_abandoned(project, config, candidate, why)
         return
-    message = (
-        f"iteration {project.standing.last_iteration + 1} is under way: its candidate has no verdict on record yet"
-    )
+    message = f"iteration {project.standing.next_iteration} is under way: its candidate has no verdict on record yet"
     raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
+
+
+def _why_not_finish(project: Project, config: Config) -> str:
+    """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
+    assert project.standing.incumbent
+    try:
+        check_provider(project, files_of_commit(project, project.standing.incumbent.commit))
+    except GoalseekError as error:
+        return error.message
+    stop = limit_stop(project, config)
+    return stop.why if stop else ""
 
 
 @contextlib.contextmanager
 def saving_failure(project: Project) -> Iterator[None]:
-    """Saves the error that ends an iteration without a record; ``make_way`` reads it.
+    """Saves the error that ends an iteration without a record; ``end_unfinished`` reads it.
 
     Not saved are the causes that pass by themselves: signals, a missing approval, faults of the machine.
     """
@@ -81,7 +147,7 @@ def saving_failure(project: Project) -> Iterator[None]:
         checkpoints.save(_FAILED, reached.stop.why, "", 0.0)
         raise
     except GoalseekError as error:
-        if error.stop_reason not in ("disk", "needs_human"):
+        if error.stop_reason not in (StopReason.DISK, StopReason.NEEDS_HUMAN):
             checkpoints.save(_FAILED, error.message, "", 0.0)
         raise
     except Exception as error:
@@ -92,44 +158,44 @@ def saving_failure(project: Project) -> Iterator[None]:
 
 def _failure_checkpoints(project: Project) -> Checkpoints:
     """The checkpoints of the next iteration that hold for every run."""
-    standing = project.standing
-    folder = project.loaded.runs / f"{standing.last_iteration + 1:04d}"
-    return Checkpoints(folder, project.seal, "", standing.last.seal if standing.last else "")
+    folder = project.run_folder(project.standing.next_iteration)
+    return Checkpoints(folder, project.seal, "", project.standing.last_seal)
 
 
-def abandoned_candidate(project: Project, steps: StepRunner, refs: Refs) -> Candidate | None:
+def abandoned_candidate(iteration: Iteration) -> Candidate | None:
     """The candidate on the tip whose checkpoints are gone; None where there is none."""
-    candidate = _unfinished_candidate(project, refs)
+    candidate = _unfinished_candidate(iteration.project, iteration.refs.tip)
     if candidate is None:
         return None
-    chain = steps.chain()
-    changes = sum(name.startswith("change") for name in chain)
-    rejections = sum(name.startswith("rejected-candidate") for name in chain)
+    chain = iteration.steps.chain()
+    changes = sum(name.answer == "change" and not name.is_rejection for name in chain)
+    rejections = sum(name.answer == "candidate" and name.is_rejection for name in chain)
     return candidate if changes - rejections < len(candidate.commits) else None
 
 
-def _unfinished_candidate(project: Project, refs: Refs) -> Candidate | None:
-    standing, repository, tip = project.standing, project.repository, refs.tip
+def _unfinished_candidate(project: Project, tip: str | None) -> Candidate | None:
+    standing, repository = project.standing, project.repository
     if not tip or not standing.tip or tip == standing.tip:
         return None
-    commits = candidate_commits(repository, standing, tip)
+    commits = unfinished_commits(repository, standing, tip)
     return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1]) if commits else None
 
 
 def record_abandoned(
-    project: Project, config: Config, refs: Refs, candidate: Candidate, phase_limit: int | None, why: str = ""
+    project: Project, config: Config, candidate: Candidate, why: str = "", phase_limit: int | None = None
 ) -> IterationRecord:
     """Reverts such a candidate and records its iteration as interrupted; without ``why`` the reason is found out.
 
     Raises Paused where ``phase_limit`` is reached.
     """
+    first = project.repository.load_commit(candidate.commits[0])
     if not why:
-        why = CHECKPOINTS_GONE if _trailer(project, candidate, "Run") == project.run_id else NEW_RUN_BEGUN
-    repository, number = project.repository, project.standing.last_iteration + 1
-    steps, folder = begin_iteration(project, number, phase_limit, f"left behind {candidate.commit}")
-    context = steps.do("READ_CONTEXT", "context", Context, lambda: read_context(project, config, refs, folder))
-    verdict = Verdict("skipped", "interrupted", why)
-    rollback = roll_back(repository, candidate, repository.commit_time(candidate.commit))
+        why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
+    repository = project.repository
+    iteration = Iteration(project, config, f"left behind {candidate.commit}", phase_limit, is_limited=False)
+    context = read_context(iteration)
+    verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
+    rollback = roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)
@@ -137,47 +203,10 @@ def record_abandoned(
         else Edit(difference.path, "", "")
         for difference in differences
     )
-    author = _trailer(project, candidate, "Provider")
-    change = Change(_title(project, candidate), "", edits, (), 0, 0, provider=author)
+    change = Change(first.subject, "", edits, (), 0, 0, provider=first.trailers.get("Provider", ""))
     attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
     decision = Decision(verdict, rollback)
-    outcome = IterationResult(context, verdict, None, change, candidate, None, decision, attempts)
-    record = record_iteration(project, config, steps, outcome, folder)
-    update_refs(project)
-    return record
-
-
-def _title(project: Project, candidate: Candidate) -> str:
-    message = project.repository.objects.read(candidate.commits[0]).partition(b"\n\n")[2]
-    return message.split(b"\n", 1)[0].decode("utf-8", "surrogateescape")
-
-
-def _trailer(project: Project, candidate: Candidate, name: str) -> str:
-    """The trailer ``Goalseek-<name>`` of the candidate's commit message; "" where it has none."""
-    lines = project.repository.objects.read(candidate.commits[0]).decode("utf-8", "surrogateescape").splitlines()
-    start = f"Goalseek-{name}: "
-    return next((line.removeprefix(start) for line in lines if line.startswith(start)), "")
-
-
-def baseline_candidate(project: Project, config: Config, context: Context, source: str | None) -> Candidate:
-    """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
-
-    The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
-    """
-    repository, standing = project.repository, project.standing
-    head = repository.head()
-    code = resolve_source(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
-    tree = compose_tree(repository.tree_of(head), repository.tree_of(code), config.scope, project)
-    if not standing.tip and tree == repository.tree_of(head):
-        return Candidate(head, tree, "")
-    if standing.tip and tree == repository.tree_of(standing.tip):
-        return Candidate(standing.tip, tree, standing.tip)
-    parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
-    message = candidate_message(
-        f"New baseline of {repository.name}", repository.name, project.run_id, context.iteration, ""
-    )
-    commit_hash = repository.commit(tree, parents, message, context.moment)
-    return Candidate(commit_hash, tree, parents[0])
+    return log(iteration, IterationResult(context, verdict, None, change, candidate, None, decision, attempts))
 
 
 def resolve_source(repository: Repository, source: str | None) -> str | None:

@@ -12,8 +12,10 @@ from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.humanize import format_distinct, format_number, format_percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
+from goalseek.loop.notify import Notifier
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
+from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.statistics.noise_report import format_luck
 from goalseek.values import EXIT_CODES, Stop
@@ -24,10 +26,13 @@ _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"
 
 @contextlib.contextmanager
 def reporting_end(project: Project) -> Iterator[None]:
-    """Reports how the block of a climb ends; an early end has the last line only if the block recorded something.
+    """Notifies of what happens in the block of a climb, keeps its output, and reports how it ends.
 
+    An early end has the last line only if the block recorded something.
     A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
+    notifier = Notifier(lambda: project.loaded, project.programs, project.watch.on_note)
+    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
     first_seq = project.standing.seq
     try:
         yield

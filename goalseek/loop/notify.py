@@ -10,60 +10,58 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.project.approval import Approval, Question, commands_for
-from goalseek.project.observer import ForwardingObserver, Observer
-from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.project.approval import Question, commands_for
+from goalseek.project.observer import Observer
 from goalseek.sandbox.supervisor import Supervisor
-from goalseek.values import Stop, to_line, to_plain
+from goalseek.sandbox.view import Launch
+from goalseek.values import Outcome, Stop, StopReason, to_line, to_plain
 from goalseek.workspace.scope import manifest_scope
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
 
 
-class NotifyWatch(ForwardingObserver):
-    """Passes everything on to another watch, and to the program of ``[notify]`` the events that its ``on`` names.
+class Notifier(Observer):
+    """Sends the program of ``[notify]`` the events that its ``on`` names.
 
-    The run goes on even if the program fails or hangs: it has SECONDS_MOST seconds, and a note says what went wrong. It
+    The run goes on even if the program fails or hangs: it has MAX_SECONDS seconds, and a note says what went wrong. It
     runs unconfined with the user's environment, so a program that candidates may change is not run.
     """
 
-    def __init__(self, watch: Observer, loaded: Callable[[], ManifestFile], programs: Supervisor) -> None:
-        """``loaded`` gives the manifest as it is now; ``programs`` runs the program."""
-        super().__init__(watch)
+    def __init__(
+        self, loaded: Callable[[], ManifestFile], programs: Supervisor, on_problem: Callable[[str], None]
+    ) -> None:
+        """``loaded`` gives the manifest as it is now; ``programs`` runs the program; ``on_problem`` takes a note."""
         self._loaded = loaded
         self._programs = programs
+        self._on_problem = on_problem
         if why := _why_not_run(loaded()):
-            watch.on_note(f"notify: {why}")
+            on_problem(f"notify: {why}")
 
     def on_budget(self, text: str) -> None:
-        """Passed on, and sent for "budget"."""
-        self._target.on_budget(text)
+        """Sent for "budget"."""
         self._notify({"budget"}, {"event": "budget", "text": text})
 
     def on_record(self, record: IterationRecord) -> None:
-        """Passed on; the whole record of a keep is sent for "kept"."""
-        self._target.on_record(record)
-        if record.outcome == "kept":
+        """The whole record of a keep is sent for "kept"."""
+        if record.outcome == Outcome.KEPT:
             self._notify({"kept"}, to_plain(record))
 
-    def ask(self, question: Question, given: Callable[[], Approval | None]) -> Approval | None:
-        """Sent for "needs_human", as the person may be elsewhere, then passed on."""
+    def on_question(self, question: Question) -> None:
+        """Sent for "needs_human", as the person may be elsewhere."""
         event = {"event": "waiting", "iteration": question.iteration, "title": question.title}
         self._notify({"needs_human"}, {**event, "why": question.verdict.why, "next": commands_for(question)})
-        return self._target.ask(question, given)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Handed on, and told as the end."""
-        self._target.on_stopped(stop)
+        """Sent as the end."""
         self._notify_end(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """Handed on, and told as the end."""
-        self._target.on_failed(stop)
+        """Sent as the end."""
         self._notify_end(stop)
 
     def _notify_end(self, stop: Stop) -> None:
@@ -73,7 +71,7 @@ class NotifyWatch(ForwardingObserver):
         """
         if _is_stored_end(self._loaded(), stop):
             return
-        events = {"stopped", "needs_human"} if stop.reason == "needs_human" else {"stopped"}
+        events = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
         event = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
         self._notify(events, event, is_end=True)
 
@@ -88,12 +86,13 @@ class NotifyWatch(ForwardingObserver):
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:
-            self._target.on_note(f"notify: {failure}")
+            self._on_problem(f"notify: {failure}")
 
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        result = self._programs.run(command, loaded.folder, _user_environment(), HeadAndTail(), MAX_SECONDS, stdin)
+        launch = Launch(command, _user_environment(), loaded.folder)
+        result = self._programs.run(launch, timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:
@@ -134,9 +133,7 @@ def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
         if path.read_text(encoding="utf-8") == line:
             return True
     with contextlib.suppress(OSError):
-        temporary = path.with_suffix(".new")
-        temporary.write_text(line, encoding="utf-8")
-        temporary.replace(path)
+        write_atomic(path, line)
     return False
 
 

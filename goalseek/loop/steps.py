@@ -1,16 +1,17 @@
-"""Runs the phases of one iteration. A phase whose result is checkpointed is not run again."""
+"""Runs the steps of one iteration: a phase whose result is checkpointed is not run again.
+
+For each it asks the limits, does the work, stores the result, charges the usage, and shows where the iteration stands.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from goalseek.errors import LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, rejection_name
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, PhaseSeconds
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
@@ -19,194 +20,189 @@ from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.usage import UsageLog, add_usages, killed_call_usage, median_call
 from goalseek.providers.answer import read_usage
-from goalseek.values import Phase, Usage
+from goalseek.values import Phase, Reason, Usage
 
 Value = TypeVar("Value")
+Last = TypeVar("Last")
+_LONG_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.VERIFY, Phase.REVIEW)
 
 
-@dataclass(frozen=True)
-class FinishedPhase:
-    """A phase that has a result: its seconds, its usage, and the reason if the result was a rejection."""
+class FinishedStep(NamedTuple):
+    """A step that has a result: its seconds, its usage, and the reason if the result was a rejection."""
 
-    phase: str
+    phase: Phase
     seconds: float
     usage: Usage = Usage()
-    rejected: str = ""
+    rejection: str = ""
 
 
 class StepRunner:
-    """Runs the phases of one iteration, in order, with checkpoints. ``limit`` is how many may run now (None: all).
+    """The steps of one iteration, in order. ``phase_limit`` is how many phases may be run now (None: all).
 
-    ``on_phase`` is called before a phase begins (True) and before each further part of it (False), and may raise.
-    ``done`` has the finished phases by checkpoint name, with the usage that each reported; ``calls`` has the usage of
-    calls without a result. ``phase_seconds`` counts the time of all phases, killed ones included. ``found`` are the
-    checkpoints that an earlier invocation left; empty where ``limit`` is given, as ``step`` always goes on.
+    Checkpoints hold for this run, the record before the iteration and the same ``source``. Where ``limits`` are given,
+    a step that would spend past one of them raises LimitReached. ``usage_log`` has the usage of calls without a
+    result. ``resumed_from`` names the checkpoints that an earlier invocation left; empty where ``phase_limit`` is
+    given, as ``step`` always goes on.
     """
 
     def __init__(
-        self,
-        checkpoints: Checkpoints,
-        usage_log: UsageLog,
-        source: str,
-        on_phase: Callable[[str, bool], None],
-        limit: int | None,
-        phase_seconds: PhaseSeconds,
+        self, project: Project, number: int, source: str, limits: Limits | None, phase_limit: int | None
     ) -> None:
-        self.calls = usage_log
-        self.done: dict[str, FinishedPhase] = {}
-        self._checkpoints = checkpoints
-        self._digest = source
-        self._on_phase = on_phase
-        self._remaining = limit
-        self._phase_seconds = phase_seconds
-        self.found = tuple(self.chain()) if limit is None else ()
+        self.number = number
+        self.folder = project.run_folder(number)
+        refuse_foreign_logs(project.loaded, number)
+        self._project = project
+        self._limits = limits
+        self._remaining = phase_limit
+        self._make_folder()
+        follows = project.standing.last_seal
+        self._checkpoints = Checkpoints(self.folder, project.seal, project.run_id, follows)
+        self._seconds = project.took = PhaseSeconds(self._checkpoints, project.active_seconds)
+        self.usage_log = UsageLog(
+            Checkpoints(
+                self.folder, project.seal, "", follows
+            ),  # of no run: a new one pays for what the last one began
+            lambda: read_usage(project.places.call / "usage.json"),
+            cache(lambda calls_each: median_call(project.recent, calls_each)),
+        )
+        self._finished: dict[CheckpointName, FinishedStep] = {}
+        self._digest = f"iteration {number} {source}".rstrip()
+        self.resumed_from = tuple(self.chain()) if phase_limit is None else ()
 
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds by phase, over all attempts, with those that a kill or a signal cut short."""
-        by_phase: dict[str, float] = {}
-        for done in self.done.values():
-            by_phase[done.phase] = by_phase.get(done.phase, 0.0) + done.seconds
-        counted = self._phase_seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
-        return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
-
-    def do(self, phase: str, name: str, kind: type[Value], work: Callable[[], Value], is_timed: bool = True) -> Value:
+    def do(self, phase: Phase, name: CheckpointName, kind: type[Value], work: Callable[[], Value]) -> Value:
         """The phase's result: from checkpoint ``name``, or of ``work`` and then checkpointed before this returns.
 
-        A phase that waits for a person is not timed: its seconds count nowhere. Raises Rejected where ``work`` does or
-        did so before, and Paused where no more phases may run now.
+        APPROVE, which waits for a person, is not timed: its seconds count nowhere. Raises Rejected where ``work`` does
+        or did so before, Paused where no more phases may run now, and LimitReached.
         """
+        is_timed = phase is not Phase.APPROVE
         checkpoint = self._checkpoints.load(name, kind, self._digest)
         if checkpoint is None:
             self._raise_stored_rejection(phase, name)
-            if self._remaining == 0:
-                raise Paused(phase)
-            self._on_phase(phase, True)
-            began = self._phase_seconds.clock()
-            self.calls.current_step = name
+            self._begin_part(phase, is_first=True)
+            began = self._seconds.clock()
+            self.usage_log.current_step = str(name)
             try:
-                with self._phase_seconds.of(phase) if is_timed else contextlib.nullcontext():
+                with self._seconds.of(phase) if is_timed else contextlib.nullcontext():
                     value = work()
             except Rejected as rejected:
-                seconds = self._phase_seconds.clock() - began
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
-                self._digest = self._checkpoints.save(rejection_name(name), rejection, self._digest, seconds).digest
-                self.done[name] = FinishedPhase(phase, seconds, rejected.usage, rejected.reason)
-                if self._remaining is not None:
-                    self._remaining -= 1
+                spent = self._seconds.clock() - began
+                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).digest
+                self._finish(name, FinishedStep(phase, spent, rejected.usage, rejected.reason))
                 raise
-            seconds = self._phase_seconds.clock() - began if is_timed else 0.0
-            checkpoint = self._checkpoints.save(name, value, self._digest, seconds)
-            if self._remaining is not None:
-                self._remaining -= 1
+            spent = self._seconds.clock() - began if is_timed else 0.0
+            checkpoint = self._checkpoints.save(name, value, self._digest, spent)
+            self._count_phase()
         if is_timed:
-            self.done[name] = FinishedPhase(phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
+            usage = getattr(checkpoint.value, "usage", Usage())
+            self._finished[name] = FinishedStep(phase, checkpoint.seconds, usage)
         self._digest = checkpoint.digest
-        answer_value: Value = checkpoint.value
-        return answer_value
+        result: Value = checkpoint.value
+        return result
 
     def gather(
-        self, phase: str, name: str, initial: Value, next_part: Callable[[Value], Callable[[], Value] | None]
-    ) -> Value:
+        self,
+        phase: Phase,
+        name: CheckpointName,
+        initial: Value,
+        next_part: Callable[[Value], Callable[[], Value] | Last],
+    ) -> tuple[Value, Last]:
         """A result that grows part by part, each checkpointed before the next: a killed phase goes on there.
 
-        ``next_part`` gives for the result so far the work that extends it by one part, or None if it is complete; for
-        ``initial`` it must give work. Raises Paused where no more phases may run now.
+        ``next_part`` gives for the result so far the work that extends it by one part, or, if it is complete, what
+        follows from it, which is given back with it; for ``initial`` it must give work.
         """
         checkpoint = self._checkpoints.load(name, type(initial), self._digest)
         value: Value = checkpoint.value if checkpoint else initial
         spent = checkpoint.seconds if checkpoint else 0.0
         has_worked = False
-        while work := next_part(value):
-            if self._remaining == 0:
-                raise Paused(phase)
+        while callable(work := next_part(value)):
             if checkpoint:
-                self.done[name] = FinishedPhase(phase, spent)
-            self._on_phase(phase, not has_worked)
-            has_worked, began = True, self._phase_seconds.clock()
-            with self._phase_seconds.of(phase):
+                self._finished[name] = FinishedStep(phase, spent)
+            self._begin_part(phase, is_first=not has_worked)
+            has_worked, began = True, self._seconds.clock()
+            with self._seconds.of(phase):
                 value = work()
-            spent += self._phase_seconds.clock() - began
+            spent += self._seconds.clock() - began
             checkpoint = self._checkpoints.save(name, value, self._digest, spent)
         assert checkpoint
-        if has_worked and self._remaining is not None:
-            self._remaining -= 1
-        self.done[name], self._digest = FinishedPhase(phase, checkpoint.seconds), checkpoint.digest
-        return value
+        if has_worked:
+            self._count_phase()
+        self._finished[name], self._digest = FinishedStep(phase, checkpoint.seconds), checkpoint.digest
+        return value, work
 
-    def has(self, *names: str) -> bool:
+    def has(self, *names: CheckpointName) -> bool:
         """Whether one of these checkpoints follows the last one."""
-        return bool(self._checkpoints.names_made_from(self._digest) & set(names))
+        stored = self._checkpoints.stored()
+        return any(name in stored and stored[name].made_from == self._digest for name in names)
 
-    def chain(self) -> list[str]:
+    def chain(self) -> list[CheckpointName]:
         """The names of the stored checkpoints that follow the last one, each made from the one before."""
         return self._checkpoints.chain(self._digest)
 
-    def forget(self, name: str) -> None:
+    def forget(self, answer: str) -> None:
         """Removes a checkpoint, and with it all that were made from it: the phase will run again."""
-        self._checkpoints.forget(name)
+        self._checkpoints.forget(CheckpointName(answer))
 
-    def _raise_stored_rejection(self, phase: str, name: str) -> None:
-        checkpoint = self._checkpoints.load(rejection_name(name), Rejection, self._digest)
+    def forget_seconds(self) -> None:
+        """Removes the stored seconds, which are recorded now."""
+        self._seconds.forget()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, over all attempts, with those that a kill or a signal cut short."""
+        by_phase: dict[str, float] = {}
+        for step in self._finished.values():
+            by_phase[step.phase] = by_phase.get(step.phase, 0.0) + step.seconds
+        counted = self._seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
+        return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
+        usual = self.usage_log.usual()
+        usages = [
+            killed_call_usage(step.usage, usual) if step.rejection == Reason.PROVIDER_TIMEOUT else step.usage
+            for step in self._finished.values()
+        ]
+        return add_usages([*usages, self.usage_log.charged])
+
+    def _begin_part(self, phase: Phase, is_first: bool) -> None:
+        """Before a phase, or a further part of it: asks the limits, and shows the phase."""
+        if self._remaining == 0:
+            raise Paused(phase)
+        project = self._project
+        self.usage_log.settle({str(name) for name in self._finished})
+        if self._limits:
+            spent = project.standing.for_run(project.run_id).spending(sum(self.seconds.values()), self.usage)
+            if stop := limit_before_phase(phase, self._limits, spent, project.clock.now(), self.usage_log.usual()):
+                raise LimitReached(stop)
+        project.last_phase = phase
+        if not self.folder.is_dir():  # somebody's git clean may have removed it
+            self._make_folder()
+        if is_first:
+            project.watch.on_phase(self.number, phase)
+            if phase in _LONG_PHASES:
+                project.write_state("running", self.number, phase)
+
+    def _finish(self, name: CheckpointName, step: FinishedStep) -> None:
+        self._finished[name] = step
+        self._count_phase()
+
+    def _count_phase(self) -> None:
+        if self._remaining is not None:
+            self._remaining -= 1
+
+    def _make_folder(self) -> None:
+        make_log_folders(self._project.loaded)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _raise_stored_rejection(self, phase: Phase, name: CheckpointName) -> None:
+        checkpoint = self._checkpoints.load(name.rejection, Rejection, self._digest)
         if checkpoint is None:
             return
         self._digest = checkpoint.digest
         rejection: Rejection = checkpoint.value
-        self.done[name] = FinishedPhase(phase, checkpoint.seconds, rejection.usage, rejection.reason)
+        self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage, rejection.reason)
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)
-
-
-_LONG_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.VERIFY, Phase.REVIEW)
-
-
-def begin_iteration(
-    project: Project, number: int, limit: int | None, source: str = "", limits: Limits | None = None
-) -> tuple[StepRunner, Path]:
-    """The step runner of an iteration, and its run folder. Checkpoints with another ``source`` are ignored.
-
-    Where ``limits`` are given, a phase that would spend past one of them raises LimitReached.
-    """
-    folder = project.loaded.runs / f"{number:04d}"
-    refuse_foreign_logs(project.loaded, number)
-    make_log_folders(project.loaded)
-    folder.mkdir(parents=True, exist_ok=True)
-    follows = project.standing.last.seal if project.standing.last else ""
-    checkpoints = Checkpoints(folder, project.seal, project.run_id, follows)
-    project.took = PhaseSeconds(checkpoints, project.active_seconds)  # of this run: a new one has all its time
-    calls = UsageLog(
-        Checkpoints(folder, project.seal, "", follows),  # of no run: a new one pays for what the last one began
-        lambda: read_usage(project.places.call / "usage.json"),
-        cache(lambda calls_each: median_call(project.recent, calls_each)),
-    )
-
-    def on_phase(name: str, begins: bool) -> None:
-        calls.settle(steps.done)
-        if limits:
-            spent = project.standing.for_run(project.run_id).spending(
-                sum(steps.seconds.values()), iteration_usage(steps)
-            )
-            if stop := limit_before_phase(name, limits, spent, project.clock.now(), calls.usual()):
-                raise LimitReached(stop)
-        project.last_phase = name
-        if not folder.is_dir():  # somebody's git clean may have removed it
-            make_log_folders(project.loaded)
-            folder.mkdir(parents=True, exist_ok=True)
-        if not begins:
-            return
-        project.watch.on_phase(number, name)
-        if name in _LONG_PHASES:
-            project.write_state("running", number, name)
-
-    source = f"iteration {number} {source}".rstrip()
-    steps = StepRunner(checkpoints, calls, source, on_phase, limit, project.took)
-    return steps, folder
-
-
-def iteration_usage(steps: StepRunner) -> Usage:
-    """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
-    usual = steps.calls.usual()
-    usages = [
-        killed_call_usage(done.usage, usual) if done.rejected == "provider_timeout" else done.usage
-        for done in steps.done.values()
-    ]
-    return add_usages([*usages, steps.calls.charged])

@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from goalseek.files import write_atomic
+
 NAMES = ("manifest", "records", "events", "brief")
 
 
@@ -34,6 +36,4 @@ def write_manifest_schema(home: Path) -> None:
     """Puts the manifest's schema into a log folder, where editors find it by the manifest's line ``#:schema``."""
     path, text = home / "manifest.schema.json", schema_text("manifest")
     if not path.exists() or path.read_text("utf-8") != text:
-        temporary = home / "manifest.schema.json.new"
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
+        write_atomic(path, text)

@@ -6,6 +6,7 @@ check it again, nor import pydantic.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -18,6 +19,7 @@ from typing import Any
 
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.manifest import json_schema
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
@@ -193,12 +195,8 @@ def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
     cache = _cache_path(path, {"project": {"name": manifest.project.name}, "log": {"home": manifest.log.home}})
     if cache is None:
         return
-    temporary = cache.with_suffix(".new")
-    try:
-        temporary.write_text(to_line({_CHECKED: _digest(path, text), "manifest": manifest}))
-        temporary.replace(cache)
-    except OSError:
-        return
+    with contextlib.suppress(OSError):
+        write_atomic(cache, to_line({_CHECKED: _digest(path, text), "manifest": manifest}))
 
 
 _CLIMB_COMMANDS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.locks import exclusive_lock
 from goalseek.measurement.measure import Measurement, is_in_place, measure_repeatedly
 from goalseek.measurement.metric import NoNumber
@@ -18,12 +18,7 @@ from goalseek.measurement.verifier import Verifier, has_stop_code
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, Failure, Side
 from goalseek.sandbox.pipes import LogFile, Sink
-from goalseek.values import VerifierRun
-
-
-def is_incumbent_failing(evidence: Evidence) -> bool:
-    """Whether the last run is one of the incumbent's that failed."""
-    return bool(evidence.runs) and evidence.runs[-1].of == "incumbent" and evidence.runs[-1].value is None
+from goalseek.values import StopReason, VerifierRun
 
 
 def add_measurement(
@@ -55,7 +50,7 @@ def add_measurement(
     run_folder.mkdir(parents=True, exist_ok=True)
     run = VerifierRun(side, sample.value, sample.seed, sample.seconds)
     if side == "incumbent":
-        if sample.failure and (is_incumbent_failing(evidence) or has_stop_code(verifier.manifest, sample.verify)):
+        if sample.failure and (evidence.is_incumbent_failing or has_stop_code(verifier.manifest, sample.verify)):
             raise _incumbent_error(sample.failure)
         return evidence.plus(Evidence((run,)))
     if sample.failure is None and verifier.manifest.log.keep_outputs != "none":
@@ -83,7 +78,7 @@ def _measure_on_bench(
 def _incumbent_error(failure: Failure) -> GoalseekError:
     message = f"the incumbent, measured again, has no number any more: {failure.why}"
     hint = "see its output: goalseek show --output; mend what has changed around it, and run the same command again"
-    return GoalseekError(message, hint, BAD_FINDING, "incumbent_failed")
+    return GoalseekError(message, hint, StopReason.INCUMBENT_FAILED)
 
 
 def _write_metrics(path: Path, verifier: Verifier, sample: Measurement, artifacts: Path) -> None:

@@ -34,7 +34,7 @@ from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Reason
 
 _ARTIFACTS_LIMIT = 256 * 2**20
 
@@ -87,7 +87,7 @@ def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink,
         except OSError as error:
             if not is_full_disk(error):
                 raise
-            failure = Failure("verify_failed", f"{command.name}: what it handed on left no room on the disk")
+            failure = Failure(Reason.VERIFY_FAILED, f"{command.name}: what it handed on left no room on the disk")
         if failure:
             break
     seconds = round(sum(run.seconds for run in runs), 6)
@@ -202,7 +202,7 @@ def _read_numbers(
         is_stale_metric = any(once.is_unchanged(manifest.metric.path, kind, folders.fresh[kind].path) for kind in KINDS)
         if manifest.metric.source == "json" and is_stale_metric:
             why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
-            raise NoNumber("no_metric", why)
+            raise NoNumber(Reason.NO_METRIC, why)
         once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)})
     return value, guards
 
@@ -250,7 +250,7 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
         return None
     names = abbreviate([quote_path(path) for path in changed])
     why = f"{command.name} changed files that are not the candidate's, while it was measured: {names}"
-    return Failure("verify_failed", f"{why}; files that it may write go into scope.generated")
+    return Failure(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
 
 
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}

@@ -22,12 +22,13 @@ from goalseek.manifest.tables import Reading
 from goalseek.own_folders import empty, open_regular, recreate_folder
 from goalseek.process import seconds_with_sleep
 from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.values import Reason
 
 
 class NoNumber(Exception):
     """A measurement without a usable number; ``reason`` is ``no_metric`` or ``not_finite``."""
 
-    def __init__(self, reason: str, why: str) -> None:
+    def __init__(self, reason: Reason, why: str) -> None:
         super().__init__(why)
         self.reason = reason
         self.why = why
@@ -43,13 +44,15 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     try:
         document = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NoNumber("no_metric", f"{reading.name}: {reading.path} is not JSON: {error}") from None
+        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} is not JSON: {error}") from None
     try:
         value = jmespath.search(reading.query or "@", document)
     except jmespath.exceptions.JMESPathError as error:
-        raise NoNumber("no_metric", f"{reading.name}: the query {query_fault(reading.query or '@', error)}") from None
+        raise NoNumber(
+            Reason.NO_METRIC, f"{reading.name}: the query {query_fault(reading.query or '@', error)}"
+        ) from None
     if value is None:
-        raise NoNumber("no_metric", f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
+        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
     return to_finite(reading.name, value)
 
 
@@ -57,16 +60,16 @@ def read_text(reading: Reading, text: str) -> float:
     """The number in the one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
     matches = [match[1] for match in re.finditer(reading.regex or "", text, re.MULTILINE)]
     if not matches:
-        raise NoNumber("no_metric", f"{reading.name}: no match of {reading.regex!r} in {reading.source}")
+        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: no match of {reading.regex!r} in {reading.source}")
     if len(matches) > 1 and reading.matches == "only":
         raise NoNumber(
-            "no_metric",
+            Reason.NO_METRIC,
             f'{reading.name}: {len(matches)} matches of {reading.regex!r}; say matches = "last" to take the last',
         )
     try:
         value = float(matches[-1])
     except (TypeError, ValueError):
-        raise NoNumber("no_metric", f"{reading.name}: {matches[-1]!r} is not a number") from None
+        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {matches[-1]!r} is not a number") from None
     return to_finite(reading.name, value)
 
 
@@ -74,13 +77,13 @@ def to_finite(name: str, value: Any) -> float:
     """The value as a float. Booleans, texts, lists and objects are no numbers; NaN and infinities are not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         kind = {bool: "a boolean", str: "a text", list: "a list", dict: "an object"}.get(type(value), "no number")
-        raise NoNumber("no_metric", f"{name}: {json.dumps(value)[:80]} is {kind}, not a number")
+        raise NoNumber(Reason.NO_METRIC, f"{name}: {json.dumps(value)[:80]} is {kind}, not a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise NoNumber("not_finite", f"{name} is {number}")
+        raise NoNumber(Reason.NOT_FINITE, f"{name} is {number}")
     return number
 
 
@@ -174,13 +177,13 @@ def read_number(
     try:
         with open(_open_file(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
-                raise NoNumber("no_metric", f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
+                raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
             return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except StaleFile as error:
         why = f"{reading.name}: {reading.path} was not made by this measurement: {error}"
     except OSError:
         why = f"{reading.name}: the verifier wrote no {reading.path}"
-    raise NoNumber("no_metric", why)
+    raise NoNumber(Reason.NO_METRIC, why)
 
 
 def _open_file(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:

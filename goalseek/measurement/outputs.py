@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import files
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
@@ -23,6 +23,7 @@ from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure
+from goalseek.values import Reason
 
 _NO_LIMIT = 2**63
 Facts = Mapping[str, tuple[int, int]]
@@ -70,7 +71,7 @@ class OnceFiles:
     def finish(self, numbers: Mapping[str, float]) -> None:
         """Records durably that all of them have run."""
         stored = {"label": self.label, "numbers": dict(numbers)}
-        write_durably(self.folder / "done.json", json.dumps(stored).encode())
+        write_atomic(self.folder / "done.json", json.dumps(stored), durable=True)
 
 
 def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
@@ -124,16 +125,18 @@ def collect_outputs(
     try:
         copied = files.copy_regular_files(below, kept_outputs, is_wanted, command.output_max)
     except files.SizeExceeded as error:
-        return Failure("verify_failed", f"{command.name}: {error}; raise its output_max")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):
-        return Failure("verify_failed", f"{command.name} left no tree to take outputs from")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name} left no tree to take outputs from")
     for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
-            return Failure("verify_failed", f"{command.name}: its output {quote_path(path)} is not its own to make")
+            return Failure(
+                Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)} is not its own to make"
+            )
         for part, why in verifier.bench.output_hazards(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"
-                return Failure("verify_failed", f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
+                return Failure(Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
         if why := fresh.stale_reason(status):
             stale[path] = why
@@ -142,7 +145,7 @@ def collect_outputs(
     for pattern in command.outputs:
         is_there = matcher((pattern,))
         if not any(is_there(path) for path in copied):
-            return Failure("verify_failed", f"{command.name} left no output {pattern}")
+            return Failure(Reason.VERIFY_FAILED, f"{command.name} left no output {pattern}")
     return None
 
 

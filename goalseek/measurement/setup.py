@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek import files
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.paths import normalize_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.verifier import Verifier, run_command
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.sandbox.pipes import Sink
+from goalseek.values import Reason, StopReason
 
 _SETUPS_LIMIT = 3
 
@@ -34,13 +35,13 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
     result = run_command(verifier, command, root, {}, setup.timeout, log)
     if result.timed_out or result.exit_code:
         how = "ran past its timeout" if result.timed_out else f"ended with {result.exit_code}"
-        raise NoNumber("verify_failed", f"setup {how}")
+        raise NoNumber(Reason.VERIFY_FAILED, f"setup {how}")
     recreate_folder(stored)
     for name in _given_paths(setup):
         try:
             files.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
         except (FileNotFoundError, NotADirectoryError):
-            raise NoNumber("verify_failed", f"setup.gives: there is no folder {name} after setup") from None
+            raise NoNumber(Reason.VERIFY_FAILED, f"setup.gives: there is no folder {name} after setup") from None
     (stored / "done").touch()
     _remove_old_setups(stored.parent)
 
@@ -64,7 +65,7 @@ def _given_paths(setup: Setup) -> tuple[str, ...]:
             normalize_path(path)
         except ValueError as error:
             hint = "mend setup.gives in the manifest; then goalseek baseline adopts it"
-            raise GoalseekError(f"the pinned setup.gives: {error}", hint, UNFIT, "repository") from None
+            raise GoalseekError(f"the pinned setup.gives: {error}", hint, StopReason.REPOSITORY) from None
     return setup.gives
 
 

@@ -14,7 +14,7 @@ from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Reason
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths
 
@@ -43,7 +43,7 @@ class Verifier:
     baseline_tree: str
     baseline_seconds: Mapping[str, float] = field(default_factory=dict)
     own_folder: str = ""
-    on_output: Callable[[bytes], None] | None = None
+    on_output: Callable[[bytes], None] = lambda chunk: None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     refuse_changed: Callable[[], None] = lambda: None
     turn: Callable[[Side, int], None] = lambda side, number: None
@@ -72,20 +72,16 @@ def run_command(
     log.write(
         f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
     )
+
+    def on_output(chunk: bytes) -> None:
+        log.write(chunk)
+        verifier.on_output(chunk)
+
     try:
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        result = verifier.programs.run(
-            launch.arguments,
-            launch.folder,
-            launch.environment,
-            log,
-            timeout,
-            on_output=verifier.on_output,
-            is_cage=launch.is_cage,
-            restriction=launch.restriction,
-        )
+        result = verifier.programs.run(launch, on_output, timeout)
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))
@@ -126,15 +122,15 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 def failure_of(command: VerifyCommand, result: ProgramResult) -> Failure | None:
     """The failure that a command's end means for the candidate; None if it succeeded."""
     if result.timed_out:
-        return Failure("verify_timeout", f"{command.name} ran past its timeout", _output_end(command, result))
+        return Failure(Reason.VERIFY_TIMEOUT, f"{command.name} ran past its timeout", _output_end(command, result))
     if result.exit_code == 0:
         return None
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
-        return Failure("unmeasurable", f"{command.name} says that this candidate cannot be judged")
+        return Failure(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
-        return Failure("verify_failed", f"{command.name} says stop (exit code 127)")
+        return Failure(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
     why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
-    return Failure("verify_failed", why, _output_end(command, result))
+    return Failure(Reason.VERIFY_FAILED, why, _output_end(command, result))
 
 
 def _output_end(command: VerifyCommand, result: ProgramResult) -> str:

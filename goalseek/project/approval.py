@@ -8,20 +8,23 @@ counts.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from goalseek.errors import NEEDS_HUMAN, USAGE, GoalseekError
-from goalseek.files import write_durably
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.paths import quote_path
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, StoredCheckpoint
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
-from goalseek.values import from_plain
+from goalseek.values import StopReason, from_plain
 
 _NAME = "word.json"
+_VERDICTS = ("verdict", "review")
 Approval = Literal["approve", "decline"]
 
 
@@ -52,33 +55,29 @@ def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question |
     ``runs`` is the folder of the artifacts; ``run_id`` the run that the next iteration belongs to. Seals are not
     checked here: whoever acts on an answer has checked those of the checkpoints that it is about.
     """
-    number = standing.last_iteration + 1
+    number = standing.next_iteration
     folder = runs / f"{number:04d}"
-    checkpoints = _read_checkpoints(folder, run_id, standing.last.seal if standing.last else "")
-    chains = [_chain_of(checkpoints, name) for name in checkpoints if _is_kind(name, "verdict", "review")]
-    chain = max(chains, key=len, default=[""])
+    stored = Checkpoints(folder, None, run_id, standing.last_seal).stored()
+    chains = [_chain_of(stored, name) for name in stored if name.answer in _VERDICTS and not name.is_rejection]
+    chain = max(chains, key=len, default=[])
+    answers = ["" if name.is_rejection else name.answer for name in chain]
+    committed = answers.index("candidate") if "candidate" in answers else len(chain)
+    if answers[committed : committed + 2] != ["candidate", "change"]:
+        return None
     newest = chain[0]
-    candidate_name = next((name for name in chain if name.startswith("candidate")), None)
-    if candidate_name is None:
-        return None
-    change_name = chain[chain.index(candidate_name) + 1] if candidate_name != chain[-1] else ""
-    if not change_name.startswith("change"):
-        return None
     try:
-        change = from_plain(Change, checkpoints[change_name]["value"])
-        candidate = from_plain(Candidate, checkpoints[candidate_name]["value"])
-        review = from_plain(Review, checkpoints[newest]["value"]) if _is_kind(newest, "review") else None
-        verdict = (review.decision if review else from_plain(Decision, checkpoints[newest]["value"])).verdict
+        candidate = from_plain(Candidate, stored[chain[committed]].value)
+        change = from_plain(Change, stored[chain[committed + 1]].value)
+        review = from_plain(Review, stored[newest].value) if newest.answer == "review" else None
+        verdict = (review.decision if review else from_plain(Decision, stored[newest].value)).verdict
     except ValueError:
         return None
-    answer_seal = checkpoints[newest]["seal"]
+    answer_seal = stored[newest].seal
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        ending_seals = [
-            answer["seal"] for name, answer in checkpoints.items() if _ends_change(name, answer, answer_seal)
-        ]
-        if not ending_seals:
+        endings = (answer.seal for name, answer in stored.items() if _ends_change(name, answer, answer_seal))
+        if not (answer_seal := next(endings, "")):
             return None
-        answer_seal = ending_seals[0]
+    word = stored.get(CheckpointName("word"))
     return Question(
         iteration=number,
         run_id=run_id,
@@ -90,7 +89,7 @@ def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question |
         lines_added=change.lines_added,
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
-        answered="word" in checkpoints and checkpoints["word"]["made_from"] == answer_seal,
+        answered=word is not None and word.made_from == answer_seal,
         is_reviewed=review is not None,
     )
 
@@ -113,7 +112,7 @@ def open_question(manifest: Manifest, runs: Path, standing: Standing, run_id: st
 
 def save_approval(logs: Path, question: Question, word: Approval) -> None:
     """Stores the answer to a question; it replaces one that has not taken effect yet."""
-    write_durably(logs / _NAME, json.dumps({**_key_of(question), "word": word}).encode() + b"\n")
+    write_atomic(logs / _NAME, json.dumps({**_key_of(question), "word": word}) + "\n", durable=True)
 
 
 def read_approval(logs: Path, question: Question) -> Approval | None:
@@ -157,7 +156,7 @@ def approval_error(question: Question) -> GoalseekError:
     verdict = question.verdict
     message = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"
-    return GoalseekError(f"{message}; {question.title}", hint, NEEDS_HUMAN, "needs_human")
+    return GoalseekError(f"{message}; {question.title}", hint, StopReason.NEEDS_HUMAN)
 
 
 def refuse_while_waiting(question: Question | None, action: str) -> None:
@@ -172,36 +171,16 @@ def _key_of(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def _read_checkpoints(folder: Path, run_id: str, record_seal: str) -> dict[str, dict[str, Any]]:
-    """The checkpoints of an iteration, by name: those of this run that follow the record with this seal."""
-    checkpoints = {}
-    for path in folder.glob("*.json"):
-        try:
-            checkpoint = json.loads(path.read_text())
-            key = (checkpoint["name"], checkpoint["run_id"], checkpoint["follows"])
-            if key == (path.stem, run_id, record_seal) and {"seal", "made_from", "value"} <= checkpoint.keys():
-                checkpoints[path.stem] = checkpoint
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-    return checkpoints
-
-
-def _is_kind(name: str, *kinds: str) -> bool:
-    """Whether that is the name of such a checkpoint, the first or a later one."""
-    return name.partition("-")[0] in kinds
-
-
-def _ends_change(name: str, checkpoint: dict[str, Any], review: str) -> bool:
+def _ends_change(name: CheckpointName, checkpoint: StoredCheckpoint, review: str) -> bool:
     """Whether a checkpoint says that nothing came of the change that this review, given by its seal, asked for."""
-    return name.startswith("rejected-change") and checkpoint["made_from"] == review
+    return name.answer == "change" and name.is_rejection and checkpoint.made_from == review
 
 
-def _chain_of(checkpoints: dict[str, dict[str, Any]], name: str) -> list[str]:
+def _chain_of(stored: Mapping[CheckpointName, StoredCheckpoint], name: CheckpointName) -> list[CheckpointName]:
     """The names of a checkpoint and of those that it was made from, newest first."""
-    by_seal = {str(answer["seal"]): other for other, answer in checkpoints.items()}
-    chain: list[str] = []
-    next_name: str | None = name if name in checkpoints else None
-    while next_name is not None and next_name not in chain:
-        chain.append(next_name)
-        next_name = by_seal.get(str(checkpoints[next_name]["made_from"]))
+    by_seal = {answer.seal: other for other, answer in stored.items()}
+    chain: list[CheckpointName] = []
+    while name not in chain:
+        chain.append(name)
+        name = by_seal.get(stored[name].made_from, name)
     return chain

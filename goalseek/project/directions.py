@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.values import from_plain, to_line
 
 
@@ -50,7 +50,7 @@ def add_direction(folder: Path, text: str, first: int, last: int | None) -> Dire
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
     direction = Direction(max(numbers, default=0) + 1, text.strip(), first, last)
-    write_durably(_path(folder, direction.number), to_line(direction).encode() + b"\n")
+    write_atomic(_path(folder, direction.number), to_line(direction) + "\n", durable=True)
     return direction
 
 

@@ -17,12 +17,13 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric
 from goalseek.process import seconds_with_sleep
 from goalseek.statistics.guards import guard_warning
-from goalseek.values import Phase, Stop, StopReason, Usage
+from goalseek.values import Outcome, Phase, Stop, StopReason, Usage
 
+_CALL_LIMITS = (StopReason.TIME, StopReason.TOKENS, StopReason.COST)
 LIMITS_BY_PHASE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((Phase.PLAN, Phase.APPLY_CHANGE), ("iterations", "time", "tokens", "cost")),
-    Phase.VERIFY: ("time",),
-    Phase.REVIEW: ("time", "tokens", "cost"),
+    **dict.fromkeys((Phase.PLAN, Phase.APPLY_CHANGE), (StopReason.ITERATIONS, *_CALL_LIMITS)),
+    Phase.VERIFY: (StopReason.TIME,),
+    Phase.REVIEW: _CALL_LIMITS,
 }
 RUN_STOP_REASONS = (
     StopReason.TARGET,
@@ -87,7 +88,9 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
     ``standing`` has the ``spend`` of this run: see ``Standing.of_run``.
     """
-    remaining = [budget.limit - budget.spent for budget in _budgets(limits, standing) if budget.reason == "time"]
+    remaining = [
+        budget.limit - budget.spent for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME
+    ]
     if limits.deadline is not None:
         remaining.append((_aware(limits.deadline) - now).total_seconds())
     return max(min(remaining), 0.0) if remaining else None
@@ -114,7 +117,7 @@ class BudgetUse:
     ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
     """
 
-    name: str
+    name: StopReason
     spent: float
     most: float
     of: str = ""
@@ -132,7 +135,7 @@ def budget_use(limits: Limits, standing: Standing) -> tuple[BudgetUse, ...]:
 
 def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
     """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
-    tries = (record for record in newest_first if record.outcome != "baseline")
+    tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
     seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
     if not seconds:
         return None
@@ -146,7 +149,7 @@ class _Budget:
     """One limit on what is spent: its key, the reason of the stop where it is reached, the format of its amounts."""
 
     key: str
-    reason: str
+    reason: StopReason
     spent: float
     limit: float
     format_amount: Callable[[float], str]
@@ -162,14 +165,15 @@ def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
     """The budgets that are set: of the run, then of all runs together."""
     run_row = ("limits", limits, standing.spend, f"{RAISE_LIMIT}, or begin a new run with: {NEW_RUN_COMMAND}")
     for table, budget, spend, hint in (run_row, ("limits.total", limits.total, standing.total, RAISE_LIMIT)):
-        rows: tuple[tuple[str, str, float, float | None, Callable[[float], str]], ...] = (
-            ("iterations", "iterations", spend.iterations, budget.iterations, _whole),
-            ("time", "time", spend.seconds, budget.time, format_duration),
-            ("tokens", "tokens", spend.tokens, budget.tokens, _whole),
-            ("cost_usd", "cost", round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, format_number),
+        rows: tuple[tuple[StopReason, float, float | None, Callable[[float], str]], ...] = (
+            (StopReason.ITERATIONS, spend.iterations, budget.iterations, _whole),
+            (StopReason.TIME, spend.seconds, budget.time, format_duration),
+            (StopReason.TOKENS, spend.tokens, budget.tokens, _whole),
+            (StopReason.COST, round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, format_number),
         )
-        for key, reason, spent, limit, format_amount in rows:
+        for reason, spent, limit, format_amount in rows:
             if limit is not None:
+                key = "cost_usd" if reason == StopReason.COST else reason
                 yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint)
 
 
@@ -178,10 +182,10 @@ def _failure_stop(limits: Limits, standing: Standing) -> Stop | None:
         return None
     if standing.provider_failures >= limits.failures:
         why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
-        return Stop("failures", why, f"see: goalseek show; then: {NEW_RUN_COMMAND}")
+        return Stop(StopReason.FAILURES, why, f"see: goalseek show; then: {NEW_RUN_COMMAND}")
     if standing.crashes >= limits.failures:
         why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
-        return Stop("failures", why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")
+        return Stop(StopReason.FAILURES, why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")
     return None
 
 
@@ -189,7 +193,7 @@ def _target_stop(metric: Metric, standing: Standing) -> Stop | None:
     if standing.best is None or not is_target_reached(metric, standing.best.value):
         return None
     why = f"the target is reached: {metric.name} {format_number(standing.best.value)}"
-    return Stop("target", why, "take it home with: goalseek promote")
+    return Stop(StopReason.TARGET, why, "take it home with: goalseek promote")
 
 
 def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
@@ -198,7 +202,9 @@ def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
     since = pluralize(standing.stagnation, "iteration")
     why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
     look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
-    return Stop("needs_human", why, f"{look}; then: {NEW_RUN_COMMAND}; or take the best home: goalseek promote")
+    return Stop(
+        StopReason.NEEDS_HUMAN, why, f"{look}; then: {NEW_RUN_COMMAND}; or take the best home: goalseek promote"
+    )
 
 
 def _budget_stop(
@@ -214,18 +220,18 @@ def _budget_stop(
             return Stop(budget.reason, why, budget.hint)
         remaining = budget.limit - budget.spent
         if (
-            budget.reason == "time"
+            budget.reason == StopReason.TIME
             and iteration_seconds is not None
             and iteration_seconds + reserved_seconds > remaining
         ):
             shortage = _shortage_text(iteration_seconds, reserved_seconds)
             why = f"{budget.limit_text} leaves {format_duration(remaining)}{shortage}"
-            return Stop("time", why, budget.hint)
+            return Stop(StopReason.TIME, why, budget.hint)
     return None
 
 
 def _costly_call_stop(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
-    amounts = {"tokens": call.tokens, "cost": call.cost_usd or 0.0}
+    amounts = {StopReason.TOKENS: call.tokens, StopReason.COST: call.cost_usd or 0.0}
     for budget in _budgets(limits, standing):
         amount, remaining = amounts.get(budget.reason, 0), budget.limit - budget.spent
         if amount > remaining:
@@ -244,10 +250,10 @@ def _deadline_stop(
     hint = f"{RAISE_LIMIT}, then: goalseek iterate"
     remaining = (_aware(limits.deadline) - now).total_seconds()
     if remaining <= 0:
-        return Stop("deadline", f"{limit_text} is past", hint)
+        return Stop(StopReason.DEADLINE, f"{limit_text} is past", hint)
     if iteration_seconds is not None and iteration_seconds + reserved_seconds > remaining:
         return Stop(
-            "deadline",
+            StopReason.DEADLINE,
             f"{limit_text} leaves {format_duration(remaining)}{_shortage_text(iteration_seconds, reserved_seconds)}",
             hint,
         )

@@ -1,4 +1,4 @@
-"""The observer of a climb, an observer that forwards to another one, and the log of the programs' output.
+"""The observer of a climb, several observers in one, and the log of the programs' output.
 
 The loop calls ``on_...`` as things happen. Each method does nothing here; a view overrides what it shows.
 """
@@ -56,6 +56,9 @@ class Observer:
     def on_holdout(self, record: HoldoutRecord) -> None:
         """A look at the holdout was made."""
 
+    def on_question(self, question: Question) -> None:
+        """A verdict waits for a person's approval, who is to be asked."""
+
     def is_attended(self) -> bool:
         """Whether a person can be asked."""
         return False
@@ -74,110 +77,68 @@ class Observer:
         """The invocation ends by an error, which the command shows."""
 
 
-class ForwardingObserver(Observer):
-    """Forwards everything to ``target``."""
+class Observers(Observer):
+    """Calls each of ``observers``, in this order; those that can ask a person are asked until one has an answer."""
 
-    def __init__(self, target: Observer) -> None:
-        self._target = target
-
-    def on_note(self, text: str) -> None:
-        """Forwarded."""
-        self._target.on_note(text)
-
-    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """Forwarded."""
-        self._target.on_sandbox(level, not_enforced)
-
-    def on_budget(self, text: str) -> None:
-        """Forwarded."""
-        self._target.on_budget(text)
-
-    def on_progress(self, progress: Progress) -> None:
-        """Forwarded."""
-        self._target.on_progress(progress)
-
-    def on_phase(self, iteration: int, name: str) -> None:
-        """Forwarded."""
-        self._target.on_phase(iteration, name)
-
-    def on_measurement(self, side: str, number: int) -> None:
-        """Forwarded."""
-        self._target.on_measurement(side, number)
-
-    def on_wait(self, text: str) -> None:
-        """Forwarded."""
-        self._target.on_wait(text)
-
-    def on_output(self, chunk: bytes) -> None:
-        """Forwarded."""
-        self._target.on_output(chunk)
-
-    def on_record(self, record: IterationRecord) -> None:
-        """Forwarded."""
-        self._target.on_record(record)
-
-    def on_settled(self, record: SettleRecord) -> None:
-        """Forwarded."""
-        self._target.on_settled(record)
-
-    def on_holdout(self, record: HoldoutRecord) -> None:
-        """Forwarded."""
-        self._target.on_holdout(record)
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
 
     def is_attended(self) -> bool:
-        """Whether the target can ask a person."""
-        return self._target.is_attended()
+        """Whether one of them can ask a person."""
+        return any(observer.is_attended() for observer in self._observers)
 
     def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
-        """Forwarded."""
-        return self._target.ask(question, read_approval)
+        """The first answer; each of them hears of the question before it is asked."""
+        self.on_question(question)
+        answers = (observer.ask(question, read_approval) for observer in self._observers)
+        return next(filter(None, answers), None)
 
-    def on_stopped(self, stop: Stop) -> None:
-        """Forwarded."""
-        self._target.on_stopped(stop)
 
-    def on_failed(self, stop: Stop) -> None:
-        """Forwarded."""
-        self._target.on_failed(stop)
+def _for_each(name: str) -> Callable[..., None]:
+    def call(self: Observers, *arguments: object) -> None:
+        for observer in self._observers:
+            getattr(observer, name)(*arguments)
+
+    return call
+
+
+for _name in vars(Observer):
+    if _name.startswith("on_"):
+        setattr(Observers, _name, _for_each(_name))
 
 
 OUTPUT = "output.log"
 MAX_BYTES = 2**20
 
 
-class OutputLog(ForwardingObserver):
-    """Writes output to a file that begins anew past a mebibyte, and forwards everything.
+class OutputLog(Observer):
+    """Writes output to a file that begins anew past a mebibyte.
 
     For people, never read to decide: where it cannot be written, output is not logged.
     """
 
-    def __init__(self, target: Observer, path: Path) -> None:
-        super().__init__(target)
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
         self._title = b""
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """Forwarded; the phase's name is written above what it prints."""
+        """The phase's name is written above what it prints."""
         self._title = f"[{name} of iteration {iteration}]\n".encode()
-        super().on_phase(iteration, name)
 
     def on_output(self, chunk: bytes) -> None:
-        """Written, and forwarded."""
+        """Written."""
         with contextlib.suppress(OSError):
             self._write(self._title + chunk[-MAX_BYTES:])
             self._title = b""
-        super().on_output(chunk)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Forwarded; the file is closed."""
+        """The file is closed."""
         self._close()
-        super().on_stopped(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """Forwarded; the file is closed."""
+        """The file is closed."""
         self._close()
-        super().on_failed(stop)
 
     def _write(self, content: bytes) -> None:
         if self._file is None:

@@ -216,7 +216,7 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
     preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
     for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
         project.watch.on_note(note)
-    preflight.refuse_foreign_logs(project.loaded, project.standing.last_iteration + 1)
+    preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     check_sandbox(project, entries, manifest)
     for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, entries):
         project.watch.on_note(note)

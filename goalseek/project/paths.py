@@ -13,7 +13,9 @@ import tomllib
 from pathlib import Path
 
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import git
+from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
 from goalseek.ledger.results_file import History, own_folder
@@ -63,9 +65,7 @@ def save_folder(loaded: ManifestFile, location: Location) -> None:
     """Stores that the climb is that of this manifest's folder. Only for the holder of the lock."""
     path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
     if not path.exists() or path.read_bytes() != prefix:
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(prefix)
-        temporary.replace(path)
+        write_atomic(path, prefix)
 
 
 def _folder_file(location: Location, name: str) -> Path:
@@ -96,7 +96,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
         if message := other_folder_message(loaded, location):
             return message
-        newest_number = _record_number(git("cat-file", "commit", ref, git_dir=location.git_dir).partition(b"\n\n")[2])
+        newest = parse_commit(ref, git("cat-file", "commit", ref, git_dir=location.git_dir))
+        newest_number = _record_number(newest.message)
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
     except (GitFailed, GoalseekError, OSError, ValueError):
@@ -110,7 +111,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     return f"{message} in git, as {ref}: goalseek audit --rebuild writes {'it' if count == 1 else 'them'} here"
 
 
-def _record_number(line: bytes) -> int:
+def _record_number(line: str | bytes) -> int:
     """A record's number. Raises ValueError for a line that is no record."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("seq"), int):

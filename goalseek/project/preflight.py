@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
@@ -20,6 +20,7 @@ from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
+from goalseek.values import StopReason
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
 from goalseek.workspace.scan import Listing
@@ -63,7 +64,9 @@ def refuse_missing_home(loaded: ManifestFile) -> None:
     home = loaded.folder / loaded.manifest.log.home
     if os.path.lexists(home) and not home.is_dir():
         problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
-        raise GoalseekError(f"log.home: {home} is {problem}", "mount or make it, or take it away", UNFIT, "repository")
+        raise GoalseekError(
+            f"log.home: {home} is {problem}", "mount or make it, or take it away", StopReason.REPOSITORY
+        )
 
 
 def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
@@ -117,7 +120,7 @@ def refuse_nothing_writable(loaded: ManifestFile, repository: Repository, prefix
         head_paths = _paths_below(prefix, repository.objects.files(repository.tree_of(repository.head())))
         if any(map(matcher(tuple(patterns)), head_paths)):
             hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
-        raise GoalseekError(message, hint, UNFIT, "repository")
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def writable_notes(
@@ -206,7 +209,7 @@ def refuse_missing_blobs(repository: Repository) -> None:
     missing = sum(line.startswith(b"?") for line in listing.splitlines())
     if missing:
         message = f"this is a partial clone, and {missing} objects of HEAD are not here"
-        raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", UNFIT, "repository")
+        raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
 
 
 def tree_notes(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goalseek.files import write_atomic
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
 from goalseek.project.limits import BudgetUse, budget_use
+from goalseek.values import Outcome
 
 REASONS_LIMIT = 6
 MEDIAN_OF = 15
@@ -59,8 +61,10 @@ def progress_of(
     spendings = (*invocation_spendings, *budget_use(limits, standing))
     if standing.baseline is None or standing.best is None:
         return Progress(project, spendings=spendings)
-    keeps = [record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == "kept"]
-    tries = [record for record in records if record.outcome != "baseline"]
+    keeps = [
+        record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == Outcome.KEPT
+    ]
+    tries = [record for record in records if record.outcome != Outcome.BASELINE]
     return Progress(
         project=project,
         metric=standing.metric,
@@ -125,9 +129,7 @@ def new_warnings(logs: Path, run_id: str, warnings: Mapping[str, str]) -> list[s
     path = logs / _WARNED_FILE
     known_budgets = _read_known_budgets(path, run_id)
     if known_budgets != set(warnings) and logs.is_dir():
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
-        temporary.replace(path)
+        write_atomic(path, json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
     return [text for budget, text in warnings.items() if budget not in known_budgets]
 
 

@@ -39,10 +39,10 @@ from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
-from goalseek.values import Stop
+from goalseek.values import Phase, Stop
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import CachePaths
+from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import Workspace
@@ -128,6 +128,10 @@ class Project:
             yield
         finally:
             self._policy_cache = previous
+
+    def run_folder(self, number: int) -> Path:
+        """The folder of an iteration's artifacts."""
+        return self.loaded.runs / f"{number:04d}"
 
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
@@ -215,38 +219,34 @@ class Project:
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
-    def bench(self, config: Config, side: Side = "candidate") -> Bench:
-        """The verifier's trees under this configuration, for the candidate or for the incumbent."""
-        return self._trees.bench(self._tree_plan(config), side)
+    def bench(self, config: Config, name: BenchName) -> AbstractContextManager[Bench]:
+        """A bench under this configuration, which nobody else has while this block lasts."""
+        return self._trees.bench(self._tree_plan(config), name)
 
+    @contextlib.contextmanager
     def verifier(
-        self,
-        config: Config,
-        ruler: str,
-        baseline_tree: str,
-        seconds: dict[str, float],
-        side: Side = "candidate",
-    ) -> Verifier:
-        """Measures by the pinned commands: the candidate, or the incumbent, which has a bench of its own."""
-        bench = self.bench(config, side)
-        return Verifier(
-            config.manifest,
-            bench,
-            self.places,
-            self.programs,
-            self.confines,
-            ruler,
-            baseline_tree,
-            seconds,
-            on_output=self.watch.on_output,
-            turn=self._show_turn,
-            waiting=self.waiting,
-            refuse_changed=lambda: self.refuse_changed_hidden_files(config),
-        )
+        self, config: Config, ruler: str, baseline_tree: str, seconds: dict[str, float], name: BenchName = "a"
+    ) -> Iterator[Verifier]:
+        """Measures by the pinned commands on a bench, which nobody else has while this block lasts."""
+        with self.bench(config, name) as bench:
+            yield Verifier(
+                config.manifest,
+                bench,
+                self.places,
+                self.programs,
+                self.confines,
+                ruler,
+                baseline_tree,
+                seconds,
+                on_output=self.watch.on_output,
+                turn=self._show_turn,
+                waiting=self.waiting,
+                refuse_changed=lambda: self.refuse_changed_hidden_files(config),
+            )
 
     def _show_turn(self, side: Side, number: int) -> None:
         self.watch.on_measurement(side, number)
-        if self.last_phase == "VERIFY":
+        if self.last_phase == Phase.VERIFY:
             self.picture.set_turn(format_turn(side, number))
 
     def _beat(self) -> None:

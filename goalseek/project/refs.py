@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
-from goalseek.git.commits import commit_lines, restore_roll_back
+from goalseek.errors import GoalseekError
+from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
 from goalseek.ledger.records import IterationRecord
@@ -18,6 +18,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
+from goalseek.values import StopReason
 
 
 def update_refs(project: Project) -> None:
@@ -44,7 +45,7 @@ def check_refs(project: Project) -> None:
         _refuse_branch_without_records(project, refs)
         return
     refs = _restore_lost_tip(project, refs)
-    is_ahead = refs.tip is not None and is_next_candidate(repository, standing, refs.tip)
+    is_ahead = bool(refs.tip and unfinished_commits(repository, standing, refs.tip))
     if not is_ahead:
         _refuse_moved_tip(project, refs)
     _move_refs(project, refs, is_ahead)
@@ -61,7 +62,7 @@ def _restore_lost_tip(project: Project, refs: Refs) -> Refs:
     standing, repository = project.standing, project.repository
     if refs.tip in (None, standing.tip) or repository.objects.has(refs.tip):
         return refs
-    for path in (project.loaded.runs / f"{standing.last_iteration + 1:04d}").glob("candidate*.json"):
+    for path in (project.loaded.runs / f"{standing.next_iteration:04d}").glob("candidate*.json"):
         remove_if_exists(path)
     repository.move([RefMove(repository.tip_ref, refs.tip, standing.tip)])
     return repository.refs()
@@ -138,27 +139,12 @@ def _refuse_branch_without_records(project: Project, refs: Refs) -> None:
     message = f"the branch {repository.branch} is here, but not the records of its climb, {repository.ledger_ref}"
     fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     hint = f"{fetch_hint}; or begin another climb: git branch -m {repository.branch} {repository.name}-before"
-    raise GoalseekError(message, hint, UNFIT, "repository")
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
-def is_next_candidate(repository: Repository, standing: Standing, commit: str) -> bool:
-    """Whether a commit is the candidate of the iteration that was under way."""
-    return bool(candidate_commits(repository, standing, commit))
-
-
-def candidate_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
+def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
     """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
-    trailer = f"Goalseek-Iteration: {standing.last_iteration + 1}\n".encode()
-    commits = [commit]
-    while True:
-        head, _, message = repository.objects.read(commits[0]).partition(b"\n\n")
-        parents = [line.removeprefix(b"parent ") for line in head.split(b"\n") if line.startswith(b"parent ")]
-        if trailer not in message or len(parents) != 1:
-            return ()
-        parent = parents[0].decode()
-        if parent == standing.tip:
-            return tuple(commits)
-        commits.insert(0, parent)
+    return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, standing.next_iteration)
 
 
 def move_tip(repository: Repository, before: str | None, after: str) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from goalseek.files import write_atomic
 from goalseek.humanize import format_since
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
@@ -129,9 +130,7 @@ def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits
         "spend": to_plain(standing.spend),
         "limits": to_plain(limits),
     }
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(state) + "\n")
-    temporary.replace(path)
+    write_atomic(path, json.dumps(state) + "\n")
 
 
 def read_state(path: Path) -> dict[str, Any]:

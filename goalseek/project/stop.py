@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.limits import BudgetUse
-from goalseek.values import Stop
+from goalseek.values import Stop, StopReason
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -57,20 +57,20 @@ class Ends:
         """What is spent of the invocation's own bounds."""
         spendings = []
         if self.count is not None:
-            spendings.append(BudgetUse("iterations", count, self.count, "now"))
+            spendings.append(BudgetUse(StopReason.ITERATIONS, count, self.count, "now"))
         if self.seconds is not None:
-            spendings.append(BudgetUse("time", seconds, self.seconds, "now"))
+            spendings.append(BudgetUse(StopReason.TIME, seconds, self.seconds, "now"))
         return tuple(spendings)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
         """The stop for the bound that is reached after so many iterations and seconds of the invocation; or None."""
         go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
-            return Stop("until", f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
+            return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
-            return Stop("count", f"{pluralize(count, 'iteration')} done", go_on)
+            return Stop(StopReason.COUNT, f"{pluralize(count, 'iteration')} done", go_on)
         if self.seconds is not None and seconds >= self.seconds:
-            return Stop("for", f"{format_duration(self.seconds)} are over", go_on)
+            return Stop(StopReason.FOR, f"{format_duration(self.seconds)} are over", go_on)
         return None
 
 
@@ -104,7 +104,7 @@ def request_stop(own: Path) -> Holder | None:
         )
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
         raise GoalseekError(f"{command} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
-    write_durably(own / _REQUEST_FILE, _request_for(holder))
+    write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)
     return holder
 
 
@@ -121,7 +121,7 @@ def take_stop_request(own: Path) -> Stop | None:
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
         return None
-    return Stop("asked", "goalseek stop asked for it", "the same command goes on")
+    return Stop(StopReason.ASKED, "goalseek stop asked for it", "the same command goes on")
 
 
 def _request_for(holder: Holder) -> bytes:

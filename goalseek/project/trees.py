@@ -1,9 +1,9 @@
-"""The trees of one project under one configuration: the workspace, the candidate's bench and the incumbent's."""
+"""The trees of one project under one configuration: the workspace, the benches."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,11 +14,10 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
-from goalseek.phase_values import Side
-from goalseek.values import to_line
+from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.places import CachePaths
+from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.workspace import AgentCommit, Workspace
@@ -55,7 +54,8 @@ class ProjectTrees:
         self._announce = announce
         self._plan_key = ""
         self._workspace: Workspace | None = None
-        self._benches: dict[Side, Bench] = {}
+        self._benches: dict[BenchName, Bench] = {}
+        self._acquired: set[BenchName] = set()
 
     def workspace(self, plan: TreePlan) -> Workspace:
         """The agent's tree."""
@@ -69,12 +69,19 @@ class ProjectTrees:
             )
         return self._workspace
 
-    def bench(self, plan: TreePlan, side: Side) -> Bench:
-        """The verifier's trees for the candidate, or for the incumbent."""
+    @contextlib.contextmanager
+    def bench(self, plan: TreePlan, name: BenchName) -> Iterator[Bench]:
+        """A bench that nobody else has until this block ends. Raises RuntimeError where somebody has it."""
+        if name in self._acquired:
+            raise RuntimeError(f"bench {name} is in use")
         self._apply_plan(plan)
-        if side not in self._benches:
-            self._benches[side] = self._make_bench(plan, side)
-        return self._benches[side]
+        if name not in self._benches:
+            self._benches[name] = self._make_bench(plan, name)
+        self._acquired.add(name)
+        try:
+            yield self._benches[name]
+        finally:
+            self._acquired.remove(name)
 
     def close(self) -> None:
         """Stores the trees' state for the next process."""
@@ -92,10 +99,10 @@ class ProjectTrees:
         self._places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._plan_key = key
 
-    def _make_bench(self, plan: TreePlan, side: Side) -> Bench:
+    def _make_bench(self, plan: TreePlan, name: BenchName) -> Bench:
         prefix, is_kept = self._places.prefix, matcher(plan.keep)
         return Bench(
-            self._places.bench_of(side),
+            self._places.bench(name),
             self._objects,
             plan.scope,
             plan.scope_key,
@@ -131,9 +138,9 @@ def agent_history(history: History, standing: Standing, label: str) -> list[Agen
             break
         if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
             continue
-        if record.outcome in ("kept", "baseline"):
+        if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
             commits.append(_agent_commit(record))
-        if record.outcome == "baseline":
+        if record.outcome == Outcome.BASELINE:
             break
     return commits[::-1]
 

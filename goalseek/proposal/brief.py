@@ -15,7 +15,7 @@ from typing import Any, Literal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
-from goalseek.values import to_plain
+from goalseek.values import Outcome, to_plain
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def families(history: Iterable[PastIteration], direction: str, limit: int = MAX_
     """
     tries_by_name: dict[str, list[PastIteration]] = {}
     for past in history:
-        if past.outcome != "baseline":
+        if past.outcome != Outcome.BASELINE:
             tries_by_name.setdefault(family_name(past), []).append(past)
     groups = [_family(name, tries, direction) for name, tries in tries_by_name.items()]
     return tuple(sorted(groups, key=lambda family: -family.tries)[:limit])
@@ -256,5 +256,5 @@ def family_name(past: PastIteration) -> str:
 def _family(name: str, tries: list[PastIteration], direction: str) -> Family:
     values = [past.value for past in tries if past.value is not None]
     best = (max if direction == "maximize" else min)(values, default=None)
-    keeps = sum(past.outcome == "kept" for past in tries)
+    keeps = sum(past.outcome == Outcome.KEPT for past in tries)
     return Family(name, len(tries), keeps, best, tries[0].title[:_FAMILY_TITLE_LENGTH])

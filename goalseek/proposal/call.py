@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import LimitReached, Rejected
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_prompt
-from goalseek.ledger.checkpoints import checkpoint_name
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.manifest.tables import Limits, Manifest
-from goalseek.phase_values import Context, PastIteration, Plan, Rejection
+from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
@@ -25,7 +25,7 @@ from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief, remaining_budget
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import past_try
-from goalseek.proposal.prompt import Problem, ReviewSubject, make_prompt
+from goalseek.proposal.prompt import Request, make_prompt
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
@@ -37,15 +37,24 @@ from goalseek.workspace.workspace import Workspace
 
 @dataclass(frozen=True)
 class Briefing:
-    """Context, past tries and brief of one iteration: all its proposals are made from them."""
+    """What all calls of one iteration are made from: its context, the past tries, and the brief of both.
 
+    A program is written to ``usage_log`` before it starts, a prompt to ``run_folder``.
+    """
+
+    project: Project
+    config: Config
     context: Context
     history: tuple[PastIteration, ...]
     brief: dict[str, Any]
+    usage_log: UsageLog
+    run_folder: Path
 
 
-def briefing_for(project: Project, config: Config, context: Context) -> Briefing:
-    """The briefing of an iteration: its context, the past tries under this ruler, and the brief of both."""
+def brief_iteration(
+    project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
+) -> Briefing:
+    """The briefing of an iteration, with the past tries under this ruler."""
     epoch = project.standing.epoch
     verify = config.manifest.verify
     records = [record for record in project.recent if record.epoch == epoch]
@@ -54,35 +63,22 @@ def briefing_for(project: Project, config: Config, context: Context) -> Briefing
         records += [best] if best else []
     history = tuple(past_try(record, verify) for record in records)
     remaining = remaining_budget(config.manifest.limits, project.standing.for_run(project.run_id))
-    return Briefing(context, history, make_brief(context, history, config.manifest, remaining))
+    brief = make_brief(context, history, config.manifest, remaining)
+    return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
 
-def build_call(
-    project: Project,
-    config: Config,
-    briefing: Briefing,
-    phase: str,
-    plan: Plan | None,
-    usage_log: UsageLog,
-    run_folder: Path,
-    number: int = 1,
-    problem: Problem | None = None,
-    review_subject: ReviewSubject | None = None,
-) -> Call:
-    """The call of a provider in the workspace. A program is written to ``usage_log`` before it starts.
-
-    It is the ``number``-th of its phase in the iteration; ``problem`` is what was wrong with the answer before,
-    ``review_subject`` what a review is about. Its prompt is written to the run folder. A reviewer has another HOME.
-    """
-    manifest, context, brief = config.manifest, briefing.context, briefing.brief
-    name = checkpoint_name(phase, number)
+def build_call(briefing: Briefing, request: Request) -> Call:
+    """The call of a provider in the workspace, with its prompt. A reviewer has another HOME."""
+    project, config, context = briefing.project, briefing.config, briefing.context
+    manifest, usage_log = config.manifest, briefing.usage_log
+    brief = {**briefing.brief, "review": request.review.brief} if request.review else briefing.brief
+    name = str(CheckpointName(request.phase, request.number))
     nonce = project.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
         secrets.add_variables(credentials_in_manifest(table))
-    prompt = make_prompt(config.templates, phase, context, manifest, brief, nonce, plan, problem, review_subject)
-    prompt = secrets.redact_text(prompt)
-    write_prompt(run_folder, name, prompt)
+    prompt = secrets.redact_text(make_prompt(config.templates, manifest, briefing.context, brief, request, nonce))
+    write_prompt(briefing.run_folder, name, prompt)
     workspace = project.workspace(config)
     folder = workspace.root / project.places.prefix
     launch = AgentLaunch(
@@ -90,11 +86,11 @@ def build_call(
         manifest,
         workspace.root,
         folder,
-        label=f"{project.run_id} {context.iteration}{' review' if review_subject else ''}",
+        label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
         prompt=prompt,
         brief=brief,
-        variables=agent_variables(manifest, context, phase, nonce),
-        is_review=review_subject is not None,
+        variables=agent_variables(manifest, context, request.phase, nonce),
+        is_review=request.review is not None,
         phase=project.last_phase,
         usage_log=usage_log,
         secrets=secrets,
@@ -106,11 +102,11 @@ def build_call(
         workspace.clean()
 
     return Call(
-        phase=phase,
+        phase=request.phase,
         context=context,
         history=briefing.history,
         folder=folder,
-        writable=workspace.cached("writable", lambda: _writable_paths(project, config, workspace)),
+        writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace)),
         prompt=prompt,
         brief=brief,
         nonce=nonce,
@@ -144,9 +140,9 @@ def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str
     }
 
 
-def _writable_paths(project: Project, config: Config, workspace: Workspace) -> tuple[str, ...]:
+def _writable_paths(briefing: Briefing, workspace: Workspace) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
-    prefix_length, kind = len(project.places.prefix), config.scope.kind
+    prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind
     return tuple(path[prefix_length:] for path in workspace.tree.entries if kind(path) == "writable")
 
 
@@ -171,7 +167,7 @@ def recorder(
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), rejection)
         text = json.dumps(recording.as_plain(secrets.redact_text), indent=1) + "\n"
-        write_durably(folder / file_name(iteration, name), text.encode())
+        write_atomic(folder / file_name(iteration, name), text, durable=True)
 
     return record
 

@@ -23,7 +23,6 @@ from goalseek.providers.credentials import Login
 from goalseek.providers.provider import LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, credentials_of, program_environment
 from goalseek.sandbox.home import AgentHome
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
@@ -101,18 +100,8 @@ class AgentLaunch:
             if self.usage_log:
                 self.usage_log.begin(self.phase, self._home_label(spec.home))
             try:
-                result = project.programs.run(
-                    launch.arguments,
-                    launch.folder,
-                    launch.environment,
-                    HeadAndTail(),
-                    spec.timeout,
-                    self.prompt.encode("utf-8", "replace") if spec.has_input else b"",
-                    on_output,
-                    launch.is_cage,
-                    launch.restriction,
-                    spec.kept_bytes,
-                )
+                stdin = self.prompt.encode("utf-8", "replace") if spec.has_input else b""
+                result = project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
                 on_output(b"")
             finally:
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted

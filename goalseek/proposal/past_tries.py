@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from goalseek.ledger.checkpoints import Checkpoints, checkpoint_name
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
+from goalseek.values import Reason
 
 _SENTENCES = {
     "verify_failed": "the verifier failed",
@@ -43,7 +44,7 @@ def why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> s
         return record.why
     open_commands = {command.name for command in verify if command.sees == "candidate"}
     last_command = record.verify[-1].name if record.verify else None
-    is_command_failure = record.reason in ("verify_failed", "verify_timeout")
+    is_command_failure = record.reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
     is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
     return record.why if is_open else _SENTENCES[record.reason]
 
@@ -86,9 +87,9 @@ def crash_output(project: Project, record: IterationRecord) -> str:
     """The end of the output of a crashed candidate, as far as the agent may see it; "" where its evidence is gone."""
     folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Checkpoints.stored_value(folder, checkpoint_name("candidate", number), project.seal) or {}
+        candidate = Checkpoints.stored_value(folder, CheckpointName("candidate", number), project.seal) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Checkpoints.stored_value(folder, checkpoint_name("evidence", number), project.seal) or {}
+            evidence = Checkpoints.stored_value(folder, CheckpointName("evidence", number), project.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
 

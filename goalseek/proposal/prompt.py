@@ -6,8 +6,8 @@ What others wrote stands between two lines with the call's nonce, marked as data
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from goalseek.humanize import format_duration, format_number
@@ -29,27 +29,34 @@ class Problem:
 
 @dataclass(frozen=True)
 class ReviewSubject:
-    """What a review is about: the measured value, the criteria, and the change as a patch."""
+    """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it."""
 
     value: float
     criteria: tuple[str, ...]
     patch: str
+    brief: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1.
+
+    ``problem`` is what was wrong with the answer before.
+    """
+
+    phase: str
+    number: int = 1
+    plan: Plan | None = None
+    problem: Problem | None = None
+    review: ReviewSubject | None = None
 
 
 def make_prompt(
-    templates: Templates,
-    phase: str,
-    context: Context,
-    manifest: Manifest,
-    brief: dict[str, Any],
-    nonce: str,
-    plan: Plan | None = None,
-    problem: Problem | None = None,
-    review_subject: ReviewSubject | None = None,
+    templates: Templates, manifest: Manifest, context: Context, brief: dict[str, Any], request: Request, nonce: str
 ) -> str:
     """The prompt of a call. The problem follows at the end where the template has no ``$problem``."""
-    template = templates[phase].text
-    problem_text = _problem_text(problem, nonce)
+    template, plan, review_subject = templates[request.phase].text, request.plan, request.review
+    problem_text = _problem_text(request.problem, nonce)
 
     def data_block(lines: str, empty: str = "(none)") -> str:
         return mark_as_data(lines, nonce) if lines.strip() else empty

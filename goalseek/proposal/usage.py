@@ -13,12 +13,14 @@ from itertools import islice
 from statistics import median
 
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.ledger.checkpoints import Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
-from goalseek.values import Usage
+from goalseek.values import Outcome, Phase, Usage
+
+_CALLS = CheckpointName("calls")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class UsageLog:
         self._read_usage = read_usage
         self._median_of = median_of
         self.current_step = ""
-        checkpoint = checkpoints.load("calls", CallList, "calls")
+        checkpoint = checkpoints.load(_CALLS, CallList, str(_CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
     def begin(self, phase: str, home: str = "") -> None:
@@ -105,7 +107,7 @@ class UsageLog:
 
     def usual(self) -> Usage:
         """The usage of the median call; a provider that was asked for a plan is called twice an iteration."""
-        return self._median_of(2 if any(call.phase == "PLAN" for call in self._calls) else 1)
+        return self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
 
     @property
     def charged(self) -> Usage:
@@ -127,7 +129,7 @@ class UsageLog:
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
-        self._checkpoints.save("calls", CallList(calls), "calls", 0.0)
+        self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
 
 
 def add_usages(usages: Collection[Usage]) -> Usage:
@@ -169,7 +171,7 @@ def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usa
 def _call_count(record: IterationRecord, calls_each: int) -> int:
     """How many calls an iteration had; one without repairs and reviews has ``calls_each``."""
     review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
-    return calls_each + len(record.attempts) + ("REVIEW" in record.seconds) + review_repairs
+    return calls_each + len(record.attempts) + (Phase.REVIEW in record.seconds) + review_repairs
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
@@ -194,7 +196,7 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
 
     A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
     """
-    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != "baseline"]
+    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
         return ""

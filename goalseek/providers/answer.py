@@ -10,7 +10,7 @@ from goalseek.errors import Rejected
 from goalseek.own_folders import open_regular
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
-from goalseek.values import Usage
+from goalseek.values import Outcome, Phase, Reason, Usage
 
 TITLE_LIMIT = 200
 USAGE_LIMIT = 2**16
@@ -44,7 +44,7 @@ def parse_plan(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
 
 def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
     """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
-    lines = [line.strip() for line in find_block(output, "REVIEW", nonce) or () if line.strip()]
+    lines = [line.strip() for line in find_block(output, Phase.REVIEW, nonce) or () if line.strip()]
     if not lines or lines[0] not in VERDICTS:
         return "", ()
     return lines[0], tuple(clean_title(line.removeprefix("- "), REASON_LIMIT) for line in lines[1 : 1 + REASONS_LIMIT])
@@ -55,7 +55,7 @@ def require_plan(reply: Reply, nonce: str) -> Reply:
     if reply.title:
         return reply
     why = f"the answer has no plan between the sentinels of {nonce}"
-    raise Rejected("skipped", "no_plan", why, reply.output, reply.usage)
+    raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why, reply.output, reply.usage)
 
 
 def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, require_plan
@@ -18,7 +18,7 @@ from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
 from goalseek.sandbox.pipes import shorten
-from goalseek.values import Usage
+from goalseek.values import Phase, StopReason, Usage
 
 _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
 
@@ -73,7 +73,7 @@ class AgentProvider:
         if self.program() is None:
             message = f"provider {self.name}: there is no program {self.words[0]!r}"
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
-            raise GoalseekError(message, hint, UNFIT, "provider")
+            raise GoalseekError(message, hint, StopReason.PROVIDER)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """Any file will do."""
@@ -141,7 +141,7 @@ class AgentProvider:
             why = f"{self.name}: {trouble.why}"
             failure = failure_class(answer, session)
             raise failure(trouble.kind, why, output, usage, _seconds_until(trouble.reset))
-        lines = find_block(answer.text, "PLAN", call.nonce)
+        lines = find_block(answer.text, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
 

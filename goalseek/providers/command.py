@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
 from goalseek.providers.coding_agent import find_program
 from goalseek.providers.credentials import Login, find_login, sources_of
 from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
+from goalseek.values import Phase, StopReason
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class CommandProvider:
         """Raises GoalseekError where the program cannot be found."""
         if self._program() is None:
             message = f"provider: there is no program {self.command[0]!r}"
-            raise GoalseekError(message, "give its path, or put it on PATH", UNFIT, "provider")
+            raise GoalseekError(message, "give its path, or put it on PATH", StopReason.PROVIDER)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """Any file will do."""
@@ -86,7 +87,7 @@ class CommandProvider:
             last = f": {printed.splitlines()[-1][:200]}" if printed else ""
             why = f"the provider ended with {result.exit_code}{last}"
             raise Failed("crashed", why, output + errors, usage)
-        lines = find_block(output, "PLAN", call.nonce)
+        lines = find_block(output, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)
 

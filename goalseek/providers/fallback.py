@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
 from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
-from goalseek.values import Usage
+from goalseek.values import StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
 RETRIES = 3
@@ -112,13 +112,12 @@ class ProviderChain:
             raise GoalseekError(
                 f"no provider accepts its key or login: {'; '.join(failed.why for failed in failures)}",
                 "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate",
-                UNFIT,
-                "auth",
+                StopReason.AUTH,
             )
         if last.kind == "rate_limited":
             later = f" for {format_duration(last.reset)}" if last.reset else ""
             message = f"{last.why}: its limit holds{later}, longer than this run goes on"
-            raise GoalseekError(message, "goalseek iterate goes on later", UNFIT, "provider")
+            raise GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)
         raise last
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], is_last: bool) -> Reply:

@@ -17,7 +17,7 @@ from goalseek.providers.credentials import Login
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import Usage
+from goalseek.values import Outcome, Reason, Usage
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class Failed(Rejected):
     def __init__(
         self, kind: Kind, why: str, output: str = "", usage: Usage | None = None, reset: float | None = None
     ) -> None:
-        reason = "provider_timeout" if kind == "timeout" else "provider_failed"
-        super().__init__("skipped", reason, why, output, usage)
+        reason = Reason.PROVIDER_TIMEOUT if kind == "timeout" else Reason.PROVIDER_FAILED
+        super().__init__(Outcome.SKIPPED, reason, why, output, usage)
         self.kind = kind
         self.reset = reset
 

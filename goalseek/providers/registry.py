@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import own_work_fault, table_of, tables_of
 from goalseek.manifest.tables import Price, ProviderTable, ReviewTable
@@ -15,6 +15,7 @@ from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
 from goalseek.sandbox import environment
+from goalseek.values import StopReason
 
 PROVIDERS = {
     "command": "goalseek.providers.command",
@@ -72,7 +73,7 @@ def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -
     reviewer = _build(table, folder)
     if not hasattr(reviewer, "review"):
         hint = f"one of {', '.join(PRESETS)}, or a command"
-        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, UNFIT, "provider")
+        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, StopReason.PROVIDER)
     return cast(Reviewer, reviewer)
 
 
@@ -103,10 +104,10 @@ def _load_plugin(name: str) -> object:
         plugin: object = point.load()
     except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
         message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
-        raise GoalseekError(message, "mend or remove that package", UNFIT, "provider") from error
+        raise GoalseekError(message, "mend or remove that package", StopReason.PROVIDER) from error
     if not isinstance(plugin, Preset) and not callable(plugin):
         message = f"provider {name!r}: {where} is neither a Preset nor a function of table and folder"
-        raise GoalseekError(message, "see goalseek.providers.preset.Preset", UNFIT, "provider")
+        raise GoalseekError(message, "see goalseek.providers.preset.Preset", StopReason.PROVIDER)
     return plugin
 
 

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.scripted import apply_patch
-from goalseek.values import from_plain, to_plain
+from goalseek.values import Outcome, Reason, StopReason, from_plain, to_plain
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ReplayProvider:
         if index >= len(recordings):
             count = pluralize(len(recordings), "iteration")
             why = f"{self.folder.name} has recordings of {count}, and this is proposal {index + 1}"
-            raise Rejected("skipped", "provider_failed", why)
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         return recordings[index]
 
     def _replay(self, call: Call, iteration: int, calls: dict[str, Recording]) -> Recording:
@@ -74,13 +74,15 @@ class ReplayProvider:
         recording = calls.get(call.name)
         if recording is None:
             why = f"there is no recording {file_name(iteration, call.name)}, and that call is made now"
-            raise Rejected("skipped", "provider_failed", why)
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         if recording.patch:
             top = next(path for path in (call.folder, *call.folder.parents) if (path / ".git").exists())
             patch = recording.patch.encode("utf-8", "surrogateescape")
             if error := apply_patch(patch, top):
                 why = f"{file_name(iteration, call.name)} does not apply: {error}"
-                raise Rejected("skipped", "provider_failed", why, recording.reply.output, recording.reply.usage)
+                raise Rejected(
+                    Outcome.SKIPPED, Reason.PROVIDER_FAILED, why, recording.reply.output, recording.reply.usage
+                )
         rejection = recording.rejected
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
             output = recording.reply.output
@@ -133,15 +135,15 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
             recording = from_plain(Recording, json.loads(path.read_bytes()))
         except (OSError, ValueError, RecursionError) as error:
             raise GoalseekError(
-                f"{path} is not a recording: {error}", "take it from where it was made", UNFIT, "provider"
+                f"{path} is not a recording: {error}", "take it from where it was made", StopReason.PROVIDER
             ) from None
         if recording.schema != _SCHEMA:
             message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
-            raise GoalseekError(message, "record it again", UNFIT, "provider")
+            raise GoalseekError(message, "record it again", StopReason.PROVIDER)
         recordings.setdefault(int(match[1]), {})[match[2]] = recording
     if not recordings:
         message = f"provider.recordings: {folder} has no recordings"
-        raise GoalseekError(message, "provider.record = FOLDER makes them", UNFIT, "provider")
+        raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))
 
 

@@ -11,13 +11,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from goalseek import process
-from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.command import environment
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.values import Outcome, Reason, StopReason
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ScriptedProvider:
         for path, text in move.files.items():
             _write(call.folder, path, text)
         if move.patch is not None and (error := apply_patch(move.patch, call.folder)):
-            raise Rejected("skipped", "provider_failed", f"{move.patch.name} does not apply: {error}")
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{move.patch.name} does not apply: {error}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def played_out(self, attempt: int) -> str:
@@ -74,7 +75,7 @@ class ScriptedProvider:
 
     def _move(self, call: Call) -> Move:
         if why := self.played_out(call.context.attempt):
-            raise Rejected("skipped", "provider_failed", why)
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         return self._moves()[call.context.attempt]
 
     def _moves(self) -> list[Move]:
@@ -106,13 +107,13 @@ def read_script(path: Path) -> list[Move]:
     except OSError as error:
         message = f"provider.script: {path} cannot be read: {(error.strerror or str(error)).lower()}"
         hint = 'provider.script = "moves.toml" names a file of [[move]] tables, relative to the manifest\'s folder'
-        raise GoalseekError(message, hint, UNFIT, "provider") from None
+        raise GoalseekError(message, hint, StopReason.PROVIDER) from None
     except ValueError as error:
-        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", UNFIT, "provider") from None
+        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", StopReason.PROVIDER) from None
     moves = plain.get("move")
     if not isinstance(moves, list) or set(plain) != {"move"}:
         raise GoalseekError(
-            f"{path}: a script is a list of [[move]]", "[[move]] with title and files", UNFIT, "provider"
+            f"{path}: a script is a list of [[move]]", "[[move]] with title and files", StopReason.PROVIDER
         )
     return [_move(path, number, move) for number, move in enumerate(moves, start=1)]
 
@@ -125,11 +126,11 @@ def _move(path: Path, number: int, plain: Any) -> Move:
     )
     if not isinstance(title, str) or not is_valid or set(table) - {"title", "files", "patch"} or not (files or patch):
         message = f"{path}: move {number}: has title, and files or patch"
-        raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', UNFIT, "provider")
+        raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', StopReason.PROVIDER)
     for name in files:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             message = f"{path}: move {number}: {name!r} leaves the folder"
-            raise GoalseekError(message, "paths are relative to the manifest's folder", UNFIT, "provider")
+            raise GoalseekError(message, "paths are relative to the manifest's folder", StopReason.PROVIDER)
     return Move(title, files, (path.parent / patch).resolve() if patch else None)
 
 

@@ -25,6 +25,7 @@ from goalseek.phase_values import Plan
 from goalseek.providers import tunables
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.tunables import Constant, Range, Value
+from goalseek.values import Outcome, Reason
 
 Setting = dict[str, Value]
 
@@ -32,7 +33,7 @@ _STARTUP = 6
 _ASKS = 10
 _DRAWS = 200
 _COUNTABLE = 10_000
-_REFUSED = ("guard", "not_valid")
+_REFUSED = (Reason.GUARD, Reason.NOT_VALID)
 
 
 class TuneProvider:
@@ -95,7 +96,9 @@ class TuneProvider:
         constants = _find_constants(call)
         setting = parse(plan.title, constants)
         if setting is None:
-            raise Rejected("skipped", "no_plan", f"no value for each marked constant in the title {plan.title!r}")
+            raise Rejected(
+                Outcome.SKIPPED, Reason.NO_PLAN, f"no value for each marked constant in the title {plan.title!r}"
+            )
         changed = []
         for path in dict.fromkeys(constant.path for constant in constants.values()):
             values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
@@ -231,12 +234,12 @@ def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed:
         rest = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in known]
         if rest:
             return rng.choice(rest)
-        raise Rejected("skipped", "no_plan", f"every setting of {', '.join(constants)} was tried")
+        raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
     for _ in range(_DRAWS):
         setting = {name: _draw(domain, rng) for name, domain in domains.items()}
         if setting not in known:
             return setting
-    raise Rejected("skipped", "no_plan", f"found no setting of {', '.join(constants)} that was not tried")
+    raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
 
 
 def _values(domain: Range | tunables.Choices) -> list[Value]:

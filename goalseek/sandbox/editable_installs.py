@@ -11,11 +11,12 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import environment
 from goalseek.sandbox.executables import first_line, resolve_links, which, words_of
 from goalseek.sandbox.policy import SandboxPolicy
+from goalseek.values import StopReason
 
 Command = str | tuple[str, ...]
 _SITE_FOLDERS = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")
@@ -99,7 +100,7 @@ def _is_inside(path: str, top: Path) -> bool:
 def _refusal(what: str, path: Path) -> GoalseekError:
     message = f"{what} has this repository installed editable ({path.name}): every candidate would "
     message += "measure your checkout"
-    return GoalseekError(message, _remedy(path), UNFIT, "sandbox")
+    return GoalseekError(message, _remedy(path), StopReason.SANDBOX)
 
 
 def _remedy(path: Path) -> str:

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Manifest, Variables
 from goalseek.sandbox import level
 from goalseek.sandbox.redaction import is_credential_name
+from goalseek.values import StopReason
 
 PUBLISHED = (
     "PATH",
@@ -54,7 +55,7 @@ def refuse_without_consent(manifest: Manifest, provider: str) -> None:
     message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
     hint = level.installation_hint("bubblewrap")
     hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
-    raise GoalseekError(message, hint, UNFIT, "sandbox")
+    raise GoalseekError(message, hint, StopReason.SANDBOX)
 
 
 def refuse_unconfined(manifest: Manifest, provider: str) -> None:
@@ -62,7 +63,7 @@ def refuse_unconfined(manifest: Manifest, provider: str) -> None:
     if level.probe(manifest.sandbox.mode).name == "none":
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
         raise GoalseekError(
-            message, f'sandbox.mode = "auto"; {level.installation_hint("bubblewrap")}', UNFIT, "sandbox"
+            message, f'sandbox.mode = "auto"; {level.installation_hint("bubblewrap")}', StopReason.SANDBOX
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalseek.files import write_durably
+from goalseek.files import open_atomic, write_atomic
 from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
 
 _CREDENTIAL_LIMIT = 2**20
@@ -42,7 +42,7 @@ class AgentHome:
         if not self.is_of(label):
             recreate_folder(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
-        write_durably(self._record, json.dumps(stored).encode() + b"\n")
+        write_atomic(self._record, json.dumps(stored) + "\n", durable=True)
         with own_folder(self.path) as home:
             for path, (_, seen) in links.items():
                 home.link(path, os.fsencode(seen))
@@ -96,10 +96,5 @@ def _is_newer(status: os.stat_result, real: Path) -> bool:
 def _replace(real: Path, content: bytes) -> None:
     """Replaces a file's content, keeping its mode; after a crash it has the old content or the new."""
     mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
-    temporary = real.with_name(f".{real.name}.goalseek")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+    with open_atomic(real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(real)

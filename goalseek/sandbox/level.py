@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from goalseek import process
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock
 from goalseek.sandbox.view import Launch, Mount, View
+from goalseek.values import StopReason
 
 Name = Literal["bubblewrap", "landlock", "none"]
 Mode = Literal["auto", "bubblewrap", "landlock", "none"]
@@ -146,7 +147,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
 
 def _refuse_level(name: Name, failure: str) -> SandboxLevel:
     raise GoalseekError(
-        f'sandbox.mode = "{name}" cannot be had here: {failure}', installation_hint(name), UNFIT, "sandbox"
+        f'sandbox.mode = "{name}" cannot be had here: {failure}', installation_hint(name), StopReason.SANDBOX
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Mount, View, system_paths
+from goalseek.values import StopReason
 
 VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
 Links = tuple[tuple[Path, str], ...]
@@ -29,11 +30,11 @@ def check_view(view: View) -> None:
     masked = {resolve_links(path).real: path for path in view.masked}
     for shown in view.everything():
         if not shown.source.exists():
-            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", UNFIT, "sandbox")
+            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", StopReason.SANDBOX)
         hidden = masked.get(resolve_links(shown.source).real)
         if hidden is not None:
             message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
-            raise GoalseekError(message, "take it out of sandbox.read and scope.share", UNFIT, "sandbox")
+            raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
 
 
 def lay_out(view: View) -> Layout:

@@ -45,13 +45,11 @@ class Streams:
         child: RunningProgram,
         stdin: bytes,
         kept: Mapping[str, HeadAndTail],
-        log: Sink,
-        on_output: Callable[[bytes], None] | None,
+        on_output: Callable[[bytes], object],
     ) -> None:
         self.child = child
         self.unsent = memoryview(stdin)
         self.kept = kept
-        self.log = log
         self.on_output = on_output
         self.selector = selectors.DefaultSelector()
 
@@ -113,9 +111,7 @@ class Streams:
             self._close(key)
             return
         self.kept[key.data].write(chunk)
-        self.log.write(chunk)
-        if self.on_output:
-            self.on_output(chunk)
+        self.on_output(chunk)
 
     def _close(self, key: selectors.SelectorKey) -> None:
         self.selector.unregister(key.fd)

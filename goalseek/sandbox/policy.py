@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, SandboxTable
@@ -18,7 +18,8 @@ from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import RequiredPath, required_paths
 from goalseek.sandbox.level import SandboxLevel
-from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, system_folders, throw_away_home
+from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, throw_away_home
+from goalseek.values import StopReason
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
@@ -86,7 +87,7 @@ class SandboxPolicy:
 
     def home_at(self, home: Path) -> Path:
         """The path at which a program sees its throw-away HOME."""
-        return throw_away_home(home, Path.home(), self.top, system_folders()).at if self.mounts else home
+        return throw_away_home(home, self.top).at if self.mounts else home
 
     def launch(
         self, access: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
@@ -105,21 +106,21 @@ class SandboxPolicy:
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
         """What a program sees. Makes its throw-away folders, and kept caches that do not exist yet."""
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
-        view = build_view(
-            access.tree,
-            self.top,
-            self.scratch,
-            readable=(*required, *self.shared, *self.readable(), *access.readable),
-            writable=access.writable,
-            masked=(*self.masked, *self.elsewhere),
+        readable = (*required, *self.shared, *self.readable(), *access.readable)
+        view = build_view(access.tree, self.top, self.scratch, access.home)
+        return replace(
+            view,
+            shown=(
+                *(Mount.in_place(path) for path in readable),
+                *(Mount.in_place(path, writable=True) for path in access.writable),
+                *(Mount(real, self.credential_at(real), writable=True) for real in access.credentials),
+                *(self._cache_mounts(access.caches) if access.caches else ()),
+            ),
+            masked=(*self.masked, *self.elsewhere, *view.masked),
             devices=self.devices() if access.devices else (),
             network=access.network,
             terminal=access.terminal,
-            home=access.home,
         )
-        credentials = tuple(Mount(real, self.credential_at(real), writable=True) for real in access.credentials)
-        view = replace(view, shown=(*view.shown, *credentials))
-        return replace(view, shown=(*view.shown, *self._cache_mounts(access.caches))) if access.caches else view
 
     def required_paths(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
@@ -185,7 +186,7 @@ class SandboxPolicy:
         for at in self._cache_paths():
             if not self.mounts and not at.is_relative_to(Path.home()):
                 message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
-                raise GoalseekError(message, levels.installation_hint("bubblewrap"), UNFIT, "sandbox")
+                raise GoalseekError(message, levels.installation_hint("bubblewrap"), StopReason.SANDBOX)
             if owner:
                 source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
                 source.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 from goalseek import process
 from goalseek.process import MARK_VARIABLE, deferring_signals, kill_marked, wait_for_marked
 from goalseek.sandbox import reaper
-from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Sink, Streams
+from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Streams
+from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
@@ -75,15 +76,10 @@ class Supervisor:
 
     def run(
         self,
-        arguments: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        log: Sink,
+        launch: Launch,
+        on_output: Callable[[bytes], object] = lambda chunk: None,
         timeout: float | None = None,
         stdin: bytes = b"",
-        on_output: Callable[[bytes], None] | None = None,
-        is_cage: bool = False,
-        restriction: Sequence[str] = (),
         kept_bytes: int = KEPT_BYTES,
     ) -> ProgramResult:
         """Runs a program to its end, or to its limit; then no descendant of it is left running.
@@ -92,18 +88,16 @@ class Supervisor:
         program's own time, even if this process was stopped and looks late. At the limit every descendant gets SIGTERM
         and, five seconds later, SIGKILL; those left after the program's own end are killed at once, so that nothing is
         written after it. ``exit_code`` is None if the limit ended it, and negative for a signal, as in subprocess.
-        Raises OSError if the program cannot be started, or if ``restriction``, options of ``landlock_exec``, cannot be
-        applied.
+        Raises OSError if the program cannot be started, or its restriction cannot be applied.
 
         ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before its start to
         its own end, not that of its descendants. They include the start of the sandbox or shell around it
         (milliseconds) and of its interpreter, not the making of its tree or the ending of its descendants.
 
-        Of each of its outputs, ``kept_bytes`` are given.
+        ``on_output`` is called with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
 
-        ``is_cage`` says that the program only contains another one, as bubblewrap does. At the limit those inside are
-        ended first. What is left at their own end goes with the cage and is not counted, and the exit code of a program
-        that a signal ended is the cage's: 128 plus the signal's number.
+        At the limit the programs inside a cage are ended first. What is left at their own end goes with the cage and is
+        not counted, and the exit code of a program that a signal ended is the cage's: 128 plus the signal's number.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
@@ -114,13 +108,13 @@ class Supervisor:
         try:
             with deferring_signals():
                 try:
-                    child = self._start(arguments, folder, {**environment, MARK_VARIABLE: token}, is_cage, restriction)
+                    child = self._start(launch, token)
                 except ConnectionError:  # the first thing the program did was to kill the reaper
                     self._drop_reaper()
                     killed = kill_marked(token, GRACE_SECONDS)
                     return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
-            with Streams(child, stdin, kept, log, on_output) as streams:
+            with Streams(child, stdin, kept, on_output) as streams:
                 while child.exit_code is None and not is_overdue:
                     remaining = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
                     is_overdue = remaining <= 0
@@ -148,23 +142,17 @@ class Supervisor:
             if self._reaper is not before:
                 self._ask({"do": "end", "grace": GRACE_SECONDS})
 
-    def _start(
-        self,
-        arguments: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        is_cage: bool,
-        restriction: Sequence[str],
-    ) -> RunningProgram:
+    def _start(self, launch: Launch, token: str) -> RunningProgram:
+        environment = {**launch.environment, MARK_VARIABLE: token}
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
         message = {
             "do": "start",
-            "cage": is_cage,
-            "restriction": [_encode(word) for word in restriction],
-            "arguments": [_encode(word) for word in arguments],
-            "folder": _encode(folder),
+            "cage": launch.is_cage,
+            "restriction": [_encode(word) for word in launch.restriction],
+            "arguments": [_encode(word) for word in launch.arguments],
+            "folder": _encode(launch.folder),
             "environment": {_encode(name): _encode(value) for name, value in environment.items()},
         }
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,13 +63,14 @@ class View:
         return closest.at / path.relative_to(closest.source)
 
 
-def throw_away_home(folder: Path, home: Path, top: Path, system: tuple[Path, ...]) -> Mount:
+def throw_away_home(folder: Path, top: Path) -> Mount:
     """The mount of the throw-away ``folder`` at the user's HOME, so that what is shown of HOME has its usual path.
 
     At ``SPARE_HOME`` instead, if HOME is the root, or in a folder of the system's or the repository at ``top``.
     """
+    home = Path.home()
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
-    is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system)
+    is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system_folders())
     return Mount(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
 
 
@@ -137,42 +138,25 @@ def _library_folders() -> list[Path]:
 TEMPORARY = Path("/tmp")
 
 
-def build_view(
-    tree: Path,
-    top: Path,
-    scratch: Path,
-    readable: Iterable[Path] = (),
-    writable: Iterable[Path] = (),
-    masked: Iterable[Path] = (),
-    devices: Iterable[Path] = (),
-    network: bool = False,
-    terminal: bool = False,
-    home: Path | None = None,
-) -> View:
-    """The view of a program that works in ``tree``, a path on disk, as if it were the repository at ``top``.
+def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:
+    """The least view of a program that works in ``tree``, a path on disk, as if it were the repository at ``top``.
 
     ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it, unless a ``home`` is given.
-    ``readable`` and ``writable`` are seen at their own paths; the repository itself and ``masked`` are not seen. Nor is
-    the user's HOME, if it lies in a folder of the system's that everybody may read.
+    The repository itself is masked, and so is the user's HOME, if it lies in a folder of the system's that everybody
+    may read.
     """
-    folders = (scratch / "home", scratch / "tmp")
-    for folder in folders[1:] if home else folders:
-        recreate_folder(folder)
-    home_mount = throw_away_home(home or folders[0], Path.home(), top, system_folders())
-    inside_system = [Path.home()] if home_mount.at != Path.home() and len(Path.home().parts) > 1 else []
-    hidden = (*masked, top, *(path for path in inside_system if not top.is_relative_to(path)))
+    temporary = scratch / "tmp"
+    recreate_folder(temporary)
+    if home is None:
+        home = scratch / "home"
+        recreate_folder(home)
+    home_mount, users_home = throw_away_home(home, top), Path.home()
+    is_inside_system = home_mount.at != users_home and len(users_home.parts) > 1 and not top.is_relative_to(users_home)
     return View(
         tree=Mount(tree, top, writable=True),
         home=home_mount,
-        temporary=Mount(folders[1], TEMPORARY, writable=True),
-        shown=(
-            *(Mount.in_place(path) for path in readable),
-            *(Mount.in_place(path, writable=True) for path in writable),
-        ),
-        masked=tuple(dict.fromkeys(hidden)),
-        devices=tuple(devices),
-        network=network,
-        terminal=terminal,
+        temporary=Mount(temporary, TEMPORARY, writable=True),
+        masked=(top, users_home) if is_inside_system else (top,),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from goalseek.humanize import abbreviate, format_duration, format_number, format_percent, parse_share
+from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 
 ITERATIONS = 100
@@ -147,20 +147,21 @@ def _skew(report: NoiseReport, climb: PlannedClimb) -> str:
     error = math.sqrt(6 * count * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))  # of normal values' skew
     if abs(report.skew) <= 2 * error:
         return "none that shows"
-    side = "worse" if report.skew > 0 else "better"
-    return f"the longer tail is on the {_side(side, climb)} side ({abs(report.skew):.1f})"
+    return f"the longer tail is on the {_side(-report.skew, climb)} side ({abs(report.skew):.1f})"
 
 
 def _drift(report: NoiseReport, climb: PlannedClimb) -> str:
     if report.drift is None:
         return "none that shows"
-    shift = f"{_size(report, abs(report.drift))} {_side('better' if report.drift > 0 else 'worse', climb)}"
+    shift = f"{_size(report, abs(report.drift))} {_side(report.drift, climb)}"
     return f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
 
 
-def _side(side: str, climb: PlannedClimb) -> str:
-    """``side``, "better" or "worse"; "higher" or "lower" without a direction, as larger was then taken for better."""
-    return side if climb.direction else {"better": "higher", "worse": "lower"}[side]
+def _side(gain: float, climb: PlannedClimb) -> str:
+    """Better or worse; without a direction higher or lower, as larger was then taken for better."""
+    if climb.direction:
+        return better_or_worse(gain)
+    return "higher" if gain > 0 else "lower"
 
 
 def _effect(report: NoiseReport, size: float) -> str:

@@ -10,6 +10,7 @@ from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.scale import representative
+from goalseek.values import Outcome, Reason
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ def decide(
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
     if evidence.failure:
         assert rejection
-        return Verdict("reverted", *rejection, incumbent=reference.value)
+        return Verdict(Outcome.REVERTED, *rejection, incumbent=reference.value)
     verdict = compare_values(metric.direction, metric.min_delta, reference.value, representative(values), lines_saved)
-    return replace(verdict, outcome="reverted", reason=rejection[0], why=rejection[1]) if rejection else verdict
+    return replace(verdict, outcome=Outcome.REVERTED, reason=rejection[0], why=rejection[1]) if rejection else verdict
 
 
 def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
@@ -43,11 +44,11 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
             and run.value is not None
             and (why := range_violation(metric.name, metric.valid, run.value))
         ):
-            return "not_valid", why
+            return Reason.NOT_VALID, why
     for values in evidence.guard_runs:
         for guard in guards:
             if why := range_violation(guard.name, guard.valid, values[guard.name]):
-                return "not_valid", why
+                return Reason.NOT_VALID, why
     return None
 
 
@@ -58,7 +59,7 @@ def guard_rejection(
     medians = evidence.guards
     for guard in guards:
         if guard.name in medians and (why := guard_violation(guard, medians[guard.name], baseline.get(guard.name))):
-            return "guard", why
+            return Reason.GUARD, why
     return None
 
 
@@ -70,18 +71,18 @@ def compare_values(direction: str, min_delta: float | str, incumbent: float, val
     delta = incumbent - value if direction == "minimize" else value - incumbent
     new, old = format_number(value), format_number(incumbent)
 
-    def verdict(outcome: str, reason: str, why: str) -> Verdict:
+    def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
         return Verdict(outcome, reason, why, value, incumbent, delta)
 
     if delta < 0:
-        return verdict("reverted", "worse", f"{new} is worse than {old} by {format_number(-delta)}")
+        return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta)}")
     if delta == 0:
         if lines_saved > 0:
             lines = pluralize(lines_saved, "line")
-            return verdict("kept", "simpler", f"{new} as before, and {lines} fewer")
-        return verdict("reverted", "tie", f"{new} as before, and no fewer lines")
+            return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
+        return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
     margin = parse_share(min_delta, incumbent)
     if delta < margin:
         why = f"{new} beats {old} by {format_number(delta)}, less than min_delta, {format_number(margin)}"
-        return verdict("reverted", "below_min_delta", why)
-    return verdict("kept", "better", f"{new} beats {old} by {format_number(delta)}")
+        return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
+    return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta)}")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalseek.humanize import format_percent, pluralize
+from goalseek.humanize import better_or_worse, format_percent, pluralize
 from goalseek.statistics.scale import median, scale_of
 
 PAIRS = 5
@@ -40,8 +40,8 @@ class SettledDifference:
     def in_words(self) -> str:
         """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
         size = format_percent if self.in_percent else "{:.4g}".format
-        change = "better" if self.difference > 0 else "worse"
-        text = "no difference" if self.difference == 0 else f"{size(abs(self.difference))} {change}"
+        gain = self.difference
+        text = f"{size(abs(gain))} {better_or_worse(gain)}" if gain else "no difference"
         if self.interval:
             low, high = (size(end) for end in self.interval)
             is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)

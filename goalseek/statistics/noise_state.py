@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from goalseek.humanize import format_duration, format_gain
+from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
-from goalseek.values import VerifierRun
+from goalseek.values import Number, VerifierRun
 
 MAX_BASELINE_RUNS = 5
 AGREEING_REPEATS = 2
@@ -22,7 +22,7 @@ OPENING_RUNS = 5
 class TimedRun:
     """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
 
-    value: float
+    value: Number
     at: int
 
 
@@ -42,9 +42,9 @@ class NoiseState:
     all_positive: bool = True
     pairs: tuple[Pair, ...] = ()
     incumbent: tuple[TimedRun, ...] = ()
-    opening: tuple[float, ...] = ()
+    opening: tuple[Number, ...] = ()
     incumbent_runs: int = 0
-    value: float | None = None
+    value: Number | None = None
     agreed: int = 0
     differed: bool = False
     confirmed: int = 0
@@ -145,7 +145,7 @@ def drift_warning(direction: str, state: NoiseState) -> str | None:
     if abs(scale.x(then) - scale.x(now)) <= DRIFT_LIMIT * sd:
         return None
     gain = scale.better_by(now, then)
-    shift = f"{format_gain(gain, then, scale.logarithmic)} {'better' if gain > 0 else 'worse'}"
+    shift = f"{format_gain(gain, then, scale.logarithmic)} {better_or_worse(gain)}"
     return f"the incumbent measures {shift} than when it was kept, with the same code: the machine or the data changed"
 
 

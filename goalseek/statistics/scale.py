@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-Pair = tuple[float, float]
+from goalseek.values import Number
+
+Pair = tuple[Number, Number]
 _CLIP = 2.5
 MAD_TO_SD = 1.4826  # of normal values
 

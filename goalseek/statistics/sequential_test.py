@@ -23,7 +23,7 @@ from typing import Literal
 
 from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
-from goalseek.phase_values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
 from goalseek.statistics.noise_state import (
     AGREEING_REPEATS,
@@ -35,7 +35,7 @@ from goalseek.statistics.noise_state import (
     values_of,
 )
 from goalseek.statistics.scale import Scale, representative, scale_of, spread, successive_pairs
-from goalseek.values import VerifierRun
+from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
@@ -69,17 +69,8 @@ class RuleParameters:
             raise ValueError("window is at least 1")
 
 
-@dataclass(frozen=True)
-class RunCandidate:
-    """The candidate is to be run, again or for the first time."""
-
-
-@dataclass(frozen=True)
-class RunIncumbent:
-    """The incumbent is to be run afresh."""
-
-
-NextStep = RunCandidate | RunIncumbent | Verdict
+NextStep = Side | Verdict
+"""Whether to measure candidate or incumbent next, or the verdict."""
 
 
 def baseline_needs_run(parameters: RuleParameters, values: Sequence[float]) -> bool:
@@ -103,21 +94,19 @@ def next_step(
         raise ValueError("there is no baseline")
     if parameters.noise == "none":
         return (
-            _compare_once(parameters, state.value, runs, lines_saved)
-            if values_of(runs, "candidate")
-            else RunCandidate()
+            _compare_once(parameters, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
         )
     is_noisy = state.differed or turns_noisy(state, runs)
     if parameters.noise == "always" or is_noisy:
         return _next_step_under_noise(parameters, state, runs)
     if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
-        return RunIncumbent()
+        return "incumbent"
     candidate_values = values_of(runs, "candidate")
     if not candidate_values:
-        return RunCandidate()
+        return "candidate"
     verdict = _compare_once(parameters, state.value, runs, lines_saved)
     if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
-        return RunCandidate()
+        return "candidate"
     return verdict
 
 
@@ -182,9 +171,9 @@ def _next_step_under_noise(parameters: RuleParameters, state: NoiseState, runs: 
     calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
     reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= parameters.window]
     if len(reused) + len(fresh) < (MAX_BASELINE_RUNS if calibrating else 1):
-        return RunIncumbent()
+        return "incumbent"
     if not candidate_values:
-        return RunCandidate()
+        return "candidate"
     incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-MAX_INCUMBENT_RUNS:]
     scale = scale_of(
         parameters.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values))
@@ -194,18 +183,18 @@ def _next_step_under_noise(parameters: RuleParameters, state: NoiseState, runs: 
     values_before = (reused + _incumbent_values_before(runs))[-MAX_INCUMBENT_RUNS:]
     screening = _Comparison(scale, sd, values_before, candidate_values[:1])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
-        return _verdict(parameters, screening, "worse", None)
+        return _verdict(parameters, screening, Reason.WORSE, None)
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
         log_odds, alpha = comparison.log_odds(), alpha_of(parameters, state)
         is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
-            return _verdict(parameters, comparison, "better", log_odds)
+            return _verdict(parameters, comparison, Reason.BETTER, log_odds)
         is_spent = len(candidate_values) >= parameters.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _verdict(parameters, comparison, "within_noise", log_odds)
-    return RunIncumbent() if len(incumbent_values) < needed else RunCandidate()
+            return _verdict(parameters, comparison, Reason.WITHIN_NOISE, log_odds)
+    return "incumbent" if len(incumbent_values) < needed else "candidate"
 
 
 def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
@@ -213,18 +202,24 @@ def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: str, log_odds: float | None) -> Verdict:
+def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
     incumbent, gain = comparison.incumbent_middle, comparison.gain
     counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
     why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts)
     margin = parse_share(parameters.min_delta, incumbent)
-    if reason == "better" and gain < margin:
-        reason, why = "below_min_delta", f"{why}; less than min_delta, {format_number(margin)}"
-    elif reason == "within_noise" and gain <= 0:
-        reason = "worse" if gain < 0 else "tie"
+    if reason == Reason.BETTER and gain < margin:
+        reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
+    elif reason == Reason.WITHIN_NOISE and gain <= 0:
+        reason = Reason.WORSE if gain < 0 else Reason.TIE
     return Verdict(
-        "kept" if reason == "better" else "reverted", reason, why, comparison.candidate_middle, incumbent, gain, odds
+        Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
+        reason,
+        why,
+        comparison.candidate_middle,
+        incumbent,
+        gain,
+        odds,
     )
 
 
@@ -235,43 +230,68 @@ def rule_parameters(metric: Metric) -> RuleParameters:
     )
 
 
-def next_step_under_guards(
-    metric: Metric,
-    guards: Sequence[Guard],
-    baseline_guards: Mapping[str, float],
-    state: NoiseState,
-    evidence: Evidence,
-    lines_saved: int,
-) -> NextStep:
-    """The next run that the candidate's verdict needs, or the verdict.
+@dataclass(frozen=True)
+class AcceptanceRule:
+    """The rule for one candidate. ``state`` and the baseline's guards are what was known before it was measured.
 
-    A failure, and a value outside its valid range, reject at once. A guard is judged on its median: with the verdict,
-    and from the candidate's second run on.
+    ``lines_saved`` are the lines by which the candidate is shorter than the incumbent.
     """
-    candidate_values = values_of(evidence.runs, "candidate")
-    if rejection := rejection_of(metric, guards, evidence):
-        return _reject(metric, state, () if evidence.failure else candidate_values, rejection)
-    step = next_step(rule_parameters(metric), state, evidence.runs, lines_saved)
-    violation = guard_rejection(guards, baseline_guards, evidence)
-    if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
-        return _reject(metric, state, candidate_values, violation)
-    return step
+
+    metric: Metric
+    guards: Sequence[Guard]
+    baseline_guards: Mapping[str, float]
+    state: NoiseState
+    lines_saved: int
+
+    def next_step(self, evidence: Evidence) -> NextStep:
+        """The next run that the candidate's verdict needs, or the verdict.
+
+        A failure, and a value outside its valid range, reject at once. A guard is judged on its median: with the
+        verdict, and from the candidate's second run on. An incumbent that failed is run again before anything else.
+        """
+        if evidence.is_incumbent_failing:
+            return "incumbent"
+        candidate_values = values_of(evidence.runs, "candidate")
+        if rejection := rejection_of(self.metric, self.guards, evidence):
+            return self._reject(() if evidence.failure else candidate_values, rejection)
+        step = next_step(rule_parameters(self.metric), self.state, evidence.runs, self.lines_saved)
+        violation = guard_rejection(self.guards, self.baseline_guards, evidence)
+        if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
+            return self._reject(candidate_values, violation)
+        return step
+
+    def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
+        verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
+        if not candidate_values or self.state.value is None:
+            return verdict
+        value = representative(candidate_values)
+        delta = value - self.state.value if self.metric.direction == "maximize" else self.state.value - value
+        return replace(verdict, value=value, delta=delta)
 
 
-def baseline_verdict(metric: Metric, guards: Sequence[Guard], evidence: Evidence, commit: str) -> Verdict | None:
-    """The verdict on a baseline once it was run often enough, None before; a failure or an invalid value rejects it."""
-    if (verdict := baseline_rejection(metric, guards, evidence)) is not None:
-        return verdict
-    values = values_of(evidence.runs, "candidate")
-    if baseline_needs_run(rule_parameters(metric), values):
-        return None
-    return Verdict("baseline", "measured", f"measured at {commit[:12]}{_count_text(values)}", representative(values))
+@dataclass(frozen=True)
+class BaselineRule:
+    """The rule for a baseline, which is compared with nothing: it is run until its noise is known."""
+
+    metric: Metric
+    guards: Sequence[Guard]
+    commit: str
+
+    def next_step(self, evidence: Evidence) -> NextStep:
+        """Another run of the baseline, or the verdict; a failure or an invalid value rejects it at once."""
+        if (verdict := baseline_rejection(self.metric, self.guards, evidence)) is not None:
+            return verdict
+        values = values_of(evidence.runs, "candidate")
+        if baseline_needs_run(rule_parameters(self.metric), values):
+            return "candidate"
+        why = f"measured at {self.commit[:12]}{_count_text(values)}"
+        return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))
 
 
 def baseline_rejection(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
     """Why these measurements make no baseline, as a verdict; None where they do."""
     rejection = rejection_of(metric, guards, evidence)
-    return Verdict("reverted", *rejection) if rejection else None
+    return Verdict(Outcome.REVERTED, *rejection) if rejection else None
 
 
 def _count_text(values: Sequence[float]) -> str:
@@ -279,12 +299,3 @@ def _count_text(values: Sequence[float]) -> str:
     if len(values) == 1:
         return ""
     return f", {len(values)} runs, " + ("all the same to the last bit" if len(set(values)) == 1 else "not all the same")
-
-
-def _reject(metric: Metric, state: NoiseState, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
-    verdict = Verdict("reverted", *why, incumbent=state.value)
-    if not candidate_values or state.value is None:
-        return verdict
-    value = representative(candidate_values)
-    delta = value - state.value if metric.direction == "maximize" else state.value - value
-    return replace(verdict, value=value, delta=delta)

@@ -10,7 +10,7 @@ from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel, installation_hint
-from goalseek.values import Stop
+from goalseek.values import Outcome, Stop
 from goalseek.views.asking import AskingWatch
 from goalseek.views.terminal_text import (
     OUTCOME_COLORS,
@@ -30,7 +30,7 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     if width is not None:
         head, tail = cut_to_cells(head, width), cut_to_cells(tail, width - len(head)) if width > len(head) else ""
     color = OUTCOME_COLORS[record.outcome]
-    return paint(head, color) + (paint(tail, "grey") if record.outcome in ("reverted", "skipped") else tail)
+    return paint(head, color) + (paint(tail, "grey") if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED) else tail)
 
 
 def settle_line(record: SettleRecord) -> str:

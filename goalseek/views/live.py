@@ -64,7 +64,7 @@ class LiveWatch(LineWatch):
         self._turns += 1
         self._tail = b""
         if self._phase == Phase.SETTLE:
-            self._turn = f"run {self._turns}, the {'best' if side == 'incumbent' else 'baseline'}"
+            self._turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
         elif self._phase == Phase.VERIFY:
             self._turn = format_turn(side, number)
 

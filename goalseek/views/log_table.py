@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from goalseek.humanize import format_age, format_duration, format_number, format_short_age
+from goalseek.humanize import better_or_worse, format_age, format_duration, format_number, format_short_age
 from goalseek.ledger.records import IterationRecord
 from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
@@ -88,7 +88,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
     value = "none" if metric.value is None else format_number(metric.value)
     against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
-    better = f": {format_number(abs(metric.delta))} {'better' if metric.delta > 0 else 'worse'}" if metric.delta else ""
+    better = f": {format_number(abs(metric.delta))} {better_or_worse(metric.delta)}" if metric.delta else ""
     odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
     yield metric.name, f"{value}{against}{better}{odds}"
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())

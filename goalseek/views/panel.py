@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from goalseek.humanize import format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.values import Phase
+from goalseek.values import Phase, StopReason
 from goalseek.views.terminal_text import cell_width, cut_to_cells
 
 if typing.TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _reasons(progress: Progress, width: int, signs: Signs) -> str:
 def _bar(spending: BudgetUse, activity: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    spent = spending.spent + (activity.since if spending.name == "time" else 0.0)
+    spent = spending.spent + (activity.since if spending.name == StopReason.TIME else 0.0)
     share = min(max(spent / spending.most, 0.0), 1.0)
     text = f"{_amount(spending.name, spent)} of {_amount(spending.name, spending.most)}"
     text += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
@@ -178,9 +178,9 @@ def _bar(spending: BudgetUse, activity: Activity, width: int, signs: Signs) -> T
 
 
 def _amount(name: str, value: float) -> str:
-    if name == "time":
+    if name == StopReason.TIME:
         return format_whole_seconds(value)
-    if name == "cost":
+    if name == StopReason.COST:
         return f"${value:.2f}"
     for least, size, unit in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):
         if value >= least:

@@ -18,7 +18,7 @@ from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import remove_if_exists
 from goalseek.workspace.checkout import LINK, OURS, Checkout, occupied
-from goalseek.workspace.forbidden_names import Hazard, output_hazards
+from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope
 
@@ -146,7 +146,8 @@ class Bench:
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
         if not self._has_path(tree, path):
-            yield from output_hazards(path, functools.partial(self._has_path, tree), self._scope.is_fixed)
+            has_path = functools.partial(self._has_path, tree)
+            yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
 
     def is_bytecode(self, tree: str, path: str) -> bool:
         """Whether a path lies where Python looks for the bytecode of a file of the tree."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
@@ -79,9 +80,7 @@ class Checkout:
         recorded = self._recorded
         entries = {path: (entry.mode, entry.blob) for path, entry in recorded.entries.items()}
         content = marshal.dumps((_FORMAT, self.label, entries, recorded.signatures, list(recorded.racy)))
-        temporary = self.state.with_suffix(".new")
-        temporary.write_bytes(content)
-        temporary.replace(self.state)
+        write_atomic(self.state, content)
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew with just these files."""

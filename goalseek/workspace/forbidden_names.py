@@ -79,11 +79,7 @@ def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
 def needs_listing(pattern: str) -> bool:
     """Whether a writable glob names a file that a candidate may add only because the glob names it."""
     path = pattern.strip("/")
-
-    def never_true(path: str) -> bool:
-        return False
-
-    return any(forbidden_names(path)) or any(import_shadowing(path, True, never_true, never_true, never_true))
+    return any(forbidden_names(path)) or any(import_shadowing(path, True, TreePaths()))
 
 
 def git_name_refusal(path: str) -> str:
@@ -91,31 +87,37 @@ def git_name_refusal(path: str) -> str:
     return _GIT_NAME_REASON if looks_like_git(path) else ""
 
 
-def import_shadowing(
-    path: str,
-    is_link: bool,
-    has: Callable[[str], bool],
-    is_added: Callable[[str], bool],
-    is_fixed: Callable[[str], bool],
-) -> Iterator[Hazard]:
+@dataclass(frozen=True)
+class TreePaths:
+    """What is in a tree: ``has`` says it of before, ``is_added`` is what is new, ``is_fixed`` not the candidate's."""
+
+    has: Callable[[str], bool] = lambda path: False
+    is_added: Callable[[str], bool] = lambda path: False
+    is_fixed: Callable[[str], bool] = lambda path: False
+
+    def is_package(self, folder: str) -> bool:
+        """Whether a folder is a package, so that its modules hide no others; an existing one is not made one."""
+        marker = f"{folder}/__init__.py" if folder else "__init__.py"
+        return self.has(marker) or (bool(folder) and self.is_added(marker) and not self.has(folder))
+
+
+def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Hazard]:
     """Every (part, reason) for which a new module at ``path`` would be imported in place of another one.
 
-    ``has`` says what the tree had before, ``is_added`` what is new with this one, ``is_fixed`` what is not the
-    candidate's. A link may be a whole package.
+    A link may be a whole package.
     """
     folder, _, name = path.rpartition("/")
     if name.startswith("__init__."):
         above, _, module = folder.rpartition("/")
         if module:
-            yield from _module_hazards(above, module, module, True, has, is_added, is_fixed)
+            yield from _module_hazards(above, module, module, True, tree)
     elif match := _MODULE_FILE.fullmatch(name):
-        takes_precedence = _EXTENSION.fullmatch(name) is not None
-        yield from _module_hazards(folder, match[1], name, takes_precedence, has, is_added, is_fixed)
+        yield from _module_hazards(folder, match[1], name, _EXTENSION.fullmatch(name) is not None, tree)
     elif is_link:
-        yield from _module_hazards(folder, name, name, True, has, is_added, is_fixed)
+        yield from _module_hazards(folder, name, name, True, tree)
 
 
-def output_hazards(path: str, has: Callable[[str], bool], is_fixed: Callable[[str], bool]) -> Iterator[Hazard]:
+def output_hazards(path: str, tree: TreePaths) -> Iterator[Hazard]:
     """Every (part, reason) for which a command must not pass on a file at ``path``: a later one would run or obey it.
 
     Only names in folders that the tree has count: programs look there by themselves, and not in a new folder.
@@ -123,34 +125,19 @@ def output_hazards(path: str, has: Callable[[str], bool], is_fixed: Callable[[st
     parts = path.split("/")
     last = len(parts) - 1
     for index, part in enumerate(parts):
-        if index and not has("/".join(parts[:index])):
+        if index and not tree.has("/".join(parts[:index])):
             return
         yield from forbidden_names(part if index == last else f"{part}/-")
         if index >= last - parts[-1].startswith("__init__."):
-            yield from import_shadowing(path, False, has, lambda added: False, is_fixed)
+            yield from import_shadowing(path, False, tree)
 
 
-def _module_hazards(
-    folder: str,
-    module: str,
-    part: str,
-    takes_precedence: bool,
-    has: Callable[[str], bool],
-    is_added: Callable[[str], bool],
-    is_fixed: Callable[[str], bool],
-) -> Iterator[Hazard]:
-    prefix = f"{folder}/" if folder else ""
-    if module in STANDARD_LIBRARY and not _is_package(folder, has, is_added):
+def _module_hazards(folder: str, module: str, part: str, takes_precedence: bool, tree: TreePaths) -> Iterator[Hazard]:
+    if module in STANDARD_LIBRARY and not tree.is_package(folder):
         yield part, f"it would be imported in place of the standard library's {module}"
-    source = f"{prefix}{module}.py"
-    if takes_precedence and is_fixed(source) and has(source):
+    source = f"{folder}/{module}.py" if folder else f"{module}.py"
+    if takes_precedence and tree.is_fixed(source) and tree.has(source):
         yield part, f"it would be imported in place of {source}"
-
-
-def _is_package(folder: str, has: Callable[[str], bool], is_added: Callable[[str], bool]) -> bool:
-    """Whether a folder is a package, so that its modules hide no others. No candidate makes an existing folder one."""
-    marker = f"{folder}/__init__.py" if folder else "__init__.py"
-    return has(marker) or (bool(folder) and is_added(marker) and not has(folder))
 
 
 def fold_name(name: str) -> str:

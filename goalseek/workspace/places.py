@@ -6,11 +6,14 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from goalseek.errors import UNFIT, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
-from goalseek.phase_values import Side
+from goalseek.values import StopReason
+
+BenchName = Literal["a", "b"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,9 @@ class CachePaths:
         """Where the agent edits."""
         return self.home / "workspace"
 
-    def bench_of(self, side: Side) -> Path:
-        """The folder of the candidate's or the incumbent's bench, with a tree for each view that ``sees`` gives."""
-        return self.home / ("bench" if side == "candidate" else "incumbent")
+    def bench(self, name: BenchName) -> Path:
+        """The folder of a bench, with a tree for each view that ``sees`` gives."""
+        return self.home / {"a": "bench", "b": "incumbent"}[name]
 
     @property
     def scratch(self) -> Path:
@@ -81,6 +84,6 @@ def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
     if cache.is_relative_to(location.top):
         message = f"goalseek's trees would lie inside the repository, in {cache}"
         hint = "set XDG_CACHE_HOME to a folder outside of it"
-        raise GoalseekError(message, hint, UNFIT, "repository")
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
     key = hashlib.sha256(os.fsencode(location.common_dir) + b"\0" + os.fsencode(folder)).hexdigest()[:12]
     return CachePaths(cache / f"{name}-{key}", folder_prefix(location.top, folder))

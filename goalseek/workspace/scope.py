@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal
@@ -12,7 +12,7 @@ from goalseek.git.ignore import literal_pattern, matcher
 
 if typing.TYPE_CHECKING:
     from goalseek.manifest.loading import ManifestFile
-    from goalseek.manifest.tables import Manifest, Sees
+    from goalseek.manifest.tables import Manifest, ScopeTable, Sees
     from goalseek.workspace.scan import Listing
 
 
@@ -122,28 +122,24 @@ class Scope:
 
 def build_scope(
     prefix: str,
-    writable: Iterable[str],
-    generated: Iterable[str] = (),
-    read_only: Iterable[str] = (),
-    hidden: Iterable[str] = (),
-    apart: Iterable[str] = (),
+    table: ScopeTable,
+    own_hidden: Sequence[str] = (),
+    own_read_only: Sequence[str] = (),
     hidden_files: Iterable[str] = (),
-    shared: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists; ``hidden_files`` are paths that are hidden too, whatever globs say.
+    """A scope from the manifest's lists, and patterns of goalseek's own files.
 
-    ``shared`` are normal paths below the manifest's folder.
+    ``hidden_files`` are paths below the manifest's folder that are hidden too, whatever globs say.
     """
-    writable = tuple(writable)
     return Scope(
         prefix,
-        _with_files(matcher(tuple(hidden)), frozenset(hidden_files)),
-        matcher(tuple(read_only)),
-        matcher(tuple(generated)),
-        matcher(writable),
-        matcher(tuple(apart)),
-        tuple(pattern for pattern in writable if not pattern.startswith("!")),
-        tuple(prefix + path for path in shared),
+        _with_files(matcher((*table.hidden, *own_hidden)), frozenset(hidden_files)),
+        matcher((*table.read_only, *own_read_only)),
+        matcher(tuple(table.generated)),
+        matcher(tuple(table.writable)),
+        matcher((*own_hidden, *own_read_only)),
+        tuple(pattern for pattern in table.writable if not pattern.startswith("!")),
+        tuple(prefix + path for path in table.share),
     )
 
 
@@ -200,16 +196,7 @@ def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden
         read_only += _folder(table.prompts)
         own += [*_folder(table.record or ""), *_folder(table.recordings)]
     own += [_file(cheat.patch) for cheat in manifest.cheat]
-    return build_scope(
-        prefix,
-        manifest.scope.writable,
-        manifest.scope.generated,
-        [*manifest.scope.read_only, *read_only],
-        [*manifest.scope.hidden, *own],
-        [*own, *read_only],
-        [item.path for item in hidden_from],
-        manifest.scope.share,
-    )
+    return build_scope(prefix, manifest.scope, own, read_only, (item.path for item in hidden_from))
 
 
 def _file(path: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
@@ -14,6 +15,7 @@ from goalseek.git.paths import FOLDER, SYMLINK, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
 from goalseek.workspace.forbidden_names import (
+    TreePaths,
     doubles_back,
     fold_name,
     forbidden_names,
@@ -95,25 +97,32 @@ def screen(screening: Screening, changes: Changes) -> ScreenedChange:
 
 
 def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None:
-    scope, ignored = screening.scope, screening.ignored
-    kind = scope.kind(path)
-    if kind == "hidden":
-        result.refused.append(f"{quote_path(path)} is new under a hidden pattern")
-    elif why := shared_path_refusal(scope, path):
+    kind, is_ignored = screening.scope.kind(path), screening.ignored(path)
+    if why := new_path_refusal(screening.added_files, screening.tree.entries, path, is_ignored):
         result.refused.append(why)
-    elif is_tool_cache(path) or kind == "generated":
+    elif is_ignored or is_tool_cache(path) or kind == "generated":
         return
     elif kind != "writable":
-        if not ignored(path):
-            result.strays.append(path)
-    elif above := parent_out_of_scope(path, screening.tree.entries, lambda entry: scope.kind(entry) != "writable"):
-        result.refused.append(
-            f"{quote_path(path)} lies below {quote_path(above)}, which is not the candidate's to edit"
-        )
-    elif refusal := screening.added_files.refusal(path, ignored(path)):
-        result.refused.append(refusal)
-    elif not ignored(path):
+        result.strays.append(path)
+    else:
         _take(screening, path, result)
+
+
+def new_path_refusal(
+    added_files: AddedFiles, entries: Mapping[str, Entry], path: str, is_ignored: bool, is_link: bool = False
+) -> str:
+    """Why a candidate may have no new file at this path, beside the tree's ``entries``; "" where it may, or is none."""
+    scope = added_files.scope
+    kind, quoted = scope.kind(path), quote_path(path)
+    if kind == "hidden":
+        return f"{quoted} is new under a hidden pattern"
+    if why := shared_path_refusal(scope, path):
+        return why
+    if kind != "writable" or is_tool_cache(path):
+        return ""
+    if above := parent_out_of_scope(path, entries, lambda entry: scope.kind(entry) != "writable"):
+        return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
+    return added_files.refusal(path, is_ignored, is_link)
 
 
 def shared_path_refusal(scope: Scope, path: str) -> str:
@@ -136,7 +145,7 @@ def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
 
 def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
-    tree, newcomers = screening.tree, screening.added_files
+    tree = screening.tree
     try:
         if why := result.size.counted(tree.root / path):
             result.refused.append(f"{quote_path(path)}: {why}")
@@ -153,13 +162,22 @@ def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
         return
     refusal = ""
     if entry.mode == SYMLINK:
-        refusal = newcomers.link_refusal(path, os.readlink(tree.root / path))
+        refusal = link_refusal(path, os.readlink(tree.root / path))
         if before is None or before.mode != SYMLINK:
-            refusal = refusal or newcomers.refusal(path, is_ignored=False, is_link=True)
+            refusal = refusal or screening.added_files.refusal(path, is_ignored=False, is_link=True)
     if refusal:
         result.refused.append(refusal)
     else:
         result.edits[path] = entry
+
+
+def link_refusal(path: str, target: str) -> str:
+    """Why a candidate may have no such link, or ""."""
+    if leaves_tree(path, target):
+        return f"{quote_path(path)} is a link that leaves the tree"
+    if doubles_back(target):
+        return f"{quote_path(path)} is a link whose target goes down and up again: it may leave the tree"
+    return ""
 
 
 def _entry(screening: Screening, path: str) -> Entry | None:
@@ -197,7 +215,7 @@ class AddedFiles:
 
     def __init__(self, objects: Objects, tree: str, scope: Scope, added: Iterable[str], removed: Iterable[str]) -> None:
         self._objects = objects
-        self._scope = scope
+        self.scope = scope
         self._added = frozenset(added)
         self._removed = frozenset(removed)
         self._tree = tree
@@ -210,24 +228,14 @@ class AddedFiles:
         quoted = quote_path(path)
         if why := git_name_refusal(path):
             return f"{quoted}: {why}"
-        for part, why in forbidden_names(path, is_ignored):
-            if not self._scope.names(path, part):
+        tree = TreePaths(self._has, self._added.__contains__, self.scope.is_fixed)
+        for part, why in chain(
+            forbidden_names(path, is_ignored), () if is_ignored else import_shadowing(path, is_link, tree)
+        ):
+            if not self.scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
-        if is_ignored:
-            return ""
-        for part, why in import_shadowing(path, is_link, self._has, self._added.__contains__, self._scope.is_fixed):
-            if not self._scope.names(path, part):
-                return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
-        if other := self._path_alike(path):
+        if not is_ignored and (other := self._path_alike(path)):
             return f"{quoted} differs from {quote_path(other)} only by case or spelling"
-        return ""
-
-    def link_refusal(self, path: str, target: str) -> str:
-        """Why there may be no such link, or ""."""
-        if leaves_tree(path, target):
-            return f"{quote_path(path)} is a link that leaves the tree"
-        if doubles_back(target):
-            return f"{quote_path(path)} is a link whose target goes down and up again: it may leave the tree"
         return ""
 
     def _has(self, path: str) -> bool:

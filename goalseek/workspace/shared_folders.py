@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.files import write_durably
+from goalseek.files import write_atomic
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
@@ -65,7 +65,8 @@ class SharedFolders:
         """Saves what they hold, unless it is saved for this epoch."""
         baseline = self._load_baseline() if names else None
         if names and (baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names))):
-            write_durably(self._path, to_line(SharedBaseline(epoch, tuple(names), self._files(names))).encode() + b"\n")
+            line = to_line(SharedBaseline(epoch, tuple(names), self._files(names)))
+            write_atomic(self._path, line + "\n", durable=True)
 
     def is_whole(self, names: Sequence[str]) -> bool:
         """Whether they have few enough files for all to be listed."""

@@ -14,13 +14,48 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 VOCABULARY = ("Outcome", "Reason", "StopReason", "Phase")
 KINDS = ("run", "iteration", "measurement", "settle", "holdout")
 WRITERS = ("write", "write_text", "write_bytes", "writelines", "dump", "copyfile", "copyfileobj", "copy2")
-NAMED_FIRST = ("get", "pop", "add_parser", "add_argument", "Finding")
-NAMED_AFTER = ("getattr", "setattr", "hasattr", "at", "text_at", "number_at", "rows_at", "counted", "pluralize")
+NAMED_FIRST = ("get", "pop", "add_parser", "add_argument", "CheckResult", "config_reader")
+NAMED_AFTER = (
+    "getattr",
+    "setattr",
+    "hasattr",
+    "at",
+    "text_at",
+    "number_at",
+    "rows_at",
+    "inner",
+    "counted",
+    "pluralize",
+)
 NAMED_BY_KEYWORD = ("dest", "class_", "id")
-OTHER_SENSES = {  # modules where a word of the vocabulary is a heading, a class of CSS, or a name for something else
+OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or of git, a heading, a class of CSS, ...
+    "cli.commands.baseline": ("baseline",),
+    "cli.commands.show": ("baseline",),
+    "doctor.cheats": ("kept",),  # a kind of file
+    "doctor.doctor": ("repository", "sandbox"),  # names of checks
+    "evaluation.holdout": ("baseline", "kept"),
+    "humanize": ("better", "worse"),
+    "ledger.artifacts": ("kept",),  # log.keep_outputs
+    "locks": ("baseline",),
+    "loop.notify": ("kept", "needs_human"),  # notify.on
+    "manifest.rules": ("guard", "provider"),
+    "manifest.tables": ("kept", "needs_human"),
+    "manifest.validation": ("guard",),
+    "project.approval": ("kept",),  # approve.before
+    "project.status": ("interrupted",),
+    "proposal.brief": ("iterations", "tokens"),
+    "proposal.prompt": ("iterations", "tokens"),
+    "providers.fallback": ("auth",),  # a kind of failure, here and below
+    "providers.presets.gemini": ("auth",),
+    "providers.presets.mini_swe_agent": ("auth",),
+    "providers.presets.opencode": ("auth",),
+    "providers.provider": ("auth",),
+    "views.events": ("sandbox",),
+    "views.log_table": ("provider",),
     "views.report.evidence": ("baseline", "kept", "time"),
     "views.report.markdown": ("baseline",),
     "views.report.sections": ("baseline", "count"),
+    "workspace.scope": ("kept",),  # a kind of file
 }
 PROJECTS, CONFIGS = ("Project", "Run"), ("Config", "Setting")
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.statistics.sequential_test import RuleParameters, RunIncumbent, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import RuleParameters, baseline_needs_run, next_step
 from goalseek.values import VerifierRun
 
 TERMS = RuleParameters("minimize")
@@ -150,7 +150,7 @@ class Rule:
         assert self.state
         runs: list[VerifierRun] = []
         while not isinstance(answer := next_step(TERMS, self.state, runs), Verdict):
-            of = "incumbent" if isinstance(answer, RunIncumbent) else "candidate"
+            of = answer
             runs.append(VerifierRun(of, incumbent() if of == "incumbent" else candidate(), 0, 0.0))
         self.state = self.state.after_candidate(runs, bool(answer), answer.odds)
         self.claims += [answer.value] if answer else []

@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from goalseek.manifest.tables import SandboxTable
 from goalseek.sandbox.level import Name, probe
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
 from goalseek.sandbox.supervisor import Supervisor
-from goalseek.sandbox.view import Launch, build_view
+from goalseek.sandbox.view import Launch, Mount, build_view
 
 WANTED = 15.0
 LEVELS: tuple[Name, ...] = ("landlock", "bubblewrap")
@@ -63,9 +63,9 @@ def way(level: Name, folder: Path, network: bool) -> Callable[[], Launch]:
     """A program in a view that stands ready."""
     keeper, cache = probe(level), folder / "cache"
     scratch = cache / "scratch"
-    seen = build_view(
-        cache / "tree", folder / "repository", scratch, writable=[scratch / "run"], masked=[cache], network=network
-    )
+    seen = build_view(cache / "tree", folder / "repository", scratch)
+    run = Mount.in_place(scratch / "run", writable=True)
+    seen = replace(seen, shown=(run,), masked=(cache, *seen.masked), network=network)
     return lambda: keeper.launch(seen, ["true"], os.environ, seen.tree.source)
 
 
@@ -82,14 +82,7 @@ def start(programs: Supervisor, make_ready: Callable[[], Launch]) -> float:
     """Makes a program ready and runs it to its end; milliseconds."""
     began = time.perf_counter()
     ready = make_ready()
-    done = programs.run(
-        ready.arguments,
-        ready.folder,
-        ready.environment,
-        HeadAndTail(),
-        is_cage=ready.is_cage,
-        restriction=ready.restriction,
-    )
+    done = programs.run(ready)
     took = (time.perf_counter() - began) * 1000
     assert done.exit_code == 0, done
     return took

@@ -9,7 +9,7 @@ import pytest
 from project import FILES, JUDGE, Project, answer
 from shown import Shown
 
-from goalseek.project.observer import MAX_BYTES, Observer, OutputLog
+from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
 from goalseek.project.state_file import read_state
 from goalseek.values import Stop
 
@@ -107,7 +107,7 @@ def test_as_json_it_is_the_answer_of_status_and_without_watch_the_output_so_far_
 
 def test_the_kept_output_stays_small_and_what_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    kept = OutputLog(Observer(), path)
+    kept = OutputLog(path)
     kept.on_phase(1, "VERIFY")
     kept.on_output(b"a" * (MAX_BYTES - 100))
     assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
@@ -122,5 +122,5 @@ def test_the_kept_output_stays_small_and_what_cannot_be_kept_stops_nothing(tmp_p
         def on_output(self, chunk: bytes) -> None:
             heard.append(chunk)
 
-    OutputLog(Hearing(), tmp_path / "gone" / "output.log").on_output(b"words")
+    Observers(OutputLog(tmp_path / "gone" / "output.log"), Hearing()).on_output(b"words")
     assert heard == [b"words"]

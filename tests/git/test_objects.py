@@ -1,5 +1,6 @@
 """Git objects of a store, read, written and spliced as git itself does it, in both object formats."""
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from project import Project
 
 from goalseek.git.command import MissingObject
-from goalseek.git.commits import walk_first_parents
+from goalseek.git.commits import read_commit, walk_first_parents
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import RefMove, RefMoved, Repository
@@ -107,8 +108,9 @@ def test_differences_of_two_trees_are_those_of_their_listings(
 def test_walk_gives_the_first_parents_newest_first(opened: tuple[Project, Objects]) -> None:
     project, objects = opened
     commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
-    assert [name for name, _ in walk_first_parents(objects, commits[0], 10)] == commits
-    assert [name for name, _ in walk_first_parents(objects, commits[0], 1)] == commits[:1]
+    read = functools.partial(read_commit, objects)
+    assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
+    assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
 
 
 def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:

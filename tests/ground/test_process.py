@@ -10,21 +10,15 @@ import pytest
 
 from goalseek.sandbox.pipes import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-
-
-class Log:
-    def __init__(self) -> None:
-        self.content = b""
-
-    def write(self, chunk: bytes) -> None:
-        self.content += chunk
+from goalseek.sandbox.view import Launch
 
 
 def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = b"") -> tuple[ProgramResult, bytes]:
-    log = Log()
+    log = bytearray()
     with Supervisor("test") as programs:
-        finished = programs.run(["sh", "-c", script], folder, dict(os.environ), log, timeout, stdin)
-    return finished, log.content
+        launch = Launch(("sh", "-c", script), dict(os.environ), folder)
+        finished = programs.run(launch, log.extend, timeout, stdin)
+    return finished, bytes(log)
 
 
 def test_exit_codes_signals_output_and_input_come_through(tmp_path: Path) -> None:
@@ -51,7 +45,7 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
     stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
     with Supervisor("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
-        finished = programs.run(["sleep", str(takes)], tmp_path, dict(os.environ), Log(), timeout=0.5)
+        finished = programs.run(Launch(("sleep", str(takes)), dict(os.environ), tmp_path), timeout=0.5)
     assert finished.timed_out == timed_out and finished.exit_code == (None if timed_out else 0)
     assert takes <= finished.seconds < takes + 0.3
 
@@ -74,7 +68,7 @@ def test_endless_output_is_bounded_with_its_head_and_tail(tmp_path: Path) -> Non
 
 def test_a_program_that_cannot_start_is_an_error_of_the_caller(tmp_path: Path) -> None:
     with Supervisor("test") as programs, pytest.raises(FileNotFoundError, match="gone"):
-        programs.run([str(tmp_path / "gone")], tmp_path, {}, Log())
+        programs.run(Launch((str(tmp_path / "gone"),), {}, tmp_path))
 
 
 def test_head_and_tail_together_are_never_more_than_asked_for() -> None:

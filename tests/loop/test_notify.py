@@ -10,7 +10,7 @@ from project import Project, answer
 
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load
-from goalseek.project.observer import Observer
+from goalseek.project.observer import Observer, Observers
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop
 
@@ -164,7 +164,8 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)
     shown = Notes()
     with Supervisor("owner") as programs:
-        notify.NotifyWatch(shown, lambda: loaded, programs).on_stopped(Stop("count", "done"))
+        notifier = notify.Notifier(lambda: loaded, programs, shown.on_note)
+        Observers(shown, notifier).on_stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 
 

@@ -253,12 +253,12 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
 KILL = """\
 import os, sys
 import goalseek.ledger.checkpoints as memory
-stored, wanted = memory.write_durably, sys.argv.pop(1)
-def and_die(path, content):
-    stored(path, content)
-    if path.name == wanted and path.parent.name == "0001":
+stored, wanted = memory.write_atomic, sys.argv.pop(1)
+def and_die(path, content, durable=False):
+    stored(path, content, durable)
+    if durable and path.name == wanted and path.parent.name == "0001":
         os._exit(137)
-memory.write_durably = and_die
+memory.write_atomic = and_die
 from goalseek.__main__ import main
 sys.argv[0] = "goalseek"
 sys.exit(main())

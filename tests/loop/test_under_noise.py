@@ -10,6 +10,10 @@ import pytest
 from noisy import METRIC, NOISY, journal
 from project import FILES, Project, answer, home
 
+import goalseek
+from goalseek.phase_values import Evidence
+from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
+
 SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and are made again
 
 
@@ -62,6 +66,39 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
         assert f"[run {place}: score = {run['value']!r}]" in log
         assert (folder / "measurements" / str(place) / "metrics.json").is_file()
     assert f"{of(better, 'candidate')[-1]:.10f}" in (folder / "metrics.json").read_text()
+
+
+@pytest.mark.parametrize("limit", [20, 5])
+def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_verdict(
+    noisy: Project, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    noisy.set_manifest({"metric": SHORT, "guard": [{"query": "size", "max": limit}]})
+    noisy.set_moves(answer(90))
+    asked: list[int] = []
+    for rule in (AcceptanceRule, BaselineRule):
+
+        def ask(self: Any, evidence: Evidence, usual: Any = rule.next_step) -> Any:
+            asked.append(len(evidence.runs))
+            return usual(self, evidence)
+
+        monkeypatch.setattr(rule, "next_step", ask)
+    loaded = goalseek.load(noisy.manifest)
+    baseline, record = goalseek.iterate(loaded, iterations=1)
+    assert record.reason == ("better" if limit == 20 else "guard") and len(record.runs) > 2
+    assert asked == [*range(len(baseline.runs) + 1), *range(len(record.runs) + 1)]
+
+
+def test_evidence_that_was_stored_without_its_verdict_gives_the_same_verdict(noisy: Project) -> None:
+    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT})
+    noisy.climb("baseline")
+    evidence = noisy.run_folder(1) / "evidence.json"
+    noisy.step_until(evidence.exists)
+    count = len(journal())
+    assert not (noisy.run_folder(1) / "verdict.json").exists()
+    record = noisy.climb("iterate", "-n", "1")[-1]
+    assert (record["outcome"], record["reason"]) == ("kept", "better")
+    assert len(journal()) == count and record["metric"]["odds"] > 1
 
 
 def test_incumbent_and_candidate_each_have_a_bench_of_their_own(noisy: Project) -> None:

@@ -18,8 +18,9 @@ from project import FILES, JUDGE, Ended, Project, answer, home
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
+from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.bench import refuse_other_ruler
-from goalseek.workspace.scope import build_scope as globs
+from goalseek.workspace.scope import build_scope
 
 WRITABLE = ["answer.json", "notes.txt", "old.txt"]
 SCOPE: dict[str, Any] = {"writable": WRITABLE, "hidden": ["hidden/**"]}
@@ -336,7 +337,7 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
     before = project.git("rev-parse", "HEAD^{tree}")
     project.write({path: "another\n"})
     project.commit()
-    whose = globs("", ["answer.json"], hidden=["hidden/**"])
+    whose = build_scope("", ScopeTable(writable=("answer.json",), hidden=("hidden/**",)))
     whose = replace(whose, changed=frozenset({"notes.txt", "hidden/judge.sh"}))
     repository = Repository(locate(project.top), "demo")
     try:

@@ -17,7 +17,7 @@ from goalseek.manifest.tables import Manifest, Metric, ScopeTable, VerifyCommand
 from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
-from goalseek.proposal.prompt import Problem, ReviewSubject, make_prompt, mark_as_data
+from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompt, mark_as_data
 from goalseek.providers.prompt_templates import PHASES, load_templates, versions
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,8 @@ def past(
 def made(phase: str, history: tuple[PastIteration, ...] = (), plan: Plan | None = None, **more: Any) -> str:
     told = context(**{key: value for key, value in more.items() if key != "problem"})
     brief = make_brief(told, history, MANIFEST, {"tokens": 1000, "cost_usd": 2.5, "seconds": 7200})
-    return make_prompt(load_templates(None), phase, told, MANIFEST, brief, NONCE, plan, more.get("problem"), JUDGED)
+    request = Request(phase, plan=plan, problem=more.get("problem"), review=JUDGED)
+    return make_prompt(load_templates(None), MANIFEST, told, brief, request, NONCE)
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -115,7 +116,7 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     assert numbers == [*range(3000, 3000 - len(numbers) + 1, -1), 1] and len(numbers) > 3
     assert brief["history"][-1]["title"].startswith("the best idea") and "the newest" in brief["directions"]
     assert all("\n" not in row["title"] + row["why"] for row in brief["history"])
-    prompt = make_prompt(load_templates(None), "apply", told, manifest, brief, NONCE)
+    prompt = make_prompt(load_templates(None), manifest, told, brief, Request("apply"), NONCE)
     assert len(prompt.encode()) < 3 * MAX_BYTES + sum(
         len(pattern.encode()) for pattern in (long, *files, *told.directions)
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from project import Project, answer, home, living, until
 
-from goalseek.sandbox.pipes import LOST, HeadAndTail
+from goalseek.sandbox.pipes import LOST
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.view import Launch
 
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'
 STUBBORN = HIDING.replace("echo", 'trap "" TERM; echo', 1).replace("exec sleep 7777", "while :; do sleep 0.1; done")
@@ -26,7 +27,7 @@ def is_alive(pid: int) -> bool:
 
 def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> ProgramResult:
     with Supervisor("test", folder / "lock", pulse) as programs:
-        return programs.run(["sh", "-c", script], folder, dict(os.environ), HeadAndTail(), 20.0)
+        return programs.run(Launch(("sh", "-c", script), dict(os.environ), folder), timeout=20.0)
 
 
 @pytest.mark.parametrize("script", [HIDING, pytest.param(STUBBORN, marks=pytest.mark.slow)])
@@ -47,20 +48,18 @@ def test_one_program_after_another_and_none_inherits_anything(tmp_path: Path) ->
     with (tmp_path / "secret").open("w+b") as secret, Supervisor("test", tmp_path / "lock") as programs:
         os.set_inheritable(secret.fileno(), True)
         for _ in range(3):
-            log = HeadAndTail()
-            finished = programs.run(["ls", "-l", "/proc/self/fd"], tmp_path, {"PATH": os.environ["PATH"]}, log)
-            names = [line.split(" -> ")[0].rsplit(" ", 1)[-1] for line in log.content().decode().splitlines()[1:]]
-            assert finished.exit_code == 0 and names == ["0", "1", "2", "3"], (
-                log.content()
-            )  # the last is that of ls itself
+            listing = Launch(("ls", "-l", "/proc/self/fd"), {"PATH": os.environ["PATH"]}, tmp_path)
+            finished = programs.run(listing)
+            names = [line.split(" -> ")[0].rsplit(" ", 1)[-1] for line in finished.stdout.decode().splitlines()[1:]]
+            assert finished.exit_code == 0 and names == ["0", "1", "2", "3"], finished  # the last is that of ls itself
 
 
 def test_a_program_that_kills_the_reaper_is_found_by_its_mark_and_the_next_one_runs(tmp_path: Path) -> None:
     with Supervisor("test", tmp_path / "lock") as programs:
-        script = ["sh", "-c", "sleep 60 & kill -9 $PPID; wait"]
-        finished = programs.run(script, tmp_path, dict(os.environ), HeadAndTail(), 20.0)
+        script = ("sh", "-c", "sleep 60 & kill -9 $PPID; wait")
+        finished = programs.run(Launch(script, dict(os.environ), tmp_path), timeout=20.0)
         assert finished.exit_code == LOST and finished.killed >= 1
-        assert programs.run(["true"], tmp_path, dict(os.environ), HeadAndTail()).exit_code == 0
+        assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
 
 
 def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) -> None:
@@ -68,8 +67,8 @@ def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) ->
     folder.mkdir()
     with Supervisor("test") as programs:
         odd = os.fsdecode(b"\xfe=\xc3\xa9")
-        script = ["sh", "-c", 'printf "%s|%s|" "$1" "$ODD"; pwd', "sh", odd]
-        finished = programs.run(script, folder, {"PATH": os.environ["PATH"], "ODD": odd}, HeadAndTail())
+        script = ("sh", "-c", 'printf "%s|%s|" "$1" "$ODD"; pwd', "sh", odd)
+        finished = programs.run(Launch(script, {"PATH": os.environ["PATH"], "ODD": odd}, folder))
     assert finished.stdout == os.fsencode(f"{odd}|{odd}|{folder}\n")
 
 

@@ -17,18 +17,17 @@ LAYERS_MOST = 16
 IN_LAYERS = """
 import sys
 from pathlib import Path
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.landlock_exec import parse_options as parsed, restrict
 from goalseek.sandbox.supervisor import Supervisor as Programs
+from goalseek.sandbox.view import Launch
 everything, layers, mark = sys.argv[3:], int(sys.argv[1]), sys.argv[2]
 for _ in range(layers):
     restrict(parsed([*everything, "--"])[0])
 with Programs("layers") as programs:
     for restriction in (everything, ["--read", "/usr", "--no-such-word"]):
         try:
-            done = programs.run(
-                ["/usr/bin/touch", mark], Path("/"), {}, HeadAndTail(), 20.0, restriction=restriction
-            )
+            touch = Launch(("/usr/bin/touch", mark), {}, Path("/"), restriction=tuple(restriction))
+            done = programs.run(touch, timeout=20.0)
             print(done.exit_code)
         except OSError as error:
             print(error)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from rooms import SECRET, Room
 from skips import levels
 
 from goalseek.sandbox import landlock
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.sandbox.view import Mount
 
@@ -192,9 +192,9 @@ def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Ro
     words = [sys.executable, "-c", ATTACKS, json.dumps(places), "unmounting"]
     ready = room.ready("bubblewrap", *words, added=added, masked=(Path(places["mask"]),))
     at = ready.arguments.index("--cap-drop")
-    arguments = ready.arguments[:at] + ready.arguments[at + 2 :]
+    unlimited = replace(ready, arguments=ready.arguments[:at] + ready.arguments[at + 2 :])
     with Supervisor("room") as programs:
-        finished = programs.run(arguments, ready.folder, ready.environment, HeadAndTail(), 60.0, is_cage=True)
+        finished = programs.run(unlimited, timeout=60.0)
     assert json.loads(finished.stdout)["unmounting"] == SECRET
 
 

@@ -339,11 +339,12 @@ def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path:
         assert (cache / "ccache" / level).exists()
 
 
-def test_the_home_is_elsewhere_where_it_is_the_repository_or_the_systems() -> None:
-    systems = (Path("/usr"), Path("/opt"))
+def test_the_home_is_elsewhere_where_it_is_the_repository_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goalseek.sandbox.view.system_folders", lambda: (Path("/usr"), Path("/opt")))
 
     def seen_at(home: str, top: str) -> Path:
-        return throw_away_home(Path("/scratch/home"), Path(home), Path(top), systems).at
+        monkeypatch.setenv("HOME", home)
+        return throw_away_home(Path("/scratch/home"), Path(top)).at
 
     assert seen_at("/home/u", "/home/u/project") == Path("/home/u")
     for home, top in (("/home/u", "/home/u"), ("/", "/srv/p"), ("/opt/app", "/srv/p"), ("/srv/p/in", "/srv/p")):

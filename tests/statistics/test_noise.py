@@ -13,8 +13,6 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, smallest_step, spread
 from goalseek.statistics.sequential_test import (
     RuleParameters,
-    RunCandidate,
-    RunIncumbent,
     alpha_of,
     baseline_needs_run,
     next_step,
@@ -89,29 +87,29 @@ def test_a_deterministic_verdict(
 def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fresh_runs() -> None:
     state = baseline_state(10.0, 10.0, 10.0)
     runs = runs_of("candidate", 9.0)
-    assert next_step(DOWN, state, runs) == RunCandidate()
+    assert next_step(DOWN, state, runs) == "candidate"
     runs += runs_of("candidate", 9.2)
     for value in (10.0, 10.1, 9.9, 10.05, 10.0):
-        assert next_step(DOWN, state, runs) == RunIncumbent()
+        assert next_step(DOWN, state, runs) == "incumbent"
         runs += runs_of("incumbent", value)
     ruling = next_step(DOWN, state, runs)
     assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
     after = state.after_candidate(runs, True, ruling.odds)
     assert after.differed
     assert after.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
-    assert next_step(DOWN, after, ()) == RunCandidate()
+    assert next_step(DOWN, after, ()) == "candidate"
 
 
 def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -> None:
     state = baseline_state(10.0)
-    assert next_step(DOWN, state, ()) == RunIncumbent()
-    assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == RunIncumbent()
-    assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == RunCandidate()
-    assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == RunIncumbent()
-    assert next_step(RuleParameters("minimize", "none"), state, ()) == RunCandidate()
+    assert next_step(DOWN, state, ()) == "incumbent"
+    assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == "incumbent"
+    assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == "candidate"
+    assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == "incumbent"
+    assert next_step(RuleParameters("minimize", "none"), state, ()) == "candidate"
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
-    assert next_step(DOWN, state, ()) == RunIncumbent()
-    assert next_step(RuleParameters("minimize", window=31), state, ()) == RunCandidate()
+    assert next_step(DOWN, state, ()) == "incumbent"
+    assert next_step(RuleParameters("minimize", window=31), state, ()) == "candidate"
 
 
 def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_below_min_delta_too() -> None:
@@ -127,7 +125,7 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     session.draw = lambda of: 90.0 if of == "candidate" else 100.1
     answers = session.candidate()
-    assert answers == [RunCandidate(), RunCandidate(), session.rulings[-1]]
+    assert answers == ["candidate", "candidate", session.rulings[-1]]
     ruling = session.rulings[-1]
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",

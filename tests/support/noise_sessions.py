@@ -10,7 +10,7 @@ from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
 from goalseek.ledger.standing import update_noise
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.sequential_test import NextStep, RuleParameters, RunIncumbent, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import NextStep, RuleParameters, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"
@@ -73,7 +73,7 @@ class Session:
         answers = [next_step(self.terms, self.state, runs, lines_saved)]
         while not isinstance(answers[-1], Verdict):
             assert len(answers) < 200
-            of = "incumbent" if isinstance(answers[-1], RunIncumbent) else "candidate"
+            of = answers[-1]
             runs += runs_of(of, self.draw(of))
             answers.append(next_step(self.terms, self.state, runs, lines_saved))
         ruling = answers[-1]

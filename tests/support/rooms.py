@@ -16,9 +16,8 @@ from typing import Any
 from goalseek.own_folders import add_own
 from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
-from goalseek.sandbox.view import Launch, View, build_view
+from goalseek.sandbox.view import Launch, Mount, View, build_view
 
 SECRET = "the-hidden-labels"
 LEVELS = {name: SandboxLevel(name) for name in ("none", "landlock", "bubblewrap")}  # type: ignore[arg-type]
@@ -55,10 +54,11 @@ class Room:
         run = self.scratch / "run"
         shutil.rmtree(run, ignore_errors=True)
         run.mkdir(parents=True)
-        programs = [need.path for need in required_paths([[sys.executable]], os.environ, self.top, self.top)]
-        usual = build_view(self.tree, self.top, self.scratch, programs, [run], [self.scratch.parent])
-        added = changes.pop("added", ())
-        return replace(usual, **{"shown": (*usual.shown, *added), **changes})
+        needs = required_paths([[sys.executable]], os.environ, self.top, self.top)
+        shown = [*(Mount.in_place(need.path) for need in needs), Mount.in_place(run, writable=True)]
+        usual = build_view(self.tree, self.top, self.scratch)
+        usual = replace(usual, shown=(*shown, *changes.pop("added", ())), masked=(self.scratch.parent, *usual.masked))
+        return replace(usual, **changes)
 
     def ready(self, level: str, *words: str, environment: dict[str, str] | None = None, **changes: Any) -> Launch:
         given = {**os.environ, **(environment or {})}
@@ -69,15 +69,7 @@ class Room:
         ready = self.ready(level, *words, **how)
         with Supervisor("room") as programs:
             try:
-                return programs.run(
-                    ready.arguments,
-                    ready.folder,
-                    ready.environment,
-                    HeadAndTail(),
-                    timeout,
-                    is_cage=ready.is_cage,
-                    restriction=ready.restriction,
-                )
+                return programs.run(ready, timeout=timeout)
             except OSError as error:  # told as a verify command's is
                 return ProgramResult(126, 0.0, False, 0, b"", str(error).encode())
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
+from goalseek.manifest.loading import load
+from goalseek.project.opening import open_project
+
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 LIST = 'find . -type f -not -path "./out/*" | sort'
 
@@ -189,3 +192,16 @@ def test_metrics_of_a_verifier_that_exits_early_count_for_nothing(project: Proje
         json.loads((project.run_folder(1) / "verdict.json").read_text())["value"]["verdict"]["reason"]
         == "verify_failed"
     )
+
+
+def test_a_bench_is_given_to_one_at_a_time_and_a_climb_finds_those_it_had(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    with open_project(load(project.manifest)) as opened:
+        config = opened.config()
+        with opened.bench(config, "a") as first, opened.bench(config, "b") as second:
+            assert [bench.folder.name for bench in (first, second)] == ["bench", "incumbent"]
+            with pytest.raises(RuntimeError, match="bench a is in use"), opened.bench(config, "a"):
+                raise AssertionError
+        with opened.bench(config, "a") as again:
+            assert again is first

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
+from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.scan import ListedFile, changed_paths, list_folder
 from goalseek.workspace.scope import build_scope
 
@@ -206,7 +207,7 @@ def test_they_land_below_the_manifests_folder(make_project: Callable[..., Projec
 
 
 def test_the_paths_the_folders_above_and_what_lies_below_are_hidden() -> None:
-    whose = build_scope("sub/", ["**"], hidden_files=["a/b.py"])
+    whose = build_scope("sub/", ScopeTable(writable=("**",)), hidden_files=["a/b.py"])
     assert [whose.kind(f"sub/{path}") for path in ("a/b.py", "a", "a/b.py/c", "a/c", "b.py")] == [
         "hidden",
         "hidden",

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project import Project, answer
 
+from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
+    TreePaths,
     doubles_back,
     fold_name,
     forbidden_names,
@@ -98,7 +100,8 @@ def modules(path: str, there: Iterable[str] = (), added: Iterable[str] = (), is_
     """The parts of the path that shadow; ``there`` are files of the tree, none of them the candidate's."""
     files = set(there)
     known = files | {"/".join(file.split("/")[:depth]) for file in files for depth in range(1, file.count("/") + 1)}
-    found = import_shadowing(path, is_link, known.__contains__, {path, *added}.__contains__, files.__contains__)
+    tree = TreePaths(known.__contains__, {path, *added}.__contains__, files.__contains__)
+    found = import_shadowing(path, is_link, tree)
     return [part for part, _ in found]
 
 
@@ -152,8 +155,11 @@ def test_a_target_doubles_back_where_a_name_comes_before_a_step_up(parts: list[s
     assert doubles_back("/".join(parts)) == expected
 
 
+WRITABLE = ("src/**", "conftest.py", "a/tox.ini", ".github/**", "*.ini", "!b/conftest.py")
+
+
 def test_a_name_is_listed_only_in_so_many_letters() -> None:
-    whose = build_scope("sub/", ["src/**", "conftest.py", "a/tox.ini", ".github/**", "*.ini", "!b/conftest.py"])
+    whose = build_scope("sub/", ScopeTable(writable=WRITABLE))
     assert whose.names("sub/conftest.py", "conftest.py") and whose.names("sub/x/conftest.py", "conftest.py")
     assert whose.names("sub/a/tox.ini", "tox.ini") and not whose.names("sub/b/tox.ini", "tox.ini")
     assert whose.names("sub/.github/x/y.yml", ".github")
@@ -260,9 +266,10 @@ def test_an_existing_file_of_such_a_name_may_be_edited(make_project: Callable[..
 
 def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> None:
     tree = {"src", "src/tool.py", "score.py"}
+    paths = TreePaths(tree.__contains__, is_fixed=tree.__contains__)
 
     def refused(path: str) -> list[str]:
-        return [part for part, _ in output_hazards(path, tree.__contains__, tree.__contains__)]
+        return [part for part, _ in output_hazards(path, paths)]
 
     for path, part in {
         "json.py": "json.py",

@@ -2,13 +2,15 @@
 
 import os.path
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek.git.paths import looks_like_git
-from goalseek.workspace.scope import build_scope, is_tool_cache, leaves_tree, parent_out_of_scope
+from goalseek.manifest.tables import ScopeTable
+from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, parent_out_of_scope
 
 part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
 path = st.lists(part, min_size=1, max_size=4).map("/".join)
@@ -17,20 +19,25 @@ globs = st.lists(glob, max_size=3)
 ORDER = ("hidden", "read_only", "generated", "writable")
 
 
+def scope_of(prefix: str = "", *, writable: Sequence[str] = (), **lists: Sequence[str]) -> Scope:
+    tables = {name: tuple(patterns) for name, patterns in lists.items()}
+    return build_scope(prefix, ScopeTable(writable=tuple(writable), **tables))  # type: ignore[arg-type]
+
+
 @given(path, globs, globs, globs, globs)
 def test_the_first_list_in_the_order_of_precedence_that_matches_decides(
     name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
 ) -> None:
     lists = {"hidden": hidden, "read_only": read_only, "generated": generated, "writable": writable}
-    alone = [kind for kind in ORDER if build_scope("", **{"writable": [], kind: lists[kind]}).kind(name) == kind]
+    alone = [kind for kind in ORDER if scope_of(**{kind: lists[kind]}).kind(name) == kind]
     expected = alone[0] if alone else "other"
-    assert build_scope("", writable, generated, read_only, hidden).kind(name) == expected
+    assert scope_of(**lists).kind(name) == expected
 
 
 @given(path, globs, globs)
 def test_globs_hold_below_the_manifests_folder_only(name: str, writable: list[str], hidden: list[str]) -> None:
-    whole = build_scope("", writable, hidden=hidden)
-    below = build_scope("sub/dir/", writable, hidden=hidden)
+    whole = scope_of(writable=writable, hidden=hidden)
+    below = scope_of("sub/dir/", writable=writable, hidden=hidden)
     assert below.kind(f"sub/dir/{name}") == whole.kind(name)
     assert below.kind(f"other/{name}") == "other"
     assert below.kind("sub/dir") == "other"
@@ -40,7 +47,7 @@ def test_globs_hold_below_the_manifests_folder_only(name: str, writable: list[st
 def test_hidden_files_are_never_in_the_tree_of_the_agent_or_of_a_candidates_command(
     name: str, writable: list[str], generated: list[str], read_only: list[str], hidden: list[str]
 ) -> None:
-    whose = build_scope("", writable, generated, read_only, hidden)
+    whose = scope_of(writable=writable, generated=generated, read_only=read_only, hidden=hidden)
     kind = whose.kind(name)
     assert whose.seen_by("agent")(name) == whose.seen_by("candidate")(name) == (kind != "hidden")
     assert whose.seen_by("hidden")(name) == whose.in_ruler(name) == (kind not in ("writable", "generated"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.output import print_answer
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
@@ -16,6 +17,7 @@ from goalseek.project.approval import Approval, Question, commands_for, open_que
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.stop import read_pending_run
+from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 
 
@@ -27,58 +29,35 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Stores the answer of the command that was called."""
-    return save_answer(options, options.command_name)
-
-
-def save_answer(options: argparse.Namespace, approval: Approval) -> int:
-    """Stores the answer. Raises GoalseekError for an iteration that does not wait for one."""
+    """Stores the answer of the command that was called. Raises GoalseekError for an iteration that does not wait."""
+    approval: Approval = options.command_name
     manifest = manifest_of_running_climb(load_manifest(options))
-    history = History(manifest.results)
     standing = load_standing(manifest)
-    repository = open_repository(manifest)
-    try:
+    with contextlib.closing(open_repository(manifest)) as repository:
         run_id, holder = read_pending_run(repository.own) or standing.run_id, lock_holder(repository.own)
         last = Path(last_manifest(repository.own))
-    finally:
-        repository.close()
     question = open_question(manifest.manifest, manifest.runs, standing, run_id)
     if question is None or question.iteration != options.iteration:
-        refusal = _refusal(manifest, history, standing, question, options.iteration, approval)
+        refusal = _refusal(manifest, standing, question, f"goalseek {approval}", options.iteration)
         if question is None and last.name and last != manifest.path.resolve():
             refusal.hint += f"; the climb was last at work in {last.parent}"
         raise refusal
     save_approval(manifest.logs, question, approval)
-    if wants_json(options):
-        fields = {
-            "iteration": question.iteration,
-            "word": approval,
-            "commit": question.commit,
-            "holder": str(holder) if holder else None,
-        }
-        print_json(options, {**fields, "outcome": _outcome(question, approval), "why": question.verdict.why})
-    else:
-        goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
-        why = one_line(question.verdict.why)
-        print(f"iteration {question.iteration} will be {_outcome(question, approval)}: {why}; {goes_on}")
+    outcome = Outcome.KEPT if question.verdict and approval == "approve" else Outcome.REVERTED
+    fields: dict[str, object] = {"iteration": question.iteration, "word": approval, "commit": question.commit}
+    fields |= {"holder": str(holder) if holder else None, "outcome": outcome, "why": question.verdict.why}
+    goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
+    why = one_line(question.verdict.why)
+    print_answer(options, fields, f"iteration {question.iteration} will be {outcome}: {why}; {goes_on}")
     return 0
 
 
-def _outcome(question: Question, approval: Approval) -> str:
-    return "kept" if question.verdict and approval == "approve" else "reverted"
-
-
 def _refusal(
-    manifest: ManifestFile,
-    history: History,
-    standing: Standing,
-    question: Question | None,
-    number: int,
-    approval: Approval,
+    manifest: ManifestFile, standing: Standing, question: Question | None, command: str, number: int
 ) -> GoalseekError:
     """The error that says why this iteration cannot be approved or declined."""
-    recorded = history.iteration(number) if 0 <= number <= standing.last_iteration else None
-    prefix = f"goalseek {approval} {number}: "
+    recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
+    prefix = f"{command} {number}: "
     if recorded is not None:
         text = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
         return GoalseekError(prefix + text, f"see: goalseek show {number}")

@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
-from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, pluralize
-from goalseek.ledger.audit import Audit, audit
+from goalseek.ledger.audit import audit
 from goalseek.ledger.chain import Deviation
 from goalseek.locks import project_lock
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.opening import open_project, open_repository
+from goalseek.values import StopReason
 from goalseek.views.terminal_text import one_line
 
 
@@ -33,31 +35,27 @@ def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
     if options.rerun is not None:
         return _rerun(options, manifest)
-    repository = open_repository(manifest)
-    try:
+    with contextlib.closing(open_repository(manifest)) as repository:
         _refuse_empty(manifest, repository)
         repository.make_own()
         with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
             repository.is_ours = options.rebuild
             report = audit(manifest, repository, options.rebuild)
-    finally:
-        repository.close()
+    differences = pluralize(len(report.deviations), "difference")
+    summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"
     if wants_json(options):
         print_json_lines(options, report.deviations)
-        for line in (*report.notes, _summary(report)):
+        for line in (*report.notes, summary):
             print_message(options, line)
     else:
-        print("\n".join([*report.notes, *map(_line, report.deviations), _summary(report)]))
+        print("\n".join([*report.notes, *map(_line, report.deviations), summary]))
     return BAD_FINDING if report.deviations else 0
 
 
 def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
     """Measures again and compares with the record; gives 0 where the numbers are equal or differ within the noise."""
-    repository = open_repository(manifest)
-    try:
+    with contextlib.closing(open_repository(manifest)) as repository:
         _refuse_empty(manifest, repository)
-    finally:
-        repository.close()
     with open_project(manifest, doing="audit --rerun") as project:
         result = rerun(project, options.rerun, lambda text: print_message(options, text))
     if wants_json(options):
@@ -78,7 +76,7 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
     if refs.ledger or refs.tip or manifest.results.exists():
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, UNFIT, "repository")
+    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, StopReason.REPOSITORY)
 
 
 def _line(deviation: Deviation) -> str:
@@ -87,7 +85,3 @@ def _line(deviation: Deviation) -> str:
         f"found {deviation.found or 'nothing'}"
     )
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def _summary(report: Audit) -> str:
-    return f"{pluralize(report.records, 'record')}, {pluralize(len(report.deviations), 'difference')}; {report.seals}"

@@ -6,8 +6,7 @@ import argparse
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.watch import choose_view
-from goalseek.loop import loop
-from goalseek.loop.baseline import resolve_source
+from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
 from goalseek.project.opening import check_fit_for_baseline, open_project, refuse_baseline
 from goalseek.project.refs import check_refs
@@ -25,5 +24,5 @@ def run(options: argparse.Namespace) -> int:
         check_fit_for_baseline(project, resolve_source(project.repository, options.source))
         check_refs(project)
         with recording_end(project):
-            loop.baseline(project, options.source)
+            measure_baseline(project, options.source)
     return 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import start_folder
-from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
+from goalseek.cli.output import print_answer, print_json_lines, print_message, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
@@ -147,10 +147,7 @@ def run(options: argparse.Namespace) -> int:
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing = project.standing
-    if wants_json(options):
-        print_json(options, {"event": "demo", "folder": str(folder), **_numbers(standing)})
-    else:
-        print("\n".join(_closing_lines(loaded)))
+    print_answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)}, *_closing_lines(loaded))
     return exit_code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, print_json_lines, wants_json
+from goalseek.cli.output import print_answer, print_json_lines, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
@@ -34,10 +34,7 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
         directions.drop_direction(folder, options.drop)
-        if wants_json(options):
-            print_json(options, {"dropped": options.drop})
-        else:
-            print(f"direction {options.drop} is dropped")
+        print_answer(options, {"dropped": options.drop}, f"direction {options.drop} is dropped")
         return 0
     if options.list:
         listed = directions.read_directions(folder)
@@ -48,12 +45,10 @@ def run(options: argparse.Namespace) -> int:
             until = f" to {direction.last}" if direction.last is not None else " on"
             print(f"{direction.number:>4}  from {direction.first}{until}: {direction.text}")
         return 0
-    next_iteration = load_standing(manifest).last_iteration + 1
+    next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
     direction = directions.add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
-    if wants_json(options):
-        print_json(options, direction)
-    else:
-        print(f"direction {direction.number}, from iteration {direction.first}: {direction.text}")
+    line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
+    print_answer(options, direction, line)
     return 0

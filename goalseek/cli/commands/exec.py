@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,62 +60,63 @@ def run(options: argparse.Namespace) -> int:
         command = words or [os.environ.get("SHELL", "/bin/sh")]
         # The command gets empty caches: it must not fill those of measurements.
         policy = replace(project.confines, kept=project.places.scratch / "cache")
-        if options.who == "verify":
-            outputs = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
-            access, environment, folder = _verify(project, config, tree, command, outputs)
-        else:
-            access, environment, folder = _agent(project, config, tree, command)
-        try:
-            ready = standalone_command(policy.launch(access, command, environment, folder))
-            return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
-        except FileNotFoundError:
-            raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
-        finally:
-            if options.who == "agent" and not options.at:
-                project.workspace(config).clean()
+        outputs = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
+        place = (
+            _verify(project, config, tree, command, outputs)
+            if options.who == "verify"
+            else _agent(project, config, tree, command)
+        )
+        with place as (access, environment, folder):
+            try:
+                ready = standalone_command(policy.launch(access, command, environment, folder))
+                return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
+            except FileNotFoundError:
+                raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
 
 
-def _verify(
-    project: Project, config: Config, tree: str, words: list[str], outputs: Path
-) -> tuple[ProgramAccess, dict[str, str], Path]:
+Place = tuple[ProgramAccess, dict[str, str], Path]
+
+
+@contextlib.contextmanager
+def _verify(project: Project, config: Config, tree: str, words: list[str], outputs: Path) -> Iterator[Place]:
     """The access, environment and folder of the last verify command.
 
     The folder has what ``setup`` gives, and from ``outputs`` those of the earlier commands where they were kept.
     """
     *earlier, command = config.manifest.verify
-    standing, bench = project.standing, project.bench(config)
+    standing = project.standing
     assert command.sees and standing.baseline
-    verifier = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
-    _set_up(verifier)
-    root = bench.sync_to(command.sees, tree)
-    below = root / project.places.prefix
-    if command.sees != "hidden":
-        copy_given_folders(verifier, below)
-    if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
-        copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
-        missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
-        if missing:
-            text = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
-            print(f"goalseek: {text}", file=sys.stderr)
-    if any(other.keep for other in config.manifest.verify):
-        bench.forget(command.sees)
-    scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
-    recreate_folder(folder)
-    variables = {
-        "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
-        "GOALSEEK_RUN_DIR": str(folder),
-        "GOALSEEK_ITERATION": str(project.standing.last_iteration + 1),
-        "GOALSEEK_SEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
-    access = access_for(verifier, command, root, terminal=True)
-    access = replace(access, commands=[*access.commands, words])
-    return (
-        access,
-        environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp"),
-        below / command.cwd,
-    )
+    with project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds) as verifier:
+        _set_up(verifier)
+        root = verifier.bench.sync_to(command.sees, tree)
+        below = root / project.places.prefix
+        if command.sees != "hidden":
+            copy_given_folders(verifier, below)
+        if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
+            copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+            missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
+            if missing:
+                text = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
+                print(f"goalseek: {text}", file=sys.stderr)
+        if any(other.keep for other in config.manifest.verify):
+            verifier.bench.forget(command.sees)
+        scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
+        recreate_folder(folder)
+        variables = {
+            "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
+            "GOALSEEK_RUN_DIR": str(folder),
+            "GOALSEEK_ITERATION": str(project.standing.next_iteration),
+            "GOALSEEK_SEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
+        access = access_for(verifier, command, root, terminal=True)
+        access = replace(access, commands=[*access.commands, words])
+        yield (
+            access,
+            environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp"),
+            below / command.cwd,
+        )
 
 
 def _set_up(verifier: Verifier) -> None:
@@ -126,7 +129,8 @@ def _set_up(verifier: Verifier) -> None:
         raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
 
 
-def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tuple[ProgramAccess, dict[str, str], Path]:
+@contextlib.contextmanager
+def _agent(project: Project, config: Config, tree: str, words: list[str]) -> Iterator[Place]:
     """The agent's access, environment and folder: the workspace, or of another tree the files visible to an agent."""
     workspace = project.workspace(config)
     root = workspace.root
@@ -143,7 +147,11 @@ def _agent(project: Project, config: Config, tree: str, words: list[str]) -> tup
     network = config.manifest.sandbox.agent_network
     access = ProgramAccess(root, commands, network=network, terminal=True)
     _print_note("the agent's tree; what you change is undone")
-    return access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder
+    try:
+        yield access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder
+    finally:
+        if root == workspace.root:
+            workspace.clean()
 
 
 def _print_note(text: str) -> None:

@@ -6,6 +6,7 @@ The answers come from flags, from questions at a terminal, or from guesses by fi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -231,12 +232,8 @@ def _path(folder: Path, name: str | None) -> Path:
 
 def _committed_files(folder: Path) -> list[str]:
     """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
-    repository = Repository(locate(folder), "init")
-    try:
+    with contextlib.closing(Repository(locate(folder), "init")) as repository:
         repository.head()
-        listing = git(
-            "ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=repository.folder_variables()
-        )
-    finally:
-        repository.close()
+        variables = repository.folder_variables()
+        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]

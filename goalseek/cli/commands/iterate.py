@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections import deque
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from goalseek import humanize, process
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.output import print_answer
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import lock_holder
@@ -84,9 +85,8 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
 
     Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
     """
-    repository = open_repository(manifest)
-    own = repository.own
-    repository.close()
+    with contextlib.closing(open_repository(manifest)) as repository:
+        own = repository.own
     refuse_missing_home(manifest)
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"
@@ -104,16 +104,15 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
     if code:
         print(_output_since(log, before), file=sys.stderr)
         return code
-    if wants_json(options):
-        fields = {"stop_reason": state.get("stop_reason"), "next": state.get("next")} if code == 0 else {}
-        print_json(options, {"pid": child.pid, "log": str(log), "ended": code is not None, **fields})
-        return 0
+    fields = {"pid": child.pid, "log": str(log), "ended": code is not None}
     if code == 0:
-        print(f"process {child.pid} has ended already; it printed, and {log} has it:\n{_output_since(log, before)}")
-        return 0
-    print(f"process {child.pid} climbs on, away from this terminal; what it prints is in {log}")
-    words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
-    print(with_manifest_option(words, options.manifest))
+        fields |= {"stop_reason": state.get("stop_reason"), "next": state.get("next")}
+        lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
+    else:
+        words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
+        lines = [f"process {child.pid} climbs on, away from this terminal; what it prints is in {log}"]
+        lines.append(with_manifest_option(words, options.manifest))
+    print_answer(options, fields, *lines)
     return 0
 
 

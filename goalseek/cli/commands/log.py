@@ -84,7 +84,7 @@ def _selection(options: argparse.Namespace) -> Selection:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
-    outcome = "kept" if options.kept else options.outcome or ""
+    outcome = Outcome.KEPT if options.kept else options.outcome or ""
     return Selection(outcome, options.reason or "", iteration, moment, options.last)
 
 

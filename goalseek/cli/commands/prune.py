@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.output import print_answer
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders, protected_iterations
 from goalseek.manifest.loading import ManifestFile
@@ -26,24 +27,13 @@ def run(options: argparse.Namespace) -> int:
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = load_manifest(options)
-    removals = _prune(options, manifest) if _has_run(manifest) else []
-    if wants_json(options):
-        print_json(options, {"removed": [str(path) for path in removals], "dry_run": options.dry_run})
-        return 0
+    with contextlib.closing(open_repository(manifest)) as repository:
+        has_run = repository.own.exists()
+    removals = [str(path) for path in _prune(options, manifest)] if has_run else []
     verb = "would remove" if options.dry_run else "removed"
-    for path in removals:
-        print(f"{verb} {path}")
-    if not removals:
-        print("nothing to remove")
+    lines = [f"{verb} {path}" for path in removals] or ["nothing to remove"]
+    print_answer(options, {"removed": removals, "dry_run": options.dry_run}, *lines)
     return 0
-
-
-def _has_run(manifest: ManifestFile) -> bool:
-    repository = open_repository(manifest)
-    try:
-        return repository.own.exists()
-    finally:
-        repository.close()
 
 
 def _prune(options: argparse.Namespace, manifest: ManifestFile) -> list[Path]:
@@ -51,7 +41,7 @@ def _prune(options: argparse.Namespace, manifest: ManifestFile) -> list[Path]:
     with open_project(manifest, doing="prune") as project:
         home, standing = project.places.home, project.standing
         newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-        always = {standing.last_iteration + 1, *protected_iterations(standing)}
+        always = {standing.next_iteration, *protected_iterations(standing)}
         old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
         removals = [*([home] if home.exists() else []), *old]
         if not options.dry_run:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest, start_folder
-from goalseek.cli.output import print_json, print_message, wants_json
+from goalseek.cli.output import print_answer, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.errors import GoalseekError
@@ -55,12 +55,10 @@ def run(options: argparse.Namespace) -> int:
     with open_export(path) as file:
         content = _render(reader, source, kind)
         file.write(content)
-    if wants_json(options):
-        fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
-        print_json(options, fields)
-        return 0
-    print_message(options, f"{claim_of(reader.night.climb).headline}; {format_kept(reader.night.climb)}")
-    print(path)
+    if not wants_json(options):
+        print_message(options, f"{claim_of(reader.night.climb).headline}; {format_kept(reader.night.climb)}")
+    fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
+    print_answer(options, fields, str(path))
     return 0
 
 

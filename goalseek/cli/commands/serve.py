@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from goalseek.cli.commands.report import report_source
-from goalseek.cli.output import print_json, print_message, wants_json
+from goalseek.cli.output import print_answer, print_message
 from goalseek.views.report.server import PageServer
 
 
@@ -20,10 +21,8 @@ def run(options: argparse.Namespace) -> int:
     """Serves until ^C, which is its ordinary end."""
     with PageServer(report_source(options), options.port) as server:
         try:
-            if wants_json(options):
-                print_json(options, {"url": server.url})
-            else:
-                print(server.url, flush=True)
+            print_answer(options, {"url": server.url}, server.url)
+            sys.stdout.flush()
             print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:

@@ -7,8 +7,14 @@ import sys
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
-from goalseek.loop import loop
+from goalseek.errors import GoalseekError, LimitReached, Paused
+from goalseek.git.packing import pack_when_due
+from goalseek.loop.baseline import measure_baseline
+from goalseek.loop.loop import run_iteration
+from goalseek.loop.stops import check_before_climb, limit_stop
 from goalseek.project.opening import open_project, provider_from_options
+from goalseek.project.project import Project
+from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.asking import AskingWatch
 from goalseek.views.lines import SandboxWatch
 from goalseek.views.terminal_text import painter
@@ -32,9 +38,32 @@ def run(options: argparse.Namespace) -> int:
     watch = kind(painter(sys.stderr, options.color), is_silent)
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project:
-        phase, next_phase = loop.step(project)
+        phase, next_phase = run_phase(project)
     if wants_json(options):
         print_json(options, {"done": phase, "next": next_phase})
     else:
         print(f"done: {phase}; next: {next_phase}")
     return 0
+
+
+def run_phase(project: Project) -> tuple[str, str]:
+    """Does exactly one phase; gives its name and that of the next one."""
+    check_before_climb(project)
+    pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
+    try:
+        if project.standing.baseline is None:
+            record = measure_baseline(project, phase_limit=1)
+        else:
+            config = project.config()
+            if stop := limit_stop(project, config):
+                raise _stop_error(stop)
+            record = run_iteration(project, config, phase_limit=1)
+    except LimitReached as reached:
+        raise _stop_error(reached.stop) from None
+    except Paused as paused:
+        return project.last_phase, paused.next_phase
+    return f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", Phase.READ_CONTEXT
+
+
+def _stop_error(stop: Stop) -> GoalseekError:
+    return GoalseekError(stop.why, stop.next, StopReason(stop.reason))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.output import print_answer
 from goalseek.humanize import format_duration
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.locks import Holder
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.approval import commands_for, open_question
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.project.opening import open_repository
@@ -25,37 +25,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Asks the run to stop, and says how long that may take; or that nothing is running."""
     manifest = manifest_of_running_climb(load_manifest(options))
-    holder, run_id = _ask_to_stop(manifest)
-    standing = load_standing(manifest)
-    question = open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id) if holder else None
-    usual = (
-        median_iteration_seconds(
-            record for record in History(manifest.results).newest() if isinstance(record, IterationRecord)
-        )
-        if holder
-        else None
-    )
-    if wants_json(options):
-        print_json(
-            options, {"asked": holder is not None, "holder": str(holder) if holder else None, "usual_seconds": usual}
-        )
-    elif holder is None:
+    with contextlib.closing(open_repository(manifest)) as repository:
+        holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
+    standing, newest = load_standing(manifest), History(manifest.results).newest()
+    if holder is None:
         where = with_manifest_option("goalseek status says where it stands", options.manifest)
-        print(f"nothing is running, so there is nothing to stop; {where}")
-    else:
-        taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
-        print(f"asked {holder}: it finishes its iteration, then stops; {taking}")
-        if question:
-            print(
-                f"it waits for a person's word first: {with_manifest_option(commands_for(question), options.manifest)}"
-            )
+        fields = {"asked": False, "holder": None, "usual_seconds": None}
+        print_answer(options, fields, f"nothing is running, so there is nothing to stop; {where}")
+        return 0
+    usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
+    taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
+    lines = [f"asked {holder}: it finishes its iteration, then stops; {taking}"]
+    if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
+        commands = with_manifest_option(commands_for(question), options.manifest)
+        lines.append(f"it waits for a person's word first: {commands}")
+    print_answer(options, {"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0
-
-
-def _ask_to_stop(manifest: ManifestFile) -> tuple[Holder | None, str]:
-    """The holder of the lock that was asked to stop, or None; and the id of the run about to begin, or ""."""
-    repository = open_repository(manifest)
-    try:
-        return request_stop(repository.own), read_pending_run(repository.own)
-    finally:
-        repository.close()

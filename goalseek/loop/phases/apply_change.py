@@ -8,66 +8,59 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from goalseek.errors import Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
+from goalseek.ledger.artifacts import archive_attempt, attempt_snapshot
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
+from goalseek.proposal.call import build_call
+from goalseek.proposal.prompt import Request
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.values import Usage
+from goalseek.values import Phase, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import Scope
 from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, screen
 from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
 
 
-@dataclass(frozen=True)
-class PriorAttempt:
-    """What an attempt starts from: the edits of the attempt before it, whose files are in ``snapshot``.
-
-    ``tree`` is the tree of that attempt's candidate; "" where its edits were rejected.
-    """
-
-    edits: tuple[Edit, ...] = ()
-    tree: str = ""
-    snapshot: Path = Path()
-
-
-_NO_PRIOR = PriorAttempt()
-
-
-def apply_change(
-    provider: Provider,
-    call: Call,
-    plan: Plan,
-    workspace: Workspace,
-    objects: Objects,
-    scope: Scope,
-    strays: str,
-    parent_tree: str,
-    run_folder: Path,
-    prior: PriorAttempt = _NO_PRIOR,
-) -> Change:
-    """Lets the provider edit the workspace, and gives its edits within the scope together with those of ``prior``.
+@checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
+def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
+    """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
     Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored whatever
     happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
     """
+    project, plan, prior = iteration.project, attempt.plan, attempt.prior
+    provider, workspace, objects, scope = (
+        project.provider(),
+        iteration.workspace,
+        project.repository.objects,
+        iteration.config.scope,
+    )
+    assert iteration.standing.incumbent
+    parent_tree = iteration.standing.incumbent.tree
+    run_folder = attempt.folder_in(iteration.folder)
+    if attempt.committed:
+        recreate_folder(run_folder)
+    elif prior:
+        archive_attempt(iteration.folder, attempt.number - 1)
+    call = _build_call(iteration, attempt)
     snapshot = run_folder / "snapshot"
     recreate_folder(snapshot)
-    if prior.edits or (plan.title and provider.needs_consent):
+    prior_entries = entries_by_path(prior.edits) if prior else {}
+    if prior_entries or (plan.title and provider.needs_consent):
         workspace.clean()  # what a program edited while it planned is not part of its change
-    prior_entries = entries_by_path(prior.edits)
-    if prior_entries:
-        restore_blobs(objects, prior.edits, prior.snapshot)
+    if prior and prior_entries:
+        restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
     reply, failure = _ask_provider(provider, call, plan)
@@ -98,16 +91,16 @@ def apply_change(
         for path, entry in sorted(screened.edits.items())
     )
     refusals = _shorten(screened.refused)
-    if not refusals and screened.strays and strays == "reject":
+    if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
         refusals = [f"new files outside the scope: {', '.join(_shorten(map(quote_path, screened.strays)))}"]
     if refusals:
         raise Rejected("skipped", "out_of_scope", "; ".join(refusals), usage=reply.usage, edits=edits)
     if new_tree == parent_tree:
         raise Rejected("skipped", "no_change", _why_no_change(screened.strays), usage=reply.usage)
-    if new_tree == prior.tree:
+    if prior and new_tree == prior.tree:
         raise Rejected("skipped", "no_change", "the provider changed nothing more", usage=reply.usage)
-    first, second = (plan, reply) if prior != _NO_PRIOR else (reply, plan)  # a repair keeps the name of the idea
-    title = first.title or second.title or f"candidate {call.context.iteration}"
+    first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
+    title = first.title or second.title or f"candidate {iteration.number}"
     text = first.text or second.text
     write_plan(run_folder / "plan.md", Plan(title, text, first.files or second.files))
     return Change(
@@ -121,6 +114,12 @@ def apply_change(
         provider=reply.provider,
         model=reply.model,
     )
+
+
+def _build_call(iteration: Iteration, attempt: Attempt) -> Call:
+    phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
+    assert iteration.briefing
+    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem))
 
 
 def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:

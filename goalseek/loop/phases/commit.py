@@ -10,26 +10,26 @@ from goalseek.git.commits import candidate_message
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
-from goalseek.phase_values import Candidate, Change, Context, Edit
-from goalseek.project.config import Config
-from goalseek.project.project import Project
+from goalseek.ledger.artifacts import publish_candidate
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.phase_values import Candidate, Change, Edit
 from goalseek.project.refs import move_tip
+from goalseek.values import Outcome, Phase, Reason
 
 
-def commit(
-    project: Project, config: Config, context: Context, change: Change, snapshot: Path, earlier: tuple[str, ...] = ()
-) -> Candidate:
-    """Makes the candidate's commit and moves the tip to it. Its parent is the last of ``earlier``, the commits of the
-    attempts before it in this iteration, or the tip.
+@checkpointed(Phase.COMMIT, "candidate", Candidate, count="number")
+def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
+    """Makes the candidate's commit and moves the tip to it. Its parent is the attempt before it, or the tip.
 
-    ``snapshot`` has the changed files. Raises Rejected for a tree that was already measured under this ruler, for an
-    object that was pruned, and for a file that the manifest no longer lets it change; GoalseekError where somebody
-    moved the tip.
+    Raises Rejected for a tree that was already measured under this ruler, for an object that was pruned, and for a
+    file that the manifest no longer lets it change; GoalseekError where somebody moved the tip.
     """
-    standing, repository, scope = project.standing, project.repository, config.scope
+    project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
     assert standing.incumbent
-    objects = repository.objects
-    restore_blobs(objects, change.edits, snapshot)
+    repository, objects = project.repository, project.repository.objects
+    folder = attempt.folder_in(iteration.folder)
+    restore_blobs(objects, change.edits, folder / "snapshot")
     edits = entries_by_path(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
     changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
@@ -37,17 +37,19 @@ def commit(
     if not_writable := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
         reason = f"{abbreviate(not_writable)} is not the candidate's to edit any more"
         why = f"the manifest has changed since it was proposed: {reason}"
-        raise Rejected("skipped", "out_of_scope", why)
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why)
     duplicate = project.measured.iteration(standing.ruler, tree)
     if duplicate is not None:
-        raise Rejected("skipped", "duplicate", f"the same tree was measured in iteration {duplicate}")
-    provider = change.provider or project.provider().name
-    title = f"{change.title} (try {len(earlier) + 1})" if earlier else change.title
-    message = candidate_message(title, repository.name, project.run_id, context.iteration, provider)
-    parent = earlier[-1] if earlier else standing.tip
-    commit_hash = repository.commit(tree, (parent,), message, context.moment)
+        raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
+    title = f"{change.title} (try {len(attempt.commits) + 1})" if attempt.commits else change.title
+    author, _ = iteration.author_of(change)
+    message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
+    parent = attempt.commits[-1] if attempt.commits else standing.tip
+    commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
     move_tip(repository, parent, commit_hash)
-    return Candidate(commit_hash, tree, standing.tip, earlier)
+    if attempt.committed:
+        publish_candidate(iteration.folder, folder, attempt.committed)
+    return Candidate(commit_hash, tree, standing.tip, attempt.commits)
 
 
 def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:
@@ -63,4 +65,4 @@ def restore_blobs(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> No
         file = snapshot / edit.path
         if not file.is_file() or file.is_symlink() or objects.write_file(file) != edit.blob:
             why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"
-            raise Rejected("skipped", "interrupted", why)
+            raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why)

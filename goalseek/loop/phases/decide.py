@@ -1,33 +1,69 @@
-"""DECIDE: the verdict of the acceptance rule, and for a rejected candidate the commit that reverts it."""
+"""DECIDE: the rule's verdict, and for a rejected candidate the commit that reverts it; APPROVE: a person's say in it.
+
+Where the manifest asks for it, a verdict takes effect only once a person has answered.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from goalseek.git.commits import roll_back
-from goalseek.git.repository import Repository
-from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, Verdict
-from goalseek.statistics.sequential_test import NextStep, next_step_under_guards
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.phase_values import Decision
+from goalseek.project import approval
+from goalseek.values import Outcome, Phase, Reason
 
 
-def judge(
-    repository: Repository,
-    manifest: Manifest,
-    standing: Standing,
-    context: Context,
-    change: Change,
-    candidate: Candidate,
-    evidence: Evidence,
-) -> Decision:
-    """The rule's verdict on complete evidence, with the revert commit of a rejected candidate."""
-    verdict = next_step_for(manifest, standing, change, evidence)
-    assert isinstance(verdict, Verdict)  # else VERIFY would not have ended
-    return Decision(verdict, None if verdict else roll_back(repository, candidate, context.moment))
+@checkpointed(Phase.DECIDE, "verdict", Decision, count="cycle")
+def decide(iteration: Iteration, attempt: Attempt) -> Decision:
+    """The verdict that VERIFY ended with, with the revert commit of a rejected candidate."""
+    assert attempt.verdict is not None and attempt.candidate
+    if attempt.verdict:
+        return Decision(attempt.verdict)
+    rollback = roll_back(iteration.project.repository, attempt.candidate, iteration.context.moment)
+    return Decision(attempt.verdict, rollback)
 
 
-def next_step_for(manifest: Manifest, standing: Standing, change: Change, evidence: Evidence) -> NextStep:
-    """What the rule gives after these measurements: whether to measure candidate or incumbent again, or a verdict."""
-    assert standing.baseline
-    lines_saved = change.lines_removed - change.lines_added
-    guards = standing.baseline.guards
-    return next_step_under_guards(manifest.metric, manifest.guard, guards, standing.noise, evidence, lines_saved)
+def needs_approval(iteration: Iteration, decision: Decision) -> bool:
+    """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
+    if approval.requires_approval(iteration.config.manifest, decision.verdict):
+        return True
+    logs = iteration.project.loaded.logs
+    if not approval.has_approval(logs):
+        return False
+    question = _question(iteration)
+    return question is not None and approval.read_approval(logs, question) is not None
+
+
+@checkpointed(Phase.APPROVE, "word", Decision)
+def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> Decision:
+    """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
+
+    Raises GoalseekError with exit code 5 where there is no answer, and nobody at a terminal to ask.
+    """
+    project, candidate, question = iteration.project, attempt.candidate, _question(iteration)
+    assert candidate and question and question.commit == candidate.commit
+    logs = project.loaded.logs
+    answer = approval.load_approval(logs, question)
+
+    def read_answer() -> approval.Approval | None:
+        project.picture.beat()
+        return approval.load_approval(logs, question)
+
+    if answer is None and project.watch.is_attended():
+        project.write_state("waiting", question.iteration, Phase.APPROVE, next_step=approval.commands_for(question))
+        answer = project.watch.ask(question, read_answer)
+        project.write_state("running", question.iteration, Phase.APPROVE)
+    if answer is None:
+        raise approval.approval_error(question)
+    if answer == "approve" or not decision.verdict:
+        return decision
+    why = f"a person declined it: {decision.verdict.why}"
+    verdict = replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
+    return Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
+
+
+def _question(iteration: Iteration) -> approval.Question | None:
+    project = iteration.project
+    return approval.undecided_verdict(project.loaded.runs, project.standing, project.run_id)

@@ -5,54 +5,63 @@ The ledger's commit is the only point at which an iteration counts.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from goalseek._version import __version__
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.ledger.standing import Standing
-from goalseek.loop.steps import StepRunner, iteration_usage
-from goalseek.manifest.tables import Manifest
+from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.steps import StepRunner
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
+from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.project import Project
+from goalseek.project.refs import update_refs
 from goalseek.providers.prompt_templates import versions
-from goalseek.values import Usage, to_plain
+from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.scan import digest_of
 
 
-def build_record(
-    manifest: Manifest,
-    standing: Standing,
-    outcome: IterationResult,
-    *,
-    run_id: str,
-    epoch: int,
-    timestamp: str,
-    provider: str,
-    model: str,
-    usage: Usage,
-    seconds: dict[str, float],
-    isolation: Isolation,
-    digests: dict[str, str],
-    run_dir: str,
-    notes: tuple[str, ...],
-) -> IterationRecord:
+def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = None) -> IterationRecord:
+    """Builds the record once, commits it to the ledger, writes its files, and moves the refs to what it says.
+
+    ``ruler`` is given for a baseline.
+    """
+    project = iteration.project
+    record = _make_record(iteration, result, ruler)
+    _begin_run(iteration, record)
+    project.ledger.mended = ""
+    sealed_record = project.ledger.append(record, record.commit_hash, ruler.to_json() if ruler else None)
+    if project.ledger.mended:
+        project.watch.on_note(project.ledger.mended)
+    iteration.steps.forget_seconds()
+    write_summary(iteration.folder, sealed_record)
+    project.add_record(sealed_record)
+    project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
+    update_refs(project)
+    if ruler is None:
+        remove_approval(project.loaded.logs)
+    return sealed_record
+
+
+@checkpointed(Phase.LOG, "record", IterationRecord)
+def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | None) -> IterationRecord:
     """The record of an iteration, whatever phase it ended in."""
-    context, verdict, plan, change = outcome.context, outcome.verdict, outcome.plan, outcome.change
-    candidate, decision = outcome.candidate, outcome.decision
-    evidence = outcome.evidence or Evidence()
+    project, config, standing, steps = iteration.project, iteration.config, iteration.standing, iteration.steps
+    manifest, verdict, plan, change = config.manifest, result.verdict, result.plan, result.change
+    candidate, decision, evidence = result.candidate, result.decision, result.evidence or Evidence()
+    has_author = verdict.outcome != Outcome.BASELINE
+    provider, model = iteration.author_of(change, plan) if has_author else ("", "")
+    share = manifest.scope.share
     return IterationRecord(
         seq=0,
         kind="iteration",
         project=manifest.project.name,
-        run_id=run_id,
-        epoch=epoch,
-        timestamp=timestamp,
-        iteration=context.iteration,
+        run_id=project.run_id,
+        epoch=standing.epoch + 1 if ruler else standing.epoch,
+        timestamp=project.ledger.now(),
+        iteration=iteration.number,
         outcome=verdict.outcome,
         reason=verdict.reason,
         why=verdict.why,
@@ -66,7 +75,7 @@ def build_record(
         ),
         runs=evidence.runs,
         guards=evidence.guards,
-        attempts=outcome.attempts,
+        attempts=result.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
         rollback_commit_hash=decision.rollback if decision else None,
@@ -78,14 +87,27 @@ def build_record(
         hypothesis_summary=change.title if change else plan.title if plan else "",
         provider=provider,
         model=model,
-        usage=usage,
-        seconds={phase: round(spent, 6) for phase, spent in seconds.items()},
+        usage=steps.usage,
+        seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
-        isolation=isolation,
-        digests=digests,
-        directions=context.directions,
-        run_dir=run_dir,
-        notes=notes,
+        isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
+        digests={
+            "ruler": ruler.digest if ruler else standing.ruler,
+            **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
+            **({"prompts": versions(config.templates)} if has_author else {}),
+            **project.shares.digests(share),
+        },
+        directions=result.context.directions,
+        run_dir=f"runs/{iteration.folder.name}",
+        notes=(
+            *config.notes,
+            *steps.usage_log.notes,
+            *result.notes,
+            *project.waited,
+            *_incumbent_notes(evidence),
+            *_resume_notes(steps),
+            *(() if ruler else project.shares.notes(share, standing.epoch)),
+        ),
     )
 
 
@@ -96,94 +118,18 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
     return standing.incumbent.value if standing.incumbent else None
 
 
-def record_iteration(
-    project: Project,
-    config: Config,
-    steps: StepRunner,
-    outcome: IterationResult,
-    folder: Path,
-    ruler: Ruler | None = None,
-) -> IterationRecord:
-    """Builds the record once, commits it to the ledger, and writes its files. ``ruler`` is given for a baseline."""
-    standing = project.standing
-    digest = ruler.digest if ruler else standing.ruler
-    has_provider = bool(outcome.plan) or outcome.verdict.outcome != "baseline"
-    provider = project.provider() if has_provider and not _author(outcome) else None
-    record = steps.do(
-        "LOG",
-        "record",
-        IterationRecord,
-        lambda: build_record(
-            config.manifest,
-            standing,
-            outcome,
-            run_id=project.run_id,
-            epoch=standing.epoch + 1 if ruler else standing.epoch,
-            timestamp=project.ledger.now(),
-            provider=_author(outcome) or (provider.name if provider else ""),
-            model=_author_model(outcome) if _author(outcome) else (provider.model if provider else ""),
-            usage=iteration_usage(steps),
-            seconds=dict(steps.seconds),
-            isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
-            digests={
-                "ruler": digest,
-                **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
-                **({"prompts": versions(config.templates)} if has_provider else {}),
-                **project.shares.digests(config.manifest.scope.share),
-            },
-            run_dir=f"runs/{folder.name}",
-            notes=(
-                *config.notes,
-                *steps.calls.notes,
-                *outcome.notes,
-                *project.waited,
-                *_incumbent_notes(outcome),
-                *_resume_notes(steps),
-                *_share_notes(project, config, ruler),
-            ),
-        ),
-    )
-    _begin_run(project, config, digest)
-    candidate = record.commit_hash
-    project.ledger.mended = ""
-    sealed_record = project.ledger.append(record, candidate, ruler.to_json() if ruler else None)
-    if project.ledger.mended:
-        project.watch.on_note(project.ledger.mended)
-    if project.took:
-        project.took.forget()
-    write_summary(folder, sealed_record)
-    project.add_record(sealed_record)
-    project.shares.save_baseline(config.manifest.scope.share, sealed_record.epoch)
-    return sealed_record
-
-
-def _author(outcome: IterationResult) -> str:
-    """The provider that made the change, or else the plan; "" where the answers name none."""
-    return (outcome.change.provider if outcome.change else "") or (outcome.plan.provider if outcome.plan else "")
-
-
-def _author_model(outcome: IterationResult) -> str:
-    source = outcome.change if outcome.change and outcome.change.provider else outcome.plan
-    return source.model if source else ""
-
-
-def _incumbent_notes(outcome: IterationResult) -> tuple[str, ...]:
+def _incumbent_notes(evidence: Evidence) -> tuple[str, ...]:
     """A note for each measurement in which the incumbent failed; the next measurement replaces it."""
-    runs = outcome.evidence.runs if outcome.evidence else ()
-    failed = [number for number, run in enumerate(runs, 1) if run.of == "incumbent" and run.value is None]
+    failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     return tuple(f"the incumbent failed in run {number}, and was measured once more" for number in failed)
 
 
 def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
     """A note that an earlier invocation ended in this iteration, with the checkpoints it left."""
-    if not steps.found:
+    if not steps.resumed_from:
         return ()
-    return (f"an earlier invocation ended in the middle; gone on with from its {', '.join(steps.found)}",)
-
-
-def _share_notes(project: Project, config: Config, ruler: Ruler | None) -> tuple[str, ...]:
-    """Notes on shared folders that changed since the baseline; none for a baseline itself."""
-    return () if ruler else project.shares.notes(config.manifest.scope.share, project.standing.epoch)
+    names = ", ".join(map(str, steps.resumed_from))
+    return (f"an earlier invocation ended in the middle; gone on with from its {names}",)
 
 
 def weakest_isolation(config: Config) -> str:
@@ -192,22 +138,23 @@ def weakest_isolation(config: Config) -> str:
     return "both" if "both" in seen else str(seen[-1])
 
 
-def _begin_run(project: Project, config: Config, ruler: str) -> None:
+def _begin_run(iteration: Iteration, first: IterationRecord) -> None:
     """Writes the record of a run that begins with this iteration."""
+    project = iteration.project
     if project.standing.run_id == project.run_id:
         return
     record = RunRecord(
         seq=0,
         kind="run",
-        project=config.manifest.project.name,
+        project=first.project,
         run_id=project.run_id,
         epoch=max(project.standing.epoch, 0),
         timestamp=project.ledger.now(),
         began=project.began,
         versions={"goalseek": __version__},
         sandbox=project.confines.level.name,
-        limits=to_plain(config.manifest.limits),
-        ruler=ruler,
+        limits=to_plain(iteration.config.manifest.limits),
+        ruler=first.digests["ruler"],
     )
     project.ledger.append(record)
     remove_if_exists(project.repository.own / "run")

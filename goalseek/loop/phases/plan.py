@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from goalseek.errors import Rejected
 from goalseek.git.paths import quote_path
+from goalseek.ledger.artifacts import clear_attempts
+from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Plan
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.proposal.call import build_call
+from goalseek.proposal.prompt import Problem, Request
+from goalseek.providers.provider import Reply
+from goalseek.values import Phase, Reason
 
 
-def make_plan(provider: Provider, call: Call, run_folder: Path) -> Plan:
+class _Asking(NamedTuple):
+    """The ``number``-th time that a plan is asked for, with what was wrong with the answer before."""
+
+    number: int
+    problem: Problem | None = None
+
+
+def make_plan(iteration: Iteration) -> Plan:
+    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected."""
+    try:
+        return _ask_for_plan(iteration, _Asking(1))
+    except Rejected as rejected:
+        if rejected.reason != Reason.NO_PLAN:
+            raise
+        problem = Problem(rejected.why)
+    return _ask_for_plan(iteration, _Asking(2, problem))
+
+
+@checkpointed(Phase.PLAN, "plan", Plan, count="number")
+def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     """Asks for a plan; writes ``provider_output.md`` and ``plan.md``. Raises Rejected."""
+    if asking.number == 1:
+        clear_attempts(iteration.folder)
+    assert iteration.briefing
+    call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
     failure: Rejected | None = None
     try:
-        reply = provider.plan(call)
+        reply = iteration.project.provider().plan(call)
     except Rejected as rejected:
         failure = rejected
         reply = Reply("", output=rejected.output, usage=rejected.usage)
-    with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
+    with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     call.keep(reply, failure, b"")
     if failure:
         raise failure
     plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model)
-    write_plan(run_folder / "plan.md", plan)
+    write_plan(iteration.folder / "plan.md", plan)
     return plan
 
 

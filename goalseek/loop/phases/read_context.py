@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Refs
 from goalseek.ledger.artifacts import write_environment, write_git_state
+from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
-from goalseek.project.config import Config
-from goalseek.project.project import Project
+from goalseek.project.preflight import uncommitted_note
 from goalseek.proposal.past_tries import common_ending, crash_endings, crash_output, newest_crash
+from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 
 _COMMITS = 10
 
 
-def read_context(project: Project, config: Config, refs: Refs, run_folder: Path) -> Context:
+@checkpointed(Phase.READ_CONTEXT, "context", Context)
+def read_context(iteration: Iteration) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
 
-    ``refs`` are goalseek's refs before the iteration.
+    Raises GoalseekError for a changed ruler, before a proposal is paid for.
     """
-    standing = project.standing.for_run(project.run_id)
+    project, config = iteration.project, iteration.config
+    project.refuse_changed_hidden_files(config)
+    workspace, standing = iteration.workspace, iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
-    workspace = project.workspace(config)
-    iteration = standing.last_iteration + 1
-    commits = _write_artifacts(project, refs, standing.tip, run_folder)
     limit = config.manifest.limits.stagnation
     endings = crash_endings(project, standing)
     crash_record = newest_crash(project, standing)
     return Context(
-        iteration=iteration,
+        iteration=iteration.number,
         attempt=standing.tried,
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit,
@@ -43,10 +42,10 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
         stagnation=standing.stagnation,
         flattened=limit is not None and standing.stagnation >= limit,
         program=config.program,
-        directions=tuple(direction.text for direction in config.directions if direction.holds_at(iteration)),
+        directions=tuple(direction.text for direction in config.directions if direction.holds_at(iteration.number)),
         files=workspace.cached("visible", lambda: visible_files(workspace.tree, config.scope)),
         files_total=len(workspace.tree.entries),
-        commits=commits,
+        commits=_write_artifacts(iteration),
         crashes=standing.crashes,
         common_ending=common_ending(endings) if len(endings) > 1 else "",
         crashed_in=crash_record.iteration if crash_record else 0,
@@ -57,14 +56,18 @@ def read_context(project: Project, config: Config, refs: Refs, run_folder: Path)
     )
 
 
-def read_baseline_context(project: Project, config: Config, run_folder: Path) -> Context:
-    """The context of a baseline: no values, files or directions, as nothing is proposed."""
-    standing = project.standing
-    commits = _write_artifacts(
-        project, project.repository.refs(), standing.tip or project.repository.head(), run_folder
-    )
+@checkpointed(Phase.READ_CONTEXT, "context", Context)
+def read_baseline_context(iteration: Iteration, source: str | None) -> Context:
+    """The context of a baseline, without values, files or directions, as nothing is proposed.
+
+    Notes uncommitted changes of the checkout, which are not measured.
+    """
+    project, standing = iteration.project, iteration.standing
+    code = source or ("the incumbent" if standing.incumbent else "HEAD")
+    if changed := uncommitted_note(project.repository, iteration.config.scope, code):
+        project.watch.on_note(changed)
     return Context(
-        iteration=standing.last_iteration + 1,
+        iteration=iteration.number,
         attempt=standing.tried,
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit if standing.incumbent else "",
@@ -73,11 +76,11 @@ def read_baseline_context(project: Project, config: Config, run_folder: Path) ->
         best_value=0.0,
         stagnation=0,
         flattened=False,
-        program=config.program,
+        program=iteration.config.program,
         directions=(),
         files=(),
         files_total=0,
-        commits=commits,
+        commits=_write_artifacts(iteration),
     )
 
 
@@ -97,8 +100,10 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     )
 
 
-def _write_artifacts(project: Project, refs: Refs, commit: str, run_folder: Path) -> tuple[str, ...]:
-    commits = tuple(commit_lines(project.repository, commit, _COMMITS))
-    write_git_state(run_folder / "git_before.txt", refs, project.repository.branch, commits)
-    write_environment(run_folder / "env.json")
+def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
+    """Writes the state of git and the machine; gives the last commits, a line each."""
+    repository, folder = iteration.project.repository, iteration.folder
+    commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
+    write_git_state(folder / "git_before.txt", iteration.refs, repository.branch, commits)
+    write_environment(folder / "env.json")
     return commits

@@ -14,15 +14,17 @@ from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
 from goalseek.git.objects import Entry
 from goalseek.ledger.artifacts import REVIEWS
+from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.manifest.tables import ReviewTable
-from goalseek.phase_values import Candidate, Change, Decision, Plan, Review
-from goalseek.project.config import Config
-from goalseek.project.project import Project
-from goalseek.proposal.call import Briefing, build_call
-from goalseek.proposal.prompt import ReviewSubject
-from goalseek.proposal.usage import UsageLog, killed_call_usage
+from goalseek.phase_values import Change, Decision, Plan, Review
+from goalseek.proposal.call import build_call
+from goalseek.proposal.prompt import Request, ReviewSubject
+from goalseek.proposal.usage import killed_call_usage
 from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Reply
+from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
 MAX_DIFF_BYTES = 64 * 1024
@@ -30,64 +32,50 @@ MAX_TEXT_BYTES = 16 * 1024
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
-def review_candidate(
-    project: Project,
-    config: Config,
-    briefing: Briefing,
-    plan: Plan,
-    change: Change,
-    candidate: Candidate,
-    decision: Decision,
-    usage_log: UsageLog,
-    folder: Path,
-    cycle: int,
-) -> Review:
-    """Asks the reviewer about a candidate that would be kept; writes ``reviews/``. ``cycle`` counts from 1.
+def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
+    """Whether a reviewer is asked about this verdict; one who was counts, even if the manifest no longer asks."""
+    is_asked = iteration.config.manifest.review is not None
+    return bool(decision.verdict) and (is_asked or iteration.steps.has(CheckpointName("review", attempt.cycle)))
+
+
+@checkpointed(Phase.REVIEW, "review", Review, count="cycle")
+def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision) -> Review:
+    """Asks the reviewer about a candidate that would be kept; writes ``reviews/``.
 
     Only an answer of APPROVED leaves the verdict as it is; without a readable answer the candidate is reverted. Raises
     GoalseekError where the reviewer's login is refused, or its rate limit outlasts the run.
     """
-    table, standing, value = config.manifest.review, project.standing, decision.verdict.value
-    assert table and standing.incumbent and value is not None
-    objects, before, provider = project.repository.objects, standing.incumbent.tree, project.provider()
-    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], plan.files)
-    judged = ReviewSubject(
-        value, table.criteria, _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
-    )
-    review_briefing = replace(briefing, brief={**briefing.brief, "review": _brief_fields(table, change, value)})
-    call = build_call(
-        project, config, review_briefing, "review", proposal, usage_log, folder, cycle, review_subject=judged
-    )
+    project, change, candidate = iteration.project, attempt.change, attempt.candidate
+    table, incumbent, value = iteration.config.manifest.review, iteration.standing.incumbent, decision.verdict.value
+    assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
+    objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
+    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
+    patch = _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
+    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
+    call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
     failure: Rejected | None = None
-    with _showing_candidate(project.workspace(config), edits):
+    with _showing_candidate(iteration.workspace, edits):
         try:
             reply = provider.review(call)
         except Rejected as rejected:
             failure, usage = rejected, rejected.usage
-            if rejected.reason == "provider_timeout":
-                usage = killed_call_usage(usage, usage_log.usual())
+            if rejected.reason == Reason.PROVIDER_TIMEOUT:
+                usage = killed_call_usage(usage, iteration.steps.usage_log.usual())
             reply = Reply("", output=rejected.output, usage=usage)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision
     if reply.title != APPROVED:
-        verdict = replace(
-            decision.verdict, outcome="reverted", reason="review_rejected", why=_why_reverted(name, reply, failure)
-        )
-        final_decision = Decision(verdict, roll_back(project.repository, candidate, briefing.context.moment))
-    has_next_cycle = reply.title == CHANGES_REQUESTED and cycle <= table.max_cycles and provider.repairs
+        why = _why_reverted(name, reply, failure)
+        verdict = replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
+        final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
+    has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and provider.repairs
     review = Review(
         reply.title, tuple(reply.text.splitlines()), final_decision, has_next_cycle, reply.usage, name, model
     )
-    _write_review(folder / REVIEWS / f"{cycle}.md", review, reply.output)
+    _write_review(iteration.folder / REVIEWS / f"{attempt.cycle}.md", review, reply.output)
     return review
-
-
-def review_notes(review: Review) -> tuple[str, ...]:
-    """The record's notes on a review: its verdict and its reasons."""
-    verdict = review.word or "no verdict that could be read"
-    return (f"review by {review.provider}: {verdict}", *(f"review: {reason}" for reason in review.reasons))
 
 
 @contextlib.contextmanager

@@ -1,75 +1,81 @@
-"""VERIFY: the verifier's commands run on a bench; each measurement is added to the evidence before the next begins."""
+"""VERIFY: the verifier's commands run on a bench; each measurement is added to the evidence before the next begins.
+
+The rule is asked before each measurement whether it needs another one; its last answer is the verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from goalseek.evaluation.measurements import evidence_from_pool
-from goalseek.loop.phases.decide import next_step_for
-from goalseek.measurement.evidence import add_measurement, is_incumbent_failing
-from goalseek.phase_values import Candidate, Change, Evidence, Side, Verdict
-from goalseek.project.config import Config
-from goalseek.project.project import Project
-from goalseek.statistics.sequential_test import NextStep, RunIncumbent, baseline_verdict
+from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.iteration import Iteration
+from goalseek.measurement.evidence import add_measurement
+from goalseek.phase_values import Candidate, Change, Evidence, Verdict
+from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
+from goalseek.values import Phase
+from goalseek.workspace.places import BenchName
+
+NextMeasurement = Callable[[Evidence], Callable[[], Evidence] | Verdict]
 
 
-def next_measurement(
-    project: Project,
-    config: Config,
-    change: Change,
-    candidate: Candidate,
-    folder: Path,
-    earlier_runs: int,
-    evidence: Evidence,
-) -> Callable[[], Evidence] | None:
-    """The measurement that the verdict needs next, of the candidate or the incumbent; None where it needs no more.
+def verify(iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate) -> tuple[Evidence, Verdict]:
+    """Measures candidate and incumbent until the rule has its verdict, and gives that with the evidence for it."""
+    next_part = partial(_next_measurement, iteration, attempt, change, candidate)
+    return _gather(iteration, attempt.number, next_part)
 
-    An incumbent that failed is measured again before anything else. ``earlier_runs`` counts the measurements of the
-    iteration's earlier attempts.
-    """
-    standing = project.standing
-    next_step: NextStep = RunIncumbent()
-    if not is_incumbent_failing(evidence):
-        next_step = next_step_for(config.manifest, standing, change, evidence)
-    if isinstance(next_step, Verdict):
-        return None
+
+def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> tuple[Evidence, Verdict]:
+    """Measures a baseline, recorded measurements first, until there are enough for its verdict."""
+    return _gather(iteration, 1, partial(_next_baseline_measurement, iteration, ruler, candidate))
+
+
+def _gather(iteration: Iteration, number: int, next_part: NextMeasurement) -> tuple[Evidence, Verdict]:
+    return iteration.steps.gather(Phase.VERIFY, CheckpointName("evidence", number), Evidence(), next_part)
+
+
+def _next_measurement(
+    iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate, evidence: Evidence
+) -> Callable[[], Evidence] | Verdict:
+    """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none."""
+    project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     assert standing.incumbent and standing.baseline
-    side: Side = "incumbent" if isinstance(next_step, RunIncumbent) else "candidate"
-    tree = standing.incumbent.tree if side == "incumbent" else candidate.tree
-    baseline, number = standing.baseline, standing.last_iteration + 1
+    lines_saved = change.lines_removed - change.lines_added
+    rule = AcceptanceRule(manifest.metric, manifest.guard, standing.baseline.guards, standing.noise, lines_saved)
+    side = rule.next_step(evidence)
+    if isinstance(side, Verdict):
+        return side
+    bench: BenchName = "a" if side == "candidate" else "b"
+    tree = candidate.tree if side == "candidate" else standing.incumbent.tree
+    baseline, seed = standing.baseline, iteration.seed(attempt.runs + len(evidence.runs) + 1)
 
     def measure() -> Evidence:
-        verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds, side)
-        extended = add_measurement(
-            verifier, side, tree, evidence, _seed(project, number, evidence, earlier_runs), number, folder
-        )
-        if is_incumbent_failing(extended):
+        with project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
+            extended = add_measurement(verifier, side, tree, evidence, seed, iteration.number, iteration.folder)
+        if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
 
     return measure
 
 
-def next_baseline_measurement(
-    project: Project, config: Config, ruler: str, candidate: Candidate, folder: Path, evidence: Evidence
-) -> Callable[[], Evidence] | None:
-    """The next measurement of a baseline, recorded ones first; None once there are enough for its verdict."""
-    manifest, number = config.manifest, project.standing.last_iteration + 1
-    pool = project.standing.pooled(candidate.tree, ruler)
+def _next_baseline_measurement(
+    iteration: Iteration, ruler: str, candidate: Candidate, evidence: Evidence
+) -> Callable[[], Evidence] | Verdict:
+    config, pool = iteration.config, iteration.standing.pooled(candidate.tree, ruler)
     if pool and not evidence.runs:
-        return partial(evidence_from_pool, pool, folder)
-    if baseline_verdict(manifest.metric, manifest.guard, evidence, candidate.commit) is not None:
-        return None
+        return partial(evidence_from_pool, pool, iteration.folder)
+    step = BaselineRule(config.manifest.metric, config.manifest.guard, candidate.commit).next_step(evidence)
+    if isinstance(step, Verdict):
+        return step
+    seed = iteration.seed(len(evidence.runs) + 1)
 
     def measure() -> Evidence:
-        verifier = project.verifier(config, ruler, candidate.tree, {})
-        seed = _seed(project, number, evidence)
-        return add_measurement(verifier, "candidate", candidate.tree, evidence, seed, number, folder)
+        with iteration.project.verifier(config, ruler, candidate.tree, {}) as verifier:
+            return add_measurement(
+                verifier, "candidate", candidate.tree, evidence, seed, iteration.number, iteration.folder
+            )
 
     return measure
-
-
-def _seed(project: Project, number: int, evidence: Evidence, earlier_runs: int = 0) -> int:
-    return project.seal.seed(project.run_id, number, earlier_runs + len(evidence.runs) + 1)

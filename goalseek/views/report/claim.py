@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from goalseek.humanize import format_distinct, format_number, format_percent
 from goalseek.statistics.noise_report import format_luck
+from goalseek.values import Outcome
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
-from goalseek.views.report.rows import format_difference, has_medians
+from goalseek.views.report.rows import Label, Try, format_difference, has_medians
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,13 @@ def format_gain(before: float, after: float, direction: str) -> str:
     return f"{format_percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
 
 
+def format_change(try_: Try, direction: str) -> str:
+    """The gain of a try over its incumbent; "" where either has no number."""
+    if try_.value is None or try_.incumbent is None:
+        return ""
+    return format_gain(try_.incumbent, try_.value, direction)
+
+
 def format_kept(climb: Climb) -> str:
     """``3 kept of 12 tries``; for a noisy metric also the number that luck alone would have kept."""
     text = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
@@ -97,3 +106,25 @@ def _caution(climb: Climb) -> tuple[str, bool]:
         text = "The same code gave the same number to the last digit each time, so there was nothing to settle."
         return text, False
     return "Not settled: this is the number that the keep was decided by.", False
+
+
+class RejectedGroup(NamedTuple):
+    """The tries that were not kept for the same reason: how many, and the newest of them."""
+
+    label: Label
+    size: int
+    newest: list[Try]
+
+
+def rejected_groups(climb: Climb, most: int) -> list[RejectedGroup]:
+    """The groups, the largest first, each with its ``most`` newest tries."""
+    groups = {
+        label: RejectedGroup(label, count, [])
+        for label, count in climb.counts.most_common()
+        if label.outcome in (Outcome.REVERTED, Outcome.SKIPPED)
+    }
+    for try_ in reversed(climb.rejected.items):
+        newest = groups[try_.label].newest
+        if len(newest) < most:
+            newest.append(try_)
+    return list(groups.values())

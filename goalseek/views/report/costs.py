@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import NamedTuple
 
 from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
@@ -19,6 +20,15 @@ _VERIFIERS = (Phase.VERIFY,)
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
+
+
+class Part(NamedTuple):
+    """The seconds of one part of the time, its share in percent, and where it begins among the shares."""
+
+    name: str
+    seconds: float
+    share: float
+    start: float
 
 
 @dataclass
@@ -36,6 +46,15 @@ class Spending:
     def seconds(self) -> float:
         """All active seconds."""
         return self.agent + self.verifier + self.goalseek
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """Agent, verifier and goalseek; the seconds must not be zero."""
+        start = 0.0
+        for name, seconds in (("agent", self.agent), ("verifier", self.verifier), ("goalseek", self.goalseek)):
+            share = 100 * seconds / self.seconds
+            yield Part(name, seconds, share, start)
+            start += share
 
     @property
     def total(self) -> Usage:

@@ -4,58 +4,77 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from datetime import UTC
 
-from goalseek.humanize import format_number
-from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.claim import claim_of
+from goalseek.humanize import format_duration, format_number, format_odds
+from goalseek.values import Reason
+from goalseek.views.report.aggregate import Climb, ReportFigures
+from goalseek.views.report.claim import claim_of, format_change, format_kept, rejected_groups
 from goalseek.views.report.diffs import Diff
-from goalseek.views.report.evidence import guards_section, incidents_section, isolation_section, spending_section
-from goalseek.views.report.markup import Html, cut_to_bytes, equal_share, fragment, json_element, tag
+from goalseek.views.report.markup import cut_to_bytes, equal_share, read_asset, render
 from goalseek.views.report.plot import Plot, plot_of
-from goalseek.views.report.rows import Label, Try
-from goalseek.views.report.sections import claim_section, filter_field, kept_section, progress_section, rejected_section
+from goalseek.views.report.rows import (
+    REASONS,
+    SANDBOXES,
+    VERIFIERS,
+    Label,
+    Try,
+    format_dollars,
+    format_sandboxes,
+)
 from goalseek.views.report.source import ProjectState
 
-_TEXTS_MOST = 1_200_000
-_ONE_MOST = 1_200
+KEPT_SHOWN = 300
+NEWEST_SHOWN = 5
+_DATA_TEXTS = 1_200_000
+_DATA_TEXT = 1_200
+_KEPT_TEXTS = 150_000
+_NEWEST_TEXTS = 150_000
+_ONE_TEXT = 2_500
+Cells = tuple[str, ...]
 
 
 def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[Try, int], Diff | None]) -> str:
     """The whole file. ``diff_of(try, number of tries shown)`` gives the patch of a kept try, or None."""
-    plot = plot_of(night.climb)
-    title = f"{night.project or 'goalseek'}: {claim_of(night.climb).headline}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=content_security_policy(around.is_live)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", title),
-        tag("style", _asset("page.css")),
+    climb, plot = night.climb, plot_of(night.climb)
+    kept = climb.kept.items[-KEPT_SHOWN:]
+    kept_limit = equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
+    groups = rejected_groups(climb, NEWEST_SHOWN)
+    return render(
+        "page.html",
+        policy=content_security_policy(around.is_live),
+        style=read_asset("page.css"),
+        script=read_asset("page.js"),
+        night=night,
+        around=around,
+        climb=climb,
+        claim=claim_of(climb),
+        plot=plot,
+        data=_data(plot),
+        facts=list(_facts(night)),
+        steps=[_step(climb, try_, kept_limit) for try_ in plot.best[-KEPT_SHOWN:]] if plot else [],
+        kept=[(try_, _kept_facts(try_, kept_limit), diff_of(try_, len(kept))) for try_ in kept],
+        kept_limit=kept_limit,
+        groups=groups,
+        newest_limit=equal_share(_NEWEST_TEXTS, sum(len(group.newest) for group in groups), _ONE_TEXT),
+        reasons=REASONS,
+        guards=_guards(climb, around),
+        guarded=sum(count for label, count in climb.counts.items() if label.reason == Reason.GUARD),
+        commands=[(name, format_duration(seconds)) for name, seconds in climb.spending.commands.most_common()],
+        usage=list(_usage(climb)),
+        sandboxes=SANDBOXES,
+        verifiers=VERIFIERS,
+        earlier=list(_earlier(night)),
     )
-    body = tag(
-        "body",
-        tag("a", "To the claim", href="#report", class_="skip"),
-        _header(night, around),
-        tag("main", _sections(night, around, diff_of, plot), id="report", tabindex="-1"),
-        _footer(night, around),
-        json_element("data", _rows(plot)),
-        tag("script", _asset("page.js")),
-        data_live=around.is_live,
-    )
-    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
 def content_security_policy(is_live: bool) -> str:
     """The content security policy; a live page may also send requests to its own server."""
     directives = [
         "default-src 'none'",
-        f"style-src '{_digest(_asset('page.css'))}'",
-        f"script-src '{_digest(_asset('page.js'))}'",
+        f"style-src '{_digest(read_asset('page.css'))}'",
+        f"script-src '{_digest(read_asset('page.js'))}'",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
@@ -63,40 +82,14 @@ def content_security_policy(is_live: bool) -> str:
     return "; ".join([*directives, "connect-src 'self'"] if is_live else directives)
 
 
-def _header(night: ReportFigures, around: ProjectState) -> Html:
-    status = tag("span", around.status, id="status", class_="status", hidden=not around.status)
-    phase = tag("span", around.phase, id="phase", class_="phase")
-    return tag("header", tag("span", night.project or "goalseek", class_="project"), status, phase)
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _sections(
-    night: ReportFigures, around: ProjectState, diff_of: Callable[[Try, int], Diff | None], plot: Plot | None
-) -> Html:
-    climb = night.climb
-    return fragment(
-        claim_section(night, around),
-        progress_section(climb, plot),
-        filter_field(climb),
-        kept_section(climb, diff_of),
-        rejected_section(climb),
-        guards_section(climb, around),
-        spending_section(climb.spending),
-        incidents_section(climb),
-        isolation_section(night),
-    )
-
-
-def _footer(night: ReportFigures, around: ProjectState) -> Html:
-    start = f"Made {around.made_at}" if around.made_at else "Made"
-    text = f"{start} from {night.records:,} records by goalseek {around.version}".rstrip()
-    by = night.versions.get("goalseek", "")
-    return tag("footer", tag("p", f"{text}, of goalseek {by}." if by and by != around.version else f"{text}."))
-
-
-def _rows(plot: Plot | None) -> dict[str, object]:
+def _data(plot: Plot | None) -> dict[str, object]:
     """The data of each dot for the page's script, in the order of the dots: texts cut to a budget, labels by index."""
     tries = plot.tries if plot else ()
-    limit = equal_share(_TEXTS_MOST, len(tries), _ONE_MOST)
+    limit = equal_share(_DATA_TEXTS, len(tries), _DATA_TEXT)
     labels: dict[Label, int] = {}
     rows = [
         [
@@ -112,14 +105,63 @@ def _rows(plot: Plot | None) -> dict[str, object]:
         ]
         for try_ in tries
     ]
-    return {"labels": [list(label) for label in labels], "rows": rows}
+    return {"labels": list(labels), "rows": rows}
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _facts(night: ReportFigures) -> Iterator[str]:
+    climb = night.climb
+    if climb.baseline is None:
+        return
+    yield format_kept(climb)
+    if night.first and night.newest:
+        first, newest = night.first.astimezone(UTC), night.newest.astimezone(UTC)
+        end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
+        yield f"{first.day} {first:%b %H:%M} to {end} UTC"
+    yield f"{format_duration(climb.spending.seconds)} at work"
+    if climb.spending.total.has_cost:
+        yield format_dollars(climb.spending.total)
+    if climb.levels:
+        yield format_sandboxes(climb.levels)
 
 
-@cache
-def _asset(name: str) -> Html:
-    """A script or style of this package, not escaped: neither contains the end of its own element."""
-    return Html((Path(__file__).parent / name).read_text("utf-8"))
+def _step(climb: Climb, try_: Try, limit: int) -> Cells:
+    """A step of the line as a row of its table."""
+    title = cut_to_bytes(try_.title, limit) or try_.label.outcome
+    return str(try_.iteration), _number(try_.value), format_change(try_, climb.direction), title
+
+
+def _kept_facts(try_: Try, limit: int) -> list[str]:
+    facts = (
+        cut_to_bytes(try_.why, limit),
+        format_odds(try_.odds),
+        f"{try_.changed_loc} lines changed" if try_.changed_loc else "",
+        format_duration(try_.seconds),
+        f"commit {try_.commit[:12]}" if try_.commit else "",
+    )
+    return [fact for fact in facts if fact]
+
+
+def _guards(climb: Climb, around: ProjectState) -> list[Cells]:
+    """The guards of baseline and best, with their bounds."""
+    before = climb.baseline.guards if climb.baseline else {}
+    after = climb.best.guards if climb.best else {}
+    return [
+        (name, _number(before.get(name)), _number(after.get(name)), around.bounds.get(name, ""))
+        for name in dict.fromkeys([*before, *after])
+    ]
+
+
+def _usage(climb: Climb) -> Iterator[Cells]:
+    for who, used in climb.spending.usage.items():
+        tokens = (used.input_tokens, used.cached_tokens, used.output_tokens)
+        yield who, *(f"{count:,}" for count in tokens), format_dollars(used)
+
+
+def _earlier(night: ReportFigures) -> Iterator[Cells]:
+    for past in night.earlier:
+        values = format_number(past.baseline), format_number(past.best)
+        yield str(past.epoch), f"{past.first} to {past.last}", *values, str(past.kept)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else format_number(value)

@@ -1,58 +1,67 @@
-"""HTML and SVG elements that escape all text which is not ``Html`` already, so that none is forgotten."""
+"""The templates of the report, which escape every text that is not markup already, and budgets of bytes for texts."""
 
 from __future__ import annotations
 
-import html
-import json
 from bisect import bisect
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from goalseek.humanize import format_duration, format_number
+from goalseek.views.report.claim import format_change
+from goalseek.views.report.rows import format_dollars, format_look, format_sandboxes
 from goalseek.views.terminal_text import replace_unprintable
 
-_EMPTY = frozenset({"meta", "rect", "input", "br", "hr", "link", "path"})
-
-
-class Html(str):
-    """Text that is markup."""
-
-    __slots__ = ()
-
-
-def tag(name: str, /, *inside: str, **attributes: object) -> Html:
-    """An element. Names of attributes end in ``_`` where Python has the word, and have ``_`` for ``-``.
-
-    An attribute of True stands alone; one of None or False is left out.
-    """
-    text = "".join(
-        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
-    )
-    if name in _EMPTY:
-        return Html(f"<{name}{text}/>")
-    return Html(f"<{name}{text}>{fragment(*inside)}</{name}>")
-
-
-def fragment(*inside: str) -> Html:
-    """The parts one after another."""
-    return Html("".join(part if isinstance(part, Html) else html.escape(replace_unprintable(part)) for part in inside))
-
-
-def json_element(identifier: str, value: Any) -> Html:
-    """A JSON value for the page's script: an element that is not executed, and that no text in it can close."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return tag("script", Html(text), type="application/json", id=identifier)
-
-
-def _attribute(key: str, value: object) -> str:
-    name = key.removesuffix("_")
-    if not any(letter.isupper() for letter in name):
-        name = name.replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{html.escape(replace_unprintable(str(value)))}"'
-
-
+_TEMPLATES = Path(__file__).parent / "templates"
 _ESCAPED = "<>&\"'"
 _LONGEST_ESCAPE = 6
+
+
+def render(name: str, **values: Any) -> str:
+    """The template with these values. An undefined name in it is an error."""
+    return _environment().get_template(name).render(values)
+
+
+@cache
+def read_asset(name: str) -> Markup:
+    """A script or style beside the templates, not escaped: neither contains the end of its own element."""
+    return Markup((_TEMPLATES / name).read_text("utf-8"))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=lambda name: name is None or not name.endswith(".md"),
+        undefined=StrictUndefined,
+        finalize=_make_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.policies["json.dumps_kwargs"] = {
+        "ensure_ascii": False,
+        "allow_nan": False,
+        "separators": (",", ":"),
+    }
+    environment.filters |= {
+        "change": format_change,
+        "cut": cut_to_bytes,
+        "dollars": format_dollars,
+        "duration": format_duration,
+        "number": lambda value: "" if value is None else format_number(value),
+        "sandboxes": format_sandboxes,
+        "sentence": format_look,
+        "thousands": "{:,}".format,
+    }
+    return environment
+
+
+def _make_printable(value: Any) -> Any:
+    return value if isinstance(value, Markup) else replace_unprintable(str(value))
 
 
 def escaped_size(text: str) -> int:

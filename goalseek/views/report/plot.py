@@ -6,17 +6,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from goalseek.humanize import format_distinct
+from goalseek.values import Outcome
 from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import claim_of, format_kept
-from goalseek.views.report.markup import Html, tag
+from goalseek.views.report.markup import render
 from goalseek.views.report.rows import Try
 
-WIDTH, HEIGHT = 1000, 400
+WIDTH = 1000
 FLOOR = 350
 """Values lie above the floor; tries without a number on a lane of their own below it."""
 _LANE = 380
-_TOP = 70
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,37 @@ class Plot:
     def has_lane(self) -> bool:
         """Whether a try has no number."""
         return any(try_.value is None for try_ in self.tries)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether the noise of a run is known."""
+        return any(self.band)
+
+    @property
+    def has_skipped(self) -> bool:
+        """Whether a try was skipped."""
+        return any(try_.label.outcome == Outcome.SKIPPED for try_ in self.tries)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences on what is not in its place, or not in the plot."""
+        beyond = "1 try lies" if self.beyond == 1 else f"{self.beyond:,} tries lie"
+        remarks = (
+            ("No number came of the tries in the lane “none”.", self.has_lane),
+            (f"{beyond} beyond the scale, at its edge.", self.beyond),
+            (f"{self.left_out:,} more tries are left out of the plot, evenly.", self.left_out),
+        )
+        return [text for text, holds in remarks if holds]
+
+    @property
+    def marks(self) -> Markup:
+        """The content of an ``<svg>`` of 1000 by 400: grid, band, line and dots, coloured by their classes."""
+        group = f'<g class="dots{" many" if len(self.tries) > 1500 else ""}">'
+        count = len(self.tries) - len(self.best)
+        behind, before = ("".join(_dots(self, tries)) for tries in (self.tries[:count], self.tries[count:]))
+        grid, bands = "".join(_grid(self)), "".join(_bands(self))
+        line = f'<path class="line" d="{_steps(self)}"/>'
+        return Markup(f"{grid}{bands}{group}{behind}</g>{line}{group}{before}</g>")
 
 
 def plot_of(climb: Climb) -> Plot | None:
@@ -66,69 +99,14 @@ def plot_of(climb: Climb) -> Plot | None:
     )
 
 
-def plot_marks(plot: Plot) -> Html:
-    """The content of an ``<svg>`` of WIDTH by HEIGHT: grid, band, line and dots, coloured by their classes."""
-    many = " many" if len(plot.tries) > 1500 else ""
-    count = len(plot.tries) - len(plot.best)
-    behind, before = (_dots(plot, tries) for tries in (plot.tries[:count], plot.tries[count:]))
-    return Html(
-        "".join(_grid(plot))
-        + "".join(_bands(plot))
-        + f'<g class="dots{many}">{behind}</g><path class="line" d="{_steps(plot)}"/><g class="dots{many}">{before}</g>'
-    )
-
-
-def _dots(plot: Plot, tries: Sequence[Try]) -> str:
-    positions = ((try_.label.outcome, _x(plot, try_), _y(plot, try_.value)) for try_ in tries)
-    return "".join(f'<path class="dot {outcome}" d="M{x} {y}h0"/>' for outcome, x, y in positions)
-
-
 def svg_document(climb: Climb) -> str:
     """The plot alone as an SVG file with its own colours."""
-    plot = plot_of(climb)
-    headline, kept = claim_of(climb).headline, format_kept(climb)
-    if plot is None:
-        inner: list[Html] = [tag("text", "nothing is measured yet", x=30, y=60)]
-    else:
-        svg = tag("svg", plot_marks(plot), x=80, y=_TOP, width=900, height=360, overflow="visible", **_BOX)
-        inner = [
-            tag("text", headline, x=20, y=26, class_="title"),
-            tag("text", kept, x=20, y=48),
-            svg,
-            *_labels(plot),
-        ]
-    document = tag(
-        "svg",
-        tag("title", f"{headline}; {kept}"),
-        tag("desc", plot.words if plot else "nothing is measured yet"),
-        tag("style", Html(_COLORS)),
-        tag("rect", width=1000, height=490, class_="paper"),
-        *inner,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox="0 0 1000 490",
-        width=1000,
-        height=490,
-        role="img",
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{document}\n'
+    return render("plot.svg", plot=plot_of(climb), headline=claim_of(climb).headline, kept=format_kept(climb))
 
 
-def plot_element(plot: Plot) -> Html:
-    """The plot as an element of the page: it scales to the width, while the labels around it keep their size."""
-    lane = tag("span", "none", class_="lane") if plot.has_lane else Html()
-    return tag(
-        "div",
-        tag(
-            "div", *(tag("span", label) for label in reversed(plot.upward.labels)), class_="upward", aria_hidden="true"
-        ),
-        lane,
-        tag("svg", plot_marks(plot), role="img", aria_label=plot.words, **_BOX),
-        tag("div", *(tag("span", label) for label in plot.across.labels), class_="across", aria_hidden="true"),
-        class_="plot",
-    )
-
-
-_BOX = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "preserveAspectRatio": "none"}
+def _dots(plot: Plot, tries: Sequence[Try]) -> Iterator[str]:
+    for try_ in tries:
+        yield f'<path class="dot {try_.label.outcome}" d="M{_x(plot, try_)} {_y(plot, try_.value)}h0"/>'
 
 
 def _known_values(tries: Sequence[Try]) -> list[float]:
@@ -174,24 +152,6 @@ def _end_of(plot: Plot, index: int) -> str:
     return f"{WIDTH * plot.across.place(plot.last):.1f}"
 
 
-def _labels(plot: Plot) -> Iterator[Html]:
-    """The labels of the standalone plot, around its area."""
-    top, left, width, floor = _TOP, 80, 900, 360 * FLOOR / HEIGHT
-    count = len(plot.upward.ticks) - 1
-    for index, label in enumerate(plot.upward.labels):
-        yield tag("text", label, x=left - 12, y=round(top + floor * (1 - index / count) + 4, 1), text_anchor="end")
-    steps = len(plot.across.ticks) - 1
-    for index, label in enumerate(plot.across.labels):
-        yield tag("text", label, x=round(left + width * index / steps, 1), y=452, text_anchor="middle")
-    if plot.has_lane:
-        yield tag("text", "none", x=left - 12, y=round(top + 360 * _LANE / HEIGHT + 4, 1), text_anchor="end")
-    yield tag("text", "iteration", x=left + width, y=476, text_anchor="end")
-    kinds = (("kept", "kept"), ("reverted", "not kept"), ("baseline", "baseline"))
-    for index, (kind, label) in enumerate(kinds):
-        yield Html(f'<path class="dot {kind}" d="M{left + 8 + 110 * index} 472h0"/>')
-        yield tag("text", label, x=left + 18 + 110 * index, y=476)
-
-
 def _words(climb: Climb) -> str:
     """The description of the plot for readers who do not see it."""
     assert climb.baseline and climb.best
@@ -202,18 +162,6 @@ def _words(climb: Climb) -> str:
         f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {format_kept(climb)}."
     )
 
-
-_COLORS = (
-    "text{font:14px system-ui,sans-serif;fill:#52606d}.title{font-size:17px;font-weight:600;fill:#1b232b}"
-    ".paper{fill:#fff}.grid{stroke:#e3e7eb}.run{stroke:#9aa5b1;stroke-dasharray:2 4}.band{fill:#1a7f4b;opacity:.12}"
-    "path{fill:none;vector-effect:non-scaling-stroke}.line{stroke:#1a7f4b;stroke-width:2}"
-    ".dot{stroke-linecap:round;stroke-width:7px;stroke:#818c98}.dot.skipped{stroke-width:5px}"
-    ".many .dot{stroke-width:4px}.many .dot.skipped{stroke-width:2px}"
-    ".dot.kept{stroke:#1a7f4b;stroke-width:10px}.dot.baseline{stroke:#1b5fa8;stroke-width:10px}"
-    "@media(prefers-color-scheme:dark){text{fill:#a7b2bd}.title{fill:#e8ecef}.paper{fill:#14181c}.grid{stroke:#2a3138}"
-    ".line,.dot.kept{stroke:#4ccf8f}.band{fill:#4ccf8f}.dot{stroke:#74808c}"
-    ".dot.baseline{stroke:#7db4ee}}"
-)
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5

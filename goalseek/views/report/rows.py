@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from goalseek.humanize import format_percent
+from goalseek.humanize import format_number, format_percent
 from goalseek.ledger.results_file import History
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Usage
@@ -209,6 +209,25 @@ def look_of(row: Row) -> Look:
         number_at(row, "gap"),
         one_line(text_at(row, "why"), 300) if text_at(row, "reason") == "failed" else "",
     )
+
+
+def format_look(look: Look) -> str:
+    """One look at the holdout in a sentence."""
+    target = f" at the {look.of}" if look.of else ""
+    target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
+    if look.value is None:
+        return f"Look {look.number}{target}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    text = f"Look {look.number}{target}: {format_number(look.value)}"
+    if look.gap is not None:
+        text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
+    return f"{text}."
+
+
+def _gap_in_words(gap: float) -> str:
+    """The verifier's gain compared with the holdout's, in words: what it has more is not a real gain."""
+    if gap == 0:
+        return "the same as"
+    return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
 
 
 def format_difference(settled: SettledDifference) -> str:

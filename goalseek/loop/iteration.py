@@ -1,0 +1,142 @@
+"""One iteration of a climb: what belongs to it, and what its phases have given so far."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Concatenate, Literal, ParamSpec, TypeVar
+
+from goalseek.doctor.diagnose import unseen_script_hint
+from goalseek.errors import Rejected
+from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.loop.attempts import Attempts
+from goalseek.loop.steps import StepRunner
+from goalseek.phase_values import Change, Context, Decision, IterationResult, Plan, Verdict
+from goalseek.project.config import Config
+from goalseek.project.project import Project
+from goalseek.proposal.call import Briefing, brief_iteration
+from goalseek.providers.registry import provider_commands
+from goalseek.values import Phase, Reason
+from goalseek.workspace.workspace import Workspace
+
+Value = TypeVar("Value")
+Inputs = ParamSpec("Inputs")
+Work = Callable[Concatenate["Iteration", Inputs], Value]
+
+
+def checkpointed(
+    phase: Phase, answer: str, kind: type[Value], count: Literal["", "number", "cycle"] = ""
+) -> Callable[[Work[Inputs, Value]], Work[Inputs, Value]]:
+    """Makes a function the work of a phase: a call gives what is stored under ``answer``, or works and stores it.
+
+    Where it is done more than once in an iteration, ``count`` is the attribute of its first argument after the
+    iteration that says the how manieth time it is. A call raises Rejected, Paused and LimitReached as the step does.
+    """
+
+    def decorate(work: Work[Inputs, Value]) -> Work[Inputs, Value]:
+        @functools.wraps(work)
+        def step(iteration: Iteration, /, *inputs: Inputs.args, **options: Inputs.kwargs) -> Value:
+            name = CheckpointName(answer, getattr(inputs[0], count) if count else 1)
+            return iteration.steps.do(phase, name, kind, lambda: work(iteration, *inputs, **options))
+
+        return step
+
+    return decorate
+
+
+class Iteration:
+    """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
+
+    What its phases have given is None until then. Stored answers of another ``source`` are ignored. Without
+    ``is_limited`` no phase asks the limits of the run.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        config: Config,
+        source: str = "",
+        phase_limit: int | None = None,
+        is_limited: bool = True,
+    ) -> None:
+        self.project = project
+        self.config = config
+        self.standing = project.standing
+        self.number = self.standing.next_iteration
+        self.refs = project.repository.refs()
+        self.steps = StepRunner(
+            project, self.number, source, config.manifest.limits if is_limited else None, phase_limit
+        )
+        self.folder = self.steps.folder
+        self.briefing: Briefing | None = None
+        self.plan: Plan | None = None
+        self.attempts: Attempts | None = None
+        self.decision: Decision | None = None
+        self._verdict: Verdict | None = None
+
+    def take_context(self, context: Context) -> None:
+        """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
+        self.config = self.project.config_of_begun_iteration(self.config, context)
+        self.briefing = brief_iteration(self.project, self.config, context, self.steps.usage_log, self.folder)
+
+    def begin_attempts(self, plan: Plan) -> Attempts:
+        """The attempts at this plan, of which none has been made."""
+        provider = self.project.provider()
+        repair_limit = self.project.provider_table().repair if provider.repairs else 0
+        self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
+        return self.attempts
+
+    @contextlib.contextmanager
+    def ending_at_rejection(self) -> Iterator[None]:
+        """A phase that rejects in this block ends it; what it says is the verdict."""
+        try:
+            yield
+        except Rejected as rejected:
+            hint = self._hint_for_provider() if rejected.reason == Reason.PROVIDER_FAILED else ""
+            self._verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + hint)
+
+    def _hint_for_provider(self) -> str:
+        """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
+        project, incumbent = self.project, self.standing.incumbent
+        assert incumbent
+        entries = project.repository.objects.files(incumbent.tree)
+        commands, share = provider_commands(project.provider()), self.config.manifest.scope.share
+        hint = unseen_script_hint(commands, project.folder, self.config.scope, share, entries)
+        return "; " + ": ".join(hint) if hint[0] else ""
+
+    @property
+    def context(self) -> Context:
+        """What READ_CONTEXT gave."""
+        assert self.briefing
+        return self.briefing.context
+
+    @property
+    def workspace(self) -> Workspace:
+        """The agent's tree, at the incumbent."""
+        return self.project.workspace(self.config)
+
+    def author_of(self, *answers: Plan | Change | None) -> tuple[str, str]:
+        """Provider and model of the first of these answers that names one; of none of them, those of the manifest."""
+        for answer in answers:
+            if answer and answer.provider:
+                return answer.provider, answer.model
+        provider = self.project.provider()
+        return provider.name, provider.model
+
+    def seed(self, measurement: int) -> int:
+        """The seed of a measurement, counted from 1 over all attempts."""
+        return self.project.seal.seed(self.project.run_id, self.number, measurement)
+
+    @property
+    def result(self) -> IterationResult:
+        """What its record is about."""
+        decision, verdict = self.decision, self._verdict
+        if verdict is None:
+            assert decision
+            verdict = decision.verdict
+        if self.attempts is None:
+            return IterationResult(self.context, verdict, self.plan)
+        top = self.attempts.top
+        parts = (self.plan, top.change, top.candidate, top.evidence, decision)
+        return IterationResult(self.context, verdict, *parts, self.attempts.earlier, self.attempts.notes)

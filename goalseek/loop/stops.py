@@ -1,0 +1,135 @@
+"""One invocation of a climb: whether it goes on, and why not."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from goalseek.errors import LimitReached
+from goalseek.evaluation.holdout import look_at_holdout
+from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
+from goalseek.git.packing import pack_when_due
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, unrecorded_seconds
+from goalseek.ledger.records import IterationRecord
+from goalseek.measurement.verifier import has_stop_code
+from goalseek.project.approval import undecided_verdict
+from goalseek.project.config import Config
+from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
+from goalseek.project.opening import check_fit, check_provider
+from goalseek.project.progress import new_warnings, progress_of, small_set_warning
+from goalseek.project.project import Project
+from goalseek.project.refs import check_refs
+from goalseek.project.stop import Ends, take_stop_request
+from goalseek.values import Stop, StopReason, Usage
+
+
+def check_before_climb(project: Project) -> None:
+    """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
+    entries = check_fit(project)
+    check_refs(project)
+    check_provider(project, entries)
+
+
+class Invocation:
+    """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is why it ends, once it does."""
+
+    def __init__(self, project: Project, ends: Ends) -> None:
+        self._project = project
+        self._ends = ends
+        self._began = time.monotonic()
+        self._count = 0
+        self._config: Config | None = None
+        project.ends_at = None if ends.seconds is None else self._began + ends.seconds
+        check_before_climb(project)
+
+    def next_config(self) -> Config | None:
+        """The configuration, read afresh, of the next iteration; None where none begins."""
+        project = self._project
+        if project.stop:
+            return None
+        project.repository.objects.bring_back()
+        pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
+        config = self._config = project.config()
+        _warn_of_budgets(project, config)
+        now = self._ends.spendings(self._count, time.monotonic() - self._began)
+        manifest, standing = config.manifest, project.standing.for_run(project.run_id)
+        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, project.recent, now))
+        look_at_holdout(project, config, is_end=False)
+        project.stop = self._why_stop(config)
+        return None if project.stop else config
+
+    def count_iteration(self, record: IterationRecord) -> None:
+        """Counts an iteration; one whose verifier said stop is the last."""
+        self._count += 1
+        assert self._config
+        if has_stop_code(self._config.manifest, record.verify):
+            self._project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
+
+    @contextlib.contextmanager
+    def ending_at_limit(self) -> Iterator[None]:
+        """A limit that is reached in this block ends the invocation, and leaves the iteration to a later one."""
+        try:
+            yield
+        except LimitReached as reached:
+            self._project.stop = reached.stop
+
+    def claim(self) -> None:
+        """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout."""
+        project, config = self._project, self._config
+        assert project.stop and config
+        if project.stop.reason not in RUN_STOP_REASONS:
+            return
+        settle_at_end(project, config)
+        look_at_holdout(project, config, is_end=True)
+        if warning := small_set_warning(config.manifest.metric, project.standing):
+            project.watch.on_note(warning)
+
+    def _why_stop(self, config: Config) -> Stop | None:
+        """A limit of the run, a request to stop, the invocation's end or a script's."""
+        project = self._project
+        asked = take_stop_request(project.repository.own)
+        stop = limit_stop(project, config, _usual_seconds(project))
+        seconds = time.monotonic() - self._began
+        return stop or asked or self._ends.reached(project.standing, self._count, seconds) or self._script_end()
+
+    def _script_end(self) -> Stop | None:
+        """The stop where a scripted provider has no more moves and nothing else bounds the iterations."""
+        project, standing = self._project, self._project.standing
+        is_begun = project.run_folder(standing.next_iteration).exists()
+        if self._ends.count is not None or standing.baseline is None or is_begun:
+            return None
+        why = project.provider().played_out(standing.tried)
+        hint = "add a [[move]]; or take the best home: goalseek promote"
+        return Stop(StopReason.FAILURES, why, hint) if why else None
+
+
+def limit_stop(project: Project, config: Config, usual: float | None = None) -> Stop | None:
+    """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more.
+
+    ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun.
+    """
+    if undecided_verdict(project.loaded.runs, project.standing, project.run_id):
+        return None
+    standing, manifest = project.standing.for_run(project.run_id), config.manifest
+    if project.standing.baseline is None:  # no phase of a baseline asks for itself
+        standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
+    reserved = seconds_to_settle(manifest, project.standing)
+    return why_stop(manifest.limits, manifest.metric, standing, project.clock.now(), usual, reserved)
+
+
+def _usual_seconds(project: Project) -> float | None:
+    """Usual seconds of an iteration of this run; None where the next has its candidate already and may finish."""
+    standing = project.standing
+    folder = project.run_folder(standing.next_iteration)
+    stored = Checkpoints(folder, project.seal, project.run_id, standing.last_seal).stored()
+    if CheckpointName("candidate") in stored:
+        return None
+    return median_iteration_seconds(record for record in project.recent if record.run_id == project.run_id)
+
+
+def _warn_of_budgets(project: Project, config: Config) -> None:
+    """Warns of budgets that are nearly spent, of each once a run."""
+    warnings = budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
+    for text in new_warnings(project.loaded.logs, project.run_id, warnings):
+        project.watch.on_budget(text)
