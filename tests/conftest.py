@@ -141,15 +141,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]
     return make
 
 
-@pytest.fixture(scope="session")
-def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climb is kept that tests of ``promote`` begin with."""
-    return tmp_path_factory.mktemp("climbed")
-
-
 @pytest.fixture
-def climbed(tmp_path: Path, kept_aside: Path) -> Project:
-    """A copy of it: five iterations, of which 1, 3 and 5 were kept; see ``promoting``."""
-    from promoting import made
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    """A copy of a climb of five iterations, of which 1, 3 and 5 were kept; see ``promoting``."""
+    from promoting import climb
 
-    return made(kept_aside, tmp_path / "repository")
+    return made_once(climb, tmp_path / "repository")

@@ -15,27 +15,21 @@ LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
 
 
-@pytest.fixture(scope="session")
-def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climb that most tests begin with is kept, so that it is made once."""
-    return tmp_path_factory.mktemp("climbed")
+def climb(top: Path) -> Project:
+    """Two runs: kept, reverted, out of scope, another baseline, kept."""
+    project = Project.make(top)
+    project.set_moves(answer(2), answer(0.5), {"files": {"other.txt": "x\n"}}, answer(1.1), answer(3), answer(4))
+    project.climb("iterate", "-n", "3")
+    project.write({"hidden/more.txt": "more\n"})
+    project.commit("another ruler")
+    assert project.run("baseline").exit_code == 0
+    project.climb("iterate", "--new")
+    return project
 
 
 @pytest.fixture
-def climbed(tmp_path: Path, kept_aside: Path) -> Project:
-    """A copy of a project after two runs: kept, reverted, out of scope, another baseline, kept."""
-    top = kept_aside / "repository"
-    if not top.exists():
-        project = Project.make(kept_aside / "making")
-        project.set_moves(answer(2), answer(0.5), {"files": {"other.txt": "x\n"}}, answer(1.1), answer(3), answer(4))
-        project.climb("iterate", "-n", "3")
-        project.write({"hidden/more.txt": "more\n"})
-        project.commit("another ruler")
-        assert project.run("baseline").exit_code == 0
-        project.climb("iterate", "--new")
-        project.top.rename(top)
-    shutil.copytree(top, tmp_path / "repository", symlinks=True)
-    return Project(tmp_path / "repository", tmp_path / "repository")
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    return made_once(climb, tmp_path / "repository")
 
 
 def results(project: Project) -> Path:

@@ -1,5 +1,7 @@
 """A clear error (what, where, what would be right), the contract's exit code, and nothing written."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -7,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jmespath
 import pytest
 from project import FILES, Ended, Project, answer, home
 
@@ -16,6 +19,7 @@ from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.loop import loop
+from goalseek.manifest.rules import query_fault
 from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 
@@ -423,3 +427,30 @@ def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, s
         assert ended.exit_code == UNFIT and f"{home_of_logs} is {said}" in ended.stderr, ended
         assert "Traceback" not in ended.stderr and not home_of_logs.is_dir()
     assert "Traceback" not in project.run("status").stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("a b", "'a b' is not JMESPath: Unexpected token: b, at character 3, 'b'"),
+        ("foo.bar[?", "'foo.bar[?' is not JMESPath: Incomplete expression, at its end"),
+        ("a.'x", '"a.\'x" is not JMESPath: Unclosed \' delimiter, at character 3, "\'x"'),
+        ("nope(@)", "'nope(@)': Unknown function: nope()"),
+        ("", "'': cannot be empty."),
+    ],
+)
+def test_the_expression_and_the_place_are_told(query: str, told: str) -> None:
+    with pytest.raises(jmespath.exceptions.JMESPathError) as raised:
+        jmespath.search(query, {"a": 1})
+    assert query_fault(query, raised.value) == told
+
+
+def test_it_is_told_of_the_manifest_and_of_the_command_line(project: Project) -> None:
+    project.set_manifest({"metric": {"direction": "maximize", "query": "score size"}})
+    assert (
+        "'score size' is not JMESPath: Unexpected token: size, at character 7, 'size'" in project.run("status").stderr
+    )
+    project.set_manifest({})
+    ended = project.run("--query", "status.", "status")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "--query 'status.' is not JMESPath: " in ended.stderr and "at its end" in ended.stderr

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, ended, home
+from project import Ended, Project, answer, ended, home, until
 from terminal import read_soon
 
 from goalseek.locks import project_lock
@@ -131,9 +131,7 @@ class TestOfAProject:
     def test_an_interrupt_keeps_and_shows_what_was_measured(self, noisy: Project) -> None:
         (home() / "slow").touch()
         process = noisy.start("noise", "-n", "4")
-        deadline = time.monotonic() + 30
-        while count() < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: count() >= 3)
         time.sleep(0.2)  # the judge is at its sleep by then
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=30)

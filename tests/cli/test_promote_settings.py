@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from project import Project
-from promoting import all_refs, hook, made, subjects, tree
+from promoting import all_refs, climb, hook, subjects, tree
 
 
 @pytest.fixture
@@ -153,14 +153,14 @@ def test_a_hook_that_switches_to_a_branch_of_its_own_is_followed(climbed: Projec
     assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
 
 
-def test_a_repository_in_a_folder_with_an_odd_name(tmp_path: Path, kept_aside: Path) -> None:
-    project = made(kept_aside, tmp_path / "od\"d: dir 'ü")
+def test_a_repository_in_a_folder_with_an_odd_name(tmp_path: Path, made_once: Callable[..., Project]) -> None:
+    project = made_once(climb, tmp_path / "od\"d: dir 'ü")
     patch = tmp_path / "a b'.patch"
     ended = project.run("promote", "--branch", "better", "--patch", str(patch))
     assert ended.exit_code == 0, ended.stderr
     assert tree(project, "better") == tree(project, project.iterations()[5]["commit_hash"])
     assert f"git am --keep --keep-cr {shlex.quote(str(patch))} takes it" in ended.stdout
-    broken = made(kept_aside, tmp_path / "two\nlines")
+    broken = made_once(climb, tmp_path / "two\nlines")
     ended = broken.run("promote")
     assert ended.exit_code == 3 and "has a line break" in ended.stderr
 
@@ -171,11 +171,7 @@ def test_interrupted_in_a_hook_it_makes_no_branch_and_clears_up(
     there = tmp_path / "there"
     hook(climbed, "pre-commit", f'touch "{there}"; while test -e "{there}"; do sleep 0.02; done')
     before, refs = climbed.users(), all_refs(climbed)
-    process = climbed.start("promote", "--branch", "better")
-    deadline = time.monotonic() + 60
-    while not there.exists():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate(timeout=120)
-        time.sleep(0.01)
+    process = climbed.start_until(there, "promote", "--branch", "better")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)
     there.unlink()

@@ -1,12 +1,11 @@
 """``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer
+from project import FILES, JUDGE, Project, answer, until
 from shown import Shown
 
 from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
@@ -41,10 +40,8 @@ def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
 
 
 def wait_until_measuring(project: Project) -> None:
-    deadline = time.monotonic() + 30
-    while read_state(project.folder / ".goalseek/demo/logs/state.json").get("phase") != "VERIFY":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    state = project.folder / ".goalseek/demo/logs/state.json"
+    until(lambda: read_state(state).get("phase") == "VERIFY")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])

@@ -1,12 +1,17 @@
 """Durations, sizes and percentages as people write them."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek import humanize
+from goalseek.humanize import format_since
 
 
 @pytest.mark.parametrize(
@@ -109,3 +114,33 @@ def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tu
 def test_one_of_a_thing_is_singular() -> None:
     assert [humanize.pluralize(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
     assert humanize.pluralize(2, "try", "tries") == "2 tries"
+
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One hour east of Greenwich."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize(
+    ("timestamp", "told"),
+    [
+        ("2026-11-21T11:54:40Z", "for 5m 20s, since 12:54"),
+        ("2026-11-21T11:59:57.123Z", "for 2s, since 12:59"),
+        ("2026-11-20T11:00:00Z", "for 1d 1h, since 2026-11-20 12:00"),
+        ("2026-11-21T13:00:00Z", "for 0s, since 14:00"),
+        ("2026-11-21T11:59:00Z", "for 1m 00s, since 12:59"),
+        ("2026-11-21T11:54:40", "since 2026-11-21T11:54:40"),
+        ("None", "since None"),
+    ],
+)
+def test_it_is_told_as_people_say_it(timestamp: str, told: str) -> None:
+    assert format_since(timestamp, NOW) == told

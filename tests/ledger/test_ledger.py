@@ -1,6 +1,15 @@
 """The records: sealed commits of a chain, and ``results.jsonl``, which can be written again from it."""
 
+from __future__ import annotations
+
+import os
+from itertools import product
+from pathlib import Path
+
+import pytest
 from project import Project, answer
+
+from goalseek.ledger.seal import Seal, key_of
 
 
 def results(project: Project) -> str:
@@ -28,3 +37,58 @@ def test_the_secret_is_the_owners_alone_and_in_no_tree(project: Project) -> None
     raw = secret.read_bytes()
     trees = [path for path in project.trees().rglob("*") if path.is_file() and not path.is_symlink()]
     assert not [path for path in trees if raw in path.read_bytes()]
+
+
+def test_a_seal_is_of_these_texts_in_this_order_under_this_secret() -> None:
+    seal, other = Seal(b"one"), Seal(b"two")
+    made = seal.of("ab", "c")
+    assert seal.holds(made, "ab", "c")
+    for texts in (("a", "bc"), ("c", "ab"), ("ab",), ("ab", "c", ""), ("abc",), ("ab", "d"), ("ab\0c",)):
+        assert not seal.holds(made, *texts), texts
+    assert not other.holds(made, "ab", "c")
+    for wrong in ("", made[:-1], made + "0", made.upper(), other.of("ab", "c"), "\udcff", "größer"):
+        assert not seal.holds(wrong, "ab", "c"), wrong
+
+
+def test_a_seal_tells_whose_it_is_and_nothing_else_does() -> None:
+    seal = Seal(b"one")
+    assert key_of(seal.of("x")) == seal.key != Seal(b"two").key
+    for text in ("", seal.key, seal.of("x")[:-1], seal.of("x") + "\n", seal.of("x").upper(), seal.digest("x")):
+        assert key_of(text) is None, text
+
+
+def test_each_measurement_has_a_seed_of_its_own_and_always_the_same() -> None:
+    seal = Seal(b"one")
+    places = list(product(("r", "s"), range(5), range(12)))
+    seeds = [seal.seed(*place) for place in places]
+    assert len(set(seeds)) == len(places) and all(0 <= seed < 2**31 for seed in seeds)
+    assert max(seeds) > 2**30, "the whole range is used"
+    assert seeds == [Seal(b"one").seed(*place) for place in places] != [Seal(b"two").seed(*place) for place in places]
+
+
+def test_the_secret_is_made_once_for_its_owner_alone(own: Path) -> None:
+    folder = own / "a" / "b"
+    before = os.umask(0)
+    try:
+        made = Seal.open(folder)
+    finally:
+        os.umask(before)
+    secret = folder / "secret"
+    assert secret.stat().st_mode & 0o777 == 0o600 and len(secret.read_bytes()) == 32
+    assert os.listdir(folder) == ["secret"]
+    assert made.key == Seal.open(folder).key
+    secret.rename(folder / f"secret.{os.getpid()}")  # as one that was killed left it, with this process's number
+    assert Seal.open(folder).key != made.key
+    assert os.listdir(folder) == ["secret"] and len(secret.read_bytes()) == 32
+
+
+def test_of_two_that_make_it_at_once_the_first_counts(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def late(source: Path, target: Path) -> None:
+        target.write_bytes(b"of the other")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    assert Seal.open(own / "own").key == Seal(b"of the other").key
+    assert os.listdir(own / "own") == ["secret"]

@@ -1,7 +1,6 @@
 """Agents in whole runs: their HOME and login, what they must not leave behind, and who is waited for."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from fake_agents import EDIT, Fake
-from project import Project, until
+from project import Project, everything_written, until
 from skips import levels
 from test_providers import JUDGE, KNOB
 
@@ -80,24 +79,6 @@ def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
         assert resumed == [False, True] * 2
 
 
-def everywhere(project: Project, home: Path) -> Iterator[tuple[str, bytes]]:
-    """All that goalseek wrote: its folders, and every object of the repository."""
-    for root in (project.folder / ".goalseek", project.top / ".git", home / "cache"):
-        for place in root.rglob("*"):
-            if place.is_file() and not place.is_symlink():
-                yield str(place), place.read_bytes()
-    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    content = subprocess.run(
-        ["git", "cat-file", "--batch"],
-        cwd=project.top,
-        input=names.encode(),
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    yield "objects", content.stdout
-
-
 @pytest.mark.parametrize(
     "name", ["claude", "codex", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap")), "command"]
 )
@@ -135,7 +116,7 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert "[credential]" in (project.run_folder(1) / "provider_output.md").read_text()
     printed = [first.stdout, first.stderr, second.stdout, second.stderr]
     assert not [text for text in printed if KEY in text]
-    assert not [place for place, content in everywhere(project, isolated) if KEY.encode() in content]
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
 def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(

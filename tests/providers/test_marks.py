@@ -1,10 +1,12 @@
 """Marked constants: found in any language, refused with file, line and remedy, replaced character by character."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project import Project
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.providers import tunables
@@ -170,3 +172,20 @@ def test_a_rounded_float_stays_in_its_range_and_says_what_it_is(one: float, two:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_literal_always_has_a_point(value: float) -> None:
     assert re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", tunables.format_literal(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("VALUE = 1\n", "no constant is marked"), ("VALUE = 1  # goalseek: int 5..2\n", "knobs.txt:1: the range 5..2")],
+)
+def test_no_baseline_is_measured_where_tune_can_turn_nothing(
+    make_project: Callable[..., Project], text: str, said: str
+) -> None:
+    judge = 'touch "$HOME/ran"; echo "{\\"score\\": 1}" > "$GOALSEEK_RUN_DIR/metrics.json"'
+    project = make_project(
+        files={"knobs.txt": text, "hidden/judge.sh": judge},
+        manifest={"scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]}, "provider": {"name": "tune"}},
+    )
+    ended = project.run("iterate")
+    assert ended.exit_code == 2 and said in ended.stderr, ended
+    assert project.traces() == []

@@ -6,10 +6,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from project import until
 from rooms import SECRET, Room, small_python
 from skips import levels
 
@@ -267,15 +267,10 @@ def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level:
     )
     starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
     tool = subprocess.Popen([sys.executable, "-c", starter])
-    deadline = time.monotonic() + 60
-    while not (room.tree / "started").exists():
-        assert tool.poll() is None and time.monotonic() < deadline
+    until((room.tree / "started").exists)
     tool.kill()
     tool.wait(timeout=60)
-    deadline = time.monotonic() + 20
-    while running(room, "of-the-killed-one") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not running(room, "of-the-killed-one")
+    until(lambda: not running(room, "of-the-killed-one"))
 
 
 @BOTH

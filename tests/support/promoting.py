@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from project import FILES, Project
@@ -10,7 +9,6 @@ from project import FILES, Project
 PAGE = "".join(f"line {number} of the page\n" for number in range(1, 21))
 START = {**FILES, "src/page.txt": PAGE, "src/tool.sh": "echo tool\n", "src/old.txt": "old\n", "notes.txt": "notes\n"}
 SCOPE = {"scope": {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}}
-PICTURE = bytes(range(256))
 
 AGENT = """\
 score() { printf '{"score": %s,\\n"size": 10\\n}\\n' "$1" > answer.json; }
@@ -26,19 +24,16 @@ esac
 """
 
 
-def made(kept_aside: Path, top: Path) -> Project:
-    """A copy at ``top`` of the climb in ``kept_aside``, which is made where it is missing."""
-    kept = kept_aside / "repository"
-    if not kept.exists():
-        agent = kept_aside / "agent.sh"
-        agent.write_text(AGENT)
-        provider = {"name": "command", "command": ["sh", str(agent)]}
-        project = Project.make(kept_aside / "making", files=START, manifest={**SCOPE, "provider": provider})
-        found = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
-        assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
-        project.top.rename(kept)
-    shutil.copytree(kept, top, symlinks=True)
-    return Project(top, top)
+def climb(top: Path) -> Project:
+    """The climb, which is made beside ``top``, whose name may be odd."""
+    agent = top.with_name("agent.sh")
+    agent.write_text(AGENT)
+    provider = {"name": "command", "command": ["sh", str(agent)]}
+    project = Project.make(top.with_name("climbed"), files=START, manifest={**SCOPE, "provider": provider})
+    found = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
+    assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
+    project.set_moves()
+    return project
 
 
 def tree(project: Project, revision: str) -> str:

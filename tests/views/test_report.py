@@ -28,7 +28,7 @@ from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import claim_of, format_gain
 from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
-from goalseek.views.report.markdown import code_span
+from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
 from goalseek.views.report.rows import REASONS, Label, label_of, try_of
 from goalseek.views.report.source import ProjectState
@@ -782,3 +782,29 @@ class TestWriting:
         assert path.read_text() == "after"
         with pytest.raises(GoalseekError, match="is a folder"), open_export(tmp_path):
             pass
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "goalseek iterate goes on; goalseek promote takes the kept changes home",
+            "`goalseek iterate` goes on; `goalseek promote` takes the kept changes home",
+        ),
+        (
+            "limits.iterations = 6 is reached, 6 spent; raise it in the manifest, or begin with: goalseek iterate --new",
+            "`limits.iterations` = 6 is reached, 6 spent; raise it in the manifest, "
+            "or begin with: `goalseek iterate --new`",
+        ),
+        (
+            'see: goalseek log --last 20; say what to try: goalseek direct "..."; then: goalseek iterate --new',
+            'see: `goalseek log --last 20`; say what to try: `goalseek direct "..."`; then: `goalseek iterate --new`',
+        ),
+        ("see: goalseek log --outcome reverted; then", "see: `goalseek log --outcome reverted`; then"),
+        ("goalseek approve 5, or goalseek decline 5", "`goalseek approve 5`, or `goalseek decline 5`"),
+        ("ask @somebody <b>for</b> [it](x) *now*", "ask `@somebody` `<b>for</b>` `[it](x)` `*now*`"),
+        ("www.example.com; a`b", "`www.example.com`; `` a`b ``"),
+    ],
+)
+def test_what_is_typed_is_code_and_nothing_else_comes_to_life(text: str, told: str) -> None:
+    assert mark_commands(text, code_span) == told
