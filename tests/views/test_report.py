@@ -20,7 +20,6 @@ from typing import Any
 import nights
 import pytest
 from project import Ended, Project, answer, ended
-from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
@@ -310,9 +309,9 @@ class TestOfANight:
         ):
             assert incident in text, incident
 
-    def test_all_that_happened_in_a_night_is_told(self, tmp_path: Path) -> None:
-        with_patches(tmp_path / "copy", rich_night())
-        done = run(tmp_path, "report", "copy", "-o", "-")
+    def test_all_that_happened_in_a_night_is_told(self, shared_datadir: Path) -> None:
+        """The night has every reason, guards, waits, kills, resumes, and two of each: rulers, runs, agents, levels."""
+        done = run(shared_datadir, "report", "rich_night", "-o", "-")
         page = Page(done.stdout)
         for expected in (
             "val_loss 3.41 → 3.07408",

@@ -18,7 +18,6 @@ import pytest
 from needs import program
 from playwright.sync_api import Browser, Page, sync_playwright
 from project import Project, answer, ended
-from rich_night import rich_night, with_patches
 
 from goalseek.views.report import server as report_server
 from goalseek.views.report.server import PageServer
@@ -120,10 +119,9 @@ def test_it_renders_at_every_width_and_in_both_lights(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
-    tmp_path: Path, open_page: Callable[..., Opened], width: str, scheme: str
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], width: str, scheme: str
 ) -> None:
-    with_patches(tmp_path / "night", rich_night())
-    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
     seen = open_page((tmp_path / "night.html").as_uri(), width, scheme)
     seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     until(seen.page, "document.querySelectorAll('#rejected tbody button').length == 74")
@@ -135,9 +133,10 @@ def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
     assert {name: found for name, found in seen.page.evaluate(MARKS).items() if found < 3} == {}
 
 
-def test_the_structure_is_there_for_who_does_not_see_it(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
-    with_patches(tmp_path / "night", rich_night())
-    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+def test_the_structure_is_there_for_who_does_not_see_it(
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened]
+) -> None:
+    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
     page = open_page((tmp_path / "night.html").as_uri()).page
     levels = [int(name[1]) for name in page.evaluate(HEADINGS)]
     assert levels[0] == 1 and levels.count(1) == 1
