@@ -27,11 +27,11 @@ def iterate(manifest: ManifestFile, iterations: int | None = None) -> Iterator[I
 
     Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
     """
-    from goalseek.loop import loop
+    from goalseek.loop import invocation, loop
     from goalseek.project import opening, stop
 
     with opening.open_project(manifest, doing="iterate") as project:
-        yield from loop.iterate(project, stop.Ends(count=iterations))
+        yield from loop.iterate(invocation.Invocation(project, stop.Ends(count=iterations)))
 
 
 def read_results(path: str | Path) -> Iterator[Record]:

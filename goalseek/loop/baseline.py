@@ -22,11 +22,11 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
+from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context
 from goalseek.loop.phases.verify import verify_baseline
-from goalseek.loop.stops import limit_stop
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
 from goalseek.project.opening import check_provider, files_of_commit

@@ -18,7 +18,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.statistics.noise_report import format_luck
-from goalseek.values import EXIT_CODES, Stop
+from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
@@ -37,10 +37,10 @@ def reporting_end(project: Project) -> Iterator[None]:
     try:
         yield
     except GeneratorExit:
-        _write_final_state(project, "completed", Stop("asked", "the caller asked for no more", _GO_ON))
+        _write_final_state(project, "completed", Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
-        stop = Stop("interrupted", "interrupted by a signal", _GO_ON)
+        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
         _write_final_state(project, "interrupted", stop)
         _report_failure(project, stop, first_seq)
         raise
@@ -52,11 +52,11 @@ def reporting_end(project: Project) -> Iterator[None]:
         if fault:
             _report_error(project, fault, first_seq)
             raise fault from error
-        stop = Stop("bug", f"a bug: {type(error).__name__}: {error}", "please report it")
+        stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
         _write_final_state(project, "failed", stop)
         _report_failure(project, stop, first_seq)
         raise
-    stop = project.stop or Stop("count", "done")
+    stop = project.stop or Stop(StopReason.COUNT, "done")
     stop = _with_manifest_named(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
     _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
     project.watch.on_stopped(stop)
@@ -68,13 +68,13 @@ def recording_end(project: Project) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, Interrupted):
-        _write_final_state(project, "interrupted", Stop("interrupted", "interrupted by a signal", _GO_ON))
+        _write_final_state(project, "interrupted", Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON))
         raise
     except GoalseekError as error:
         _write_error_state(project, error)
         raise
     _write_final_state(
-        project, "completed", _with_manifest_named(project, Stop("count", "done", "goalseek iterate goes on"))
+        project, "completed", _with_manifest_named(project, Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
     )
 
 
@@ -175,7 +175,7 @@ def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
 
 def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> list[str]:
     """The run's dollars, and what each kept change of it took; "about" where no bill says so."""
-    usage, kept = standing.spend.usage, standing.outcomes.get("kept", 0)
+    usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
     dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
     if not dollars:
         return []

@@ -63,6 +63,7 @@ class Iteration:
         self.project = project
         self.config = config
         self.standing = project.standing
+        self.phase_limit = phase_limit
         self.number = self.standing.next_iteration
         self.refs = project.repository.refs()
         self.steps = StepRunner(

@@ -6,10 +6,10 @@ The result of each phase is checkpointed before the next begins, so calling it a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from goalseek.ledger.records import IterationRecord
 from goalseek.loop.baseline import abandoned_candidate, measure_baseline, record_abandoned, saving_failure
-from goalseek.loop.ending import reporting_end
+from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.apply_change import apply_change
 from goalseek.loop.phases.commit import commit
@@ -19,40 +19,31 @@ from goalseek.loop.phases.plan import make_plan
 from goalseek.loop.phases.read_context import read_context
 from goalseek.loop.phases.review import asks_reviewer, review_candidate
 from goalseek.loop.phases.verify import verify
-from goalseek.loop.stops import Invocation
-
-if TYPE_CHECKING:
-    from goalseek.ledger.records import IterationRecord
-    from goalseek.project.config import Config
-    from goalseek.project.project import Project
-    from goalseek.project.stop import Ends
 
 
-def iterate(project: Project, ends: Ends) -> Iterator[IterationRecord]:
-    """Climbs until something stops it, yielding each record once it is in the ledger; sets ``project.stop``."""
-    with reporting_end(project):
-        invocation = Invocation(project, ends)
+def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
+    """Climbs until something ends the invocation, yielding each record once it is in the ledger."""
+    with invocation.reporting_end():
         while (config := invocation.next_config()) is not None:
-            if project.standing.baseline is None:
-                yield measure_baseline(project)
+            if invocation.needs_baseline:
+                yield measure_baseline(invocation.project)
                 continue
             with invocation.ending_at_limit():
-                record = run_iteration(project, config)
+                record = run_iteration(Iteration(invocation.project, config))
                 invocation.count_iteration(record)
                 yield record
         invocation.claim()
 
 
-def run_iteration(project: Project, config: Config, phase_limit: int | None = None) -> IterationRecord:
+def run_iteration(iteration: Iteration) -> IterationRecord:
     """The phases of one iteration, or what is still owed of them, and its record.
 
-    Raises LimitReached before a phase that would spend past a limit, and Paused after ``phase_limit`` phases.
+    Raises LimitReached before a phase that would spend past a limit, and Paused where no more phases may run now.
     """
-    with saving_failure(project):
-        iteration = Iteration(project, config, phase_limit=phase_limit)
+    with saving_failure(iteration.project):
         if candidate := abandoned_candidate(iteration):
-            return record_abandoned(project, config, candidate, phase_limit=phase_limit)
-        project.provider()  # raises GoalseekError where none can start
+            return record_abandoned(iteration.project, iteration.config, candidate, phase_limit=iteration.phase_limit)
+        iteration.project.provider()  # raises GoalseekError where none can start
         with iteration.ending_at_rejection():
             iteration.take_context(read_context(iteration))
             attempts = iteration.begin_attempts(make_plan(iteration))

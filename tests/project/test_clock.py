@@ -10,6 +10,7 @@ from project import Project, answer
 
 import goalseek
 from goalseek.loop import loop
+from goalseek.loop.invocation import Invocation
 from goalseek.process import seconds_with_sleep
 from goalseek.project import opening, stop
 from goalseek.project.limits import Clock
@@ -79,9 +80,9 @@ def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_le
     loaded = goalseek.load(project.manifest)
     with opening.open_project(loaded, Sleeper(machine, asleep)) as run:
         run.clock = machine.clock()
-        made = list(loop.iterate(run, stop.Ends(count=1)))
+        made = list(loop.iterate(Invocation(run, stop.Ends(count=1))))
         assert run.stop and (run.stop.reason, len(made)) == (reason, records)
         assert run.standing.spend.seconds < 3600, "the sleep is no active time"
         run.clock = Clock.started(lambda: NOON, lambda: machine.seconds)
-        list(loop.iterate(run, stop.Ends(count=1)))
+        list(loop.iterate(Invocation(run, stop.Ends(count=1))))
     assert [record["metric"]["value"] for record in project.iterations()] == [1, 2, 3][: records + 1]

@@ -15,7 +15,8 @@ from goalseek.cli.output import print_answer
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import lock_holder
-from goalseek.loop import loop
+from goalseek.loop.invocation import Invocation
+from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
 from goalseek.project import stop
 from goalseek.project.opening import open_project, open_repository, provider_from_options
@@ -59,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
 def climb(project: Project, ends: stop.Ends) -> int:
     """Iterates until ``ends`` or a limit; gives the exit code."""
-    deque(loop.iterate(project, ends), maxlen=0)  # no Python code between two records: the loop gets every signal
+    deque(
+        iterate(Invocation(project, ends)), maxlen=0
+    )  # no Python code between two records: the loop gets every signal
     return project.stop.exit_code if project.stop else 0
 
 

@@ -10,8 +10,9 @@ from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline
+from goalseek.loop.invocation import check_before_climb, limit_stop
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.loop import run_iteration
-from goalseek.loop.stops import check_before_climb, limit_stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.project.project import Project
 from goalseek.values import Phase, Stop, StopReason
@@ -57,7 +58,7 @@ def run_phase(project: Project) -> tuple[str, str]:
             config = project.config()
             if stop := limit_stop(project, config):
                 raise _stop_error(stop)
-            record = run_iteration(project, config, phase_limit=1)
+            record = run_iteration(Iteration(project, config, phase_limit=1))
     except LimitReached as reached:
         raise _stop_error(reached.stop) from None
     except Paused as paused:

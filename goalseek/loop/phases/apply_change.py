@@ -23,7 +23,7 @@ from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import build_call
 from goalseek.proposal.prompt import Request
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.values import Phase, Usage
+from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, screen
@@ -66,7 +66,9 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     reply, failure = _ask_provider(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
-        raise Rejected("skipped", "interrupted", "the workspace was removed while the provider was at work in it")
+        raise Rejected(
+            Outcome.SKIPPED, Reason.INTERRUPTED, "the workspace was removed while the provider was at work in it"
+        )
     changes = workspace.changes()
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)
@@ -94,11 +96,11 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
         refusals = [f"new files outside the scope: {', '.join(_shorten(map(quote_path, screened.strays)))}"]
     if refusals:
-        raise Rejected("skipped", "out_of_scope", "; ".join(refusals), usage=reply.usage, edits=edits)
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=reply.usage, edits=edits)
     if new_tree == parent_tree:
-        raise Rejected("skipped", "no_change", _why_no_change(screened.strays), usage=reply.usage)
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, _why_no_change(screened.strays), usage=reply.usage)
     if prior and new_tree == prior.tree:
-        raise Rejected("skipped", "no_change", "the provider changed nothing more", usage=reply.usage)
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the provider changed nothing more", usage=reply.usage)
     first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
     title = first.title or second.title or f"candidate {iteration.number}"
     text = first.text or second.text
@@ -134,7 +136,7 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
         if call.secrets.contains(content):
             name = quote_path(call.secrets.redact_text(path))
             why = f"{name} holds a credential; nothing of this change is stored"
-            refusal = Rejected("skipped", "out_of_scope", why, usage=reply.usage)
+            refusal = Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=reply.usage)
             call.keep(reply, refusal, b"")
             raise refusal
 

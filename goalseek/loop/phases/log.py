@@ -113,7 +113,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
 
 def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
     """The incumbent's value that the candidate was compared with, or would have been."""
-    if verdict.outcome == "baseline" or verdict.incumbent is not None:
+    if verdict.outcome == Outcome.BASELINE or verdict.incumbent is not None:
         return verdict.incumbent
     return standing.incumbent.value if standing.incumbent else None
 

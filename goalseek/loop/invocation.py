@@ -12,6 +12,7 @@ from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
+from goalseek.loop.ending import reporting_end
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
@@ -35,17 +36,28 @@ class Invocation:
     """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is why it ends, once it does."""
 
     def __init__(self, project: Project, ends: Ends) -> None:
-        self._project = project
+        self.project = project
         self._ends = ends
         self._began = time.monotonic()
         self._count = 0
         self._config: Config | None = None
         project.ends_at = None if ends.seconds is None else self._began + ends.seconds
-        check_before_climb(project)
+
+    @contextlib.contextmanager
+    def reporting_end(self) -> Iterator[None]:
+        """Checks what can be checked before a climb, and reports how the block ends."""
+        with reporting_end(self.project):
+            check_before_climb(self.project)
+            yield
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether nothing was measured yet that a candidate could be compared with."""
+        return self.project.standing.baseline is None
 
     def next_config(self) -> Config | None:
         """The configuration, read afresh, of the next iteration; None where none begins."""
-        project = self._project
+        project = self.project
         if project.stop:
             return None
         project.repository.objects.bring_back()
@@ -64,7 +76,7 @@ class Invocation:
         self._count += 1
         assert self._config
         if has_stop_code(self._config.manifest, record.verify):
-            self._project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
+            self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
 
     @contextlib.contextmanager
     def ending_at_limit(self) -> Iterator[None]:
@@ -72,11 +84,11 @@ class Invocation:
         try:
             yield
         except LimitReached as reached:
-            self._project.stop = reached.stop
+            self.project.stop = reached.stop
 
     def claim(self) -> None:
         """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout."""
-        project, config = self._project, self._config
+        project, config = self.project, self._config
         assert project.stop and config
         if project.stop.reason not in RUN_STOP_REASONS:
             return
@@ -87,7 +99,7 @@ class Invocation:
 
     def _why_stop(self, config: Config) -> Stop | None:
         """A limit of the run, a request to stop, the invocation's end or a script's."""
-        project = self._project
+        project = self.project
         asked = take_stop_request(project.repository.own)
         stop = limit_stop(project, config, _usual_seconds(project))
         seconds = time.monotonic() - self._began
@@ -95,7 +107,7 @@ class Invocation:
 
     def _script_end(self) -> Stop | None:
         """The stop where a scripted provider has no more moves and nothing else bounds the iterations."""
-        project, standing = self._project, self._project.standing
+        project, standing = self.project, self.project.standing
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
