@@ -203,20 +203,6 @@ def test_an_uncommitted_change_of_the_judge_is_named(tmp_path: Path) -> None:
     assert case.traces() == []
 
 
-def test_a_shared_environment_with_the_repository_installed_editable_is_refused(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    site = case.folder / ".venv/lib/python3.11/site-packages"
-    site.mkdir(parents=True)
-    (site / "__editable__.demo.pth").write_text(f"{case.folder}\n")
-    case.write(_gitignore=".venv\n")
-    manifest = (case.folder / "goalseek.toml").read_text()
-    case.write(goalseek_toml=manifest.replace("scope.hidden", 'scope.share = [".venv"]\nscope.hidden'))
-    case.commit()
-    ended = case.run("--json", "doctor")
-    assert bad(ended) == ["environment"]
-    assert case.count() == 0
-
-
 def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     text = (case.folder / "goalseek.toml").read_text()

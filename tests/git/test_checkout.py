@@ -88,22 +88,6 @@ def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
     assert "climb this" in (outside.run_folder(1) / "prompt.md").read_text()
 
 
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@pytest.mark.slow
-def test_both_object_formats_work(make_project: Callable[..., Project], object_format: str) -> None:
-    project = make_project(object_format=object_format)
-    project.set_moves(answer(2), answer(0.5), answer(3))
-    before = project.users()
-    records = project.climb("iterate", "-n", "3")
-    assert [record["reason"] for record in records] == ["measured", "better", "worse", "better"]
-    assert project.users() == before
-    width = {"sha1": 40, "sha256": 64}[object_format]
-    assert all(len(record["commit_hash"]) == width for record in records)
-    workspace = project.trees() / "workspace"
-    assert project.git("rev-parse", "--show-object-format", folder=workspace) == object_format
-    assert project.git("fsck", "--strict") == ""
-
-
 def test_no_setting_of_the_user_changes_what_is_measured(project: Project) -> None:
     for key, value in (
         ("core.autocrlf", "true"),

@@ -95,28 +95,6 @@ def test_a_target_ends_the_run_and_the_next_invocation_says_so(project: Project)
     assert len(project.iterations()) == 3
 
 
-@pytest.mark.slow
-def test_limits_end_a_run_and_new_begins_another(project: Project) -> None:
-    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
-    project.set_manifest({"limits": {"iterations": 2}})
-    assert len(project.climb("iterate", "--forever")) == 3
-    ended = project.run("iterate")
-    assert ended.exit_code == 0 and "limits.iterations = 2 is reached" in ended.stderr and "--new" in ended.stderr
-    assert len(project.climb("iterate", "--new")) == 4
-    assert len({record["run_id"] for record in project.iterations()}) == 2
-    assert [record["kind"] for record in project.records()].count("run") == 2
-    for limits, said in (
-        ({"time": "1ms"}, "limits.time"),
-        ({"deadline": "2001-01-01T00:00:00Z"}, "limits.deadline"),
-    ):
-        text = project.manifest.read_text().split("[limits]")[0]
-        ((key, value),) = limits.items()
-        project.manifest.write_text(f"{text}[limits]\n{key} = {value if key == 'deadline' else json.dumps(value)}\n")
-        ended = project.run("iterate", "-n", "5")
-        assert ended.exit_code == 0 and said in ended.stderr, ended
-    assert len(project.iterations()) == 4
-
-
 def test_too_many_failures_of_provider_or_verifier_end_a_run_with_1(project: Project) -> None:
     project.set_manifest({"limits": {"failures": 2}})
     project.set_moves(*(answer(score, more='"fail": 1,\n') for score in (2, 3, 4)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -166,15 +165,6 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     assert record["notes"][0].startswith("a call in REVIEW came to no answer")
     assert (project.trees() / "workspace" / "answer.json").read_text() == '{"score": 1}\n'
     assert_audited(project)
-
-
-def test_its_calls_are_paid_for_and_one_past_a_limit_is_not_made(reviewed: Callable[..., Project]) -> None:
-    project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2), REPORT + scores(3)), limits={"tokens": 300})
-    ended = project.run("--json", "iterate", "--forever")
-    assert json.loads(ended.stdout.splitlines()[-1])["stop_reason"] == "tokens"
-    (record,) = project.iterations()[1:]
-    assert (tokens(record), record["usage"]["cost_usd"]) == (200, 0.5)
-    assert len(asked("authors")) == 2 and len(asked("reviews")) == 1
 
 
 def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:

@@ -203,12 +203,3 @@ def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Callable
     record = project.climb("iterate", "-n", "1")[-1]
     assert (record["iteration"], *outcome(record), tokens(record)) == (1, "kept", "better", 400)
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
-
-
-def test_a_person_is_asked_when_the_reviewer_has_no_more_to_ask_for(reviewed: Callable[..., Project]) -> None:
-    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), approve={"before": "each"})
-    assert project.run("iterate", "-n", "1").exit_code == 5
-    assert (len(asked("reviews")), len(project.iterations())) == (2, 1)
-    assert project.run("approve", "1").exit_code == 0
-    assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("reverted", "review_rejected")
-    assert_audited(project)

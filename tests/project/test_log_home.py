@@ -39,6 +39,7 @@ def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> No
     (home / "go").touch()
     ended = beside.run("iterate")
     assert (ended.exit_code, (beside.folder / "runs" / "0001" / "result.json").exists()) == (0, True), ended.stderr
+    assert beside.git("status", "--short") == ""
 
 
 def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Callable[..., Project]) -> None:

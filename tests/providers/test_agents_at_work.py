@@ -190,15 +190,6 @@ def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_
 PRICE = {"model": "large", "input": 10.0, "cached": 5.0, "output": 20.0}
 
 
-def test_a_call_that_cannot_fit_is_not_made(fake: Callable[..., Fake], agents: Callable[..., Project]) -> None:
-    claude = fake("claude")
-    project = agents({"name": "claude"}, limits={"cost_usd": 0.8})
-    ended = project.run("--json", "iterate", "--forever")
-    last = json.loads(ended.stdout.splitlines()[-1])
-    assert (last["stop_reason"], len(claude.calls)) == ("cost", 2)
-    assert last["why"] == "limits.cost_usd = 0.8 leaves 0.3; a call takes about 0.5 and would not fit"
-
-
 def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Callable[..., Fake], agents: Callable[..., Project]) -> None:
     mini = fake("mini-swe-agent")
     ended = agents({"name": "mini-swe-agent"}).run("iterate")

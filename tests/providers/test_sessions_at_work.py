@@ -1,7 +1,6 @@
 """Whole runs of agents that go on with their sessions: after a crash, after a review, and after a kill not."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,32 +127,6 @@ def test_where_another_one_answered_a_session_begins_anew(
     assert record["outcome"] == "kept", record["why"]
     assert calls(first) == [("plan", False), ("apply", True), ("repair", False)]
     assert calls(second) == [("apply", False)] and tokens(record) == 300
-
-
-def test_one_that_cannot_be_started_is_told_where_it_was_asked_and_costs_nothing(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made, program = fake("claude", EDIT), Path(os.environ["HOME"]) / "program"
-    program.write_text(f'#!/bin/sh\nrm {program}\nexec {made.path} "$@"\n')
-    program.chmod(0o755)
-    fake("codex", EDIT)
-    record = agents({"name": "claude", "command": [str(program)], "fallback": ["codex"]}).climb()[-1]
-    assert (record["outcome"], record["provider"], tokens(record)) == ("kept", "codex", 200)
-    assert record["notes"] == ["in APPLY_CHANGE claude failed; codex is asked"]
-
-
-def test_a_call_past_its_time_is_charged_as_a_killed_one_where_the_next_one_answers(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made = fake("claude", EDIT)
-    fake("codex", EDIT)
-    project = agents({"name": "claude", "timeout": 5, "fallback": ["codex"]})
-    assert tokens(project.climb()[-1]) == 200
-    made.acts(EDIT, plan="hang")
-    record = project.climb()[-1]
-    assert (record["outcome"], record["provider"]) == ("kept", "claude")
-    assert (tokens(record), record["usage"]["cost_usd"], record["usage"]["estimated"]) == (300, 0.5, True)
-    assert "ran past its limit; codex is asked" in record["notes"][0]
 
 
 def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_stored_short(
