@@ -61,7 +61,7 @@ def diagnose_sandbox(
         return measure_target(project, variant, next(numbers), folder).failure is None
 
     manifest = subject.config.manifest
-    with project.outside():
+    with project.using_policy(project.confines.without_sandbox()):
         is_sandbox = works(manifest)
         finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
         remove_if_exists(project.places.setup)
@@ -116,7 +116,7 @@ def _diagnose_inside(
 
 
 def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
-    with project.reading(tuple(map(str, paths))):
+    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
         return works(manifest)
 
 

@@ -50,7 +50,7 @@ def check_providers(
     text, remedy = unseen_script_hint(commands, project.folder, scope, config.manifest.scope.share, entries)
     if text:
         yield CheckResult("provider", False, text, remedy)
-    forecast = forecast_cost(project.recent, config.manifest.limits)
+    forecast = forecast_cost(project.ledger.recent, config.manifest.limits)
     if forecast:
         yield CheckResult("provider", True, forecast)
 

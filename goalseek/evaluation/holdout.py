@@ -86,13 +86,13 @@ def _look(project: Project, config: Config, target: str) -> None:
         seconds=round(sum(killed.values()), 6),
         why=f"a look at the {target}, iteration {mark.iteration}, begins",
     )
-    project.measured.add(project.ledger.append(begun))
-    project.took = seconds_outside(project, holdout_key(project.standing))
-    with project.took.of(Phase.HOLDOUT):
+    project.ledger.append(begun)
+    project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
+    with project.activity.phase_seconds.of(Phase.HOLDOUT):
         record = _measure(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
-    project.measured.add(project.ledger.append(record))
-    project.took.forget()
+    project.ledger.append(record)
+    project.activity.phase_seconds.forget()
     project.watch.on_holdout(record)
 
 

@@ -101,7 +101,7 @@ def measure_target(
         iteration = project.standing.next_iteration
     if seed < 0:
         # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+        seed = project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
     with project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, bench) as usual:
         side: Side = "candidate" if bench == "a" else "incumbent"
         verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
@@ -113,7 +113,9 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
     Seconds that it has already are those of an attempt at the same record that was killed or failed.
     """
-    return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
+    return PhaseSeconds(
+        Checkpoints(project.repository.own, project.ledger.seal, project.run_id, what), project.activity.seconds
+    )
 
 
 def sync_bench(project: Project, config: Config, tree: str) -> None:
@@ -150,7 +152,7 @@ def record_measurement(project: Project, subject: Target, measurement: Measureme
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.measured.add(project.ledger.append(record))
+    project.ledger.append(record)
 
 
 def _known_measurements(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:

@@ -171,7 +171,7 @@ def _unused_seed(project: Project, used: set[int | None]) -> int:
     """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
     iteration = project.standing.next_iteration
     seeds = (
-        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+        project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
         for number in itertools.count()
     )
     return next(seed for seed in seeds if seed not in used)
@@ -186,7 +186,7 @@ def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
         runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
-    for record in project.recent:
+    for record in project.ledger.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))
     for measurement in standing.pooled(subject.tree, subject.ruler):

@@ -57,7 +57,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
     if not needs_settling(manifest, project.standing):
         return None
     spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
-    pairs = pairs_in_time(manifest, spent, project.clock.now())
+    pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
@@ -108,7 +108,6 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
         _measure(project, replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
     record = _record(project, config, baseline, best, 2 * pairs)
     record = project.ledger.append(record)
-    project.measured.add(record)
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
@@ -121,8 +120,8 @@ def _bench(index: int) -> BenchName:
 
 def _measure(project: Project, subject: Target, bench: BenchName) -> None:
     folder, before = project.places.scratch / "settle", killed_seconds(project)
-    project.took = seconds_outside(project, settle_key(project.standing))
-    with project.took.of(Phase.SETTLE):
+    project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
+    with project.activity.phase_seconds.of(Phase.SETTLE):
         evidence = measure_target(project, subject, 0, folder, bench=bench)
     if evidence.failure:
         named = "the baseline" if bench == "a" else "the best"
@@ -130,7 +129,7 @@ def _measure(project: Project, subject: Target, bench: BenchName) -> None:
         raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
-    project.took.forget()
+    project.activity.phase_seconds.forget()
 
 
 def killed_seconds(project: Project) -> float:

@@ -7,10 +7,11 @@ git lost at the chain's end are restored from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,20 +25,25 @@ from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
+from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
+RECENT = 200
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class Ledger:
-    """The records of one project. Only the holder of the lock may open one."""
+    """The records of one project. Only the holder of the lock may open one; ``on_note`` is told of damage to a cache.
 
-    def __init__(self, repository: Repository, results: Path, seal: Seal) -> None:
+    ``recent`` are the newest records of iterations, newest first; ``measured`` finds the iteration of a tree.
+    """
+
+    def __init__(self, repository: Repository, results: Path, on_note: Callable[[str], None]) -> None:
         self.repository = repository
         self.history = History(results)
-        self.seal = seal
+        self.seal = Seal.open(repository.own)
         self.mended = ""
         self.head = repository.refs().ledger
         if self.head and not repository.objects.has(self.head):
@@ -51,6 +57,9 @@ class Ledger:
         self._size = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.replay(snapshot)
+        iterations = (record for record in self.history.newest() if isinstance(record, IterationRecord))
+        self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
+        self.measured = TreeIndex(repository.own / "measured.sqlite", self.history, self.standing.seq, on_note)
 
     def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
         """Numbers and seals a record and commits it; gives it as written.
@@ -78,6 +87,9 @@ class Ledger:
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, lambda body: self.seal.of("standing", body))
+        self.measured.add(sealed)
+        if isinstance(sealed, IterationRecord):
+            self.recent.appendleft(sealed)
         return sealed
 
     def pinned_ruler(self) -> str | None:

@@ -107,7 +107,7 @@ def end_unfinished(project: Project) -> None:
         return
     config = project.config()
     try:
-        project.refuse_changed_hidden_files(config)
+        project.config_reader.refuse_changed_hidden_files(config)
     except GoalseekError:
         record_abandoned(project, config, candidate, RULER_CHANGED)
         return
@@ -159,7 +159,7 @@ def saving_failure(project: Project) -> Iterator[None]:
 def _failure_checkpoints(project: Project) -> Checkpoints:
     """The checkpoints of the next iteration that hold for every run."""
     folder = project.run_folder(project.standing.next_iteration)
-    return Checkpoints(folder, project.seal, "", project.standing.last_seal)
+    return Checkpoints(folder, project.ledger.seal, "", project.standing.last_seal)
 
 
 def abandoned_candidate(iteration: Iteration) -> Candidate | None:

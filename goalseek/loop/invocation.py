@@ -66,7 +66,9 @@ class Invocation:
         _warn_of_budgets(project, config)
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         manifest, standing = config.manifest, project.standing.for_run(project.run_id)
-        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, project.recent, now))
+        project.watch.on_progress(
+            progress_of(manifest.project.name, manifest.limits, standing, project.ledger.recent, now)
+        )
         look_at_holdout(project, config, is_end=False)
         project.stop = self._why_stop(config)
         return None if project.stop else config
@@ -127,17 +129,17 @@ def limit_stop(project: Project, config: Config, usual: float | None = None) -> 
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)
-    return why_stop(manifest.limits, manifest.metric, standing, project.clock.now(), usual, reserved)
+    return why_stop(manifest.limits, manifest.metric, standing, project.activity.clock.now(), usual, reserved)
 
 
 def _usual_seconds(project: Project) -> float | None:
     """Usual seconds of an iteration of this run; None where the next has its candidate already and may finish."""
     standing = project.standing
     folder = project.run_folder(standing.next_iteration)
-    stored = Checkpoints(folder, project.seal, project.run_id, standing.last_seal).stored()
+    stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal).stored()
     if CheckpointName("candidate") in stored:
         return None
-    return median_iteration_seconds(record for record in project.recent if record.run_id == project.run_id)
+    return median_iteration_seconds(record for record in project.ledger.recent if record.run_id == project.run_id)
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:

@@ -14,6 +14,7 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
+from goalseek.project.config import Config
 from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
@@ -38,6 +39,20 @@ class TreePlan:
     mounts: bool
     hidden_from: Listing
     hidden_folder: Path | None
+
+
+def plan_trees(config: Config, mounts: bool, folder: Path) -> TreePlan:
+    """What the trees of a configuration are made from. ``folder`` is the manifest's."""
+    manifest = config.manifest
+    return TreePlan(
+        config.scope,
+        config.scope_key,
+        tuple(pattern for command in manifest.verify for pattern in command.keep),
+        config.links,
+        mounts,
+        config.hidden_from,
+        hidden_files.folder_of(folder, manifest),
+    )
 
 
 class ProjectTrees:

@@ -155,7 +155,9 @@ class AgentLaunch:
                 folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 doing = "is at work with that login"
-                locks.enter_context(exclusive_lock(name, project.waiting, project.picture.beat, folder, doing))
+                locks.enter_context(
+                    exclusive_lock(name, project.activity.waiting, project.activity.picture.beat, folder, doing)
+                )
             home.make(self._home_label(spec.home), self._login_links(spec.login), spec.home_files)
             try:
                 yield

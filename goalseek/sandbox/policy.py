@@ -157,6 +157,19 @@ class SandboxPolicy:
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
         return tuple(Path(text) for text in self.table.devices)
 
+    def without_sandbox(self) -> SandboxPolicy:
+        """The policy under which programs run without a sandbox, as somebody asked for."""
+        return replace(self, level=SandboxLevel("none", ("outside, as was asked for",)))
+
+    def reading(self, paths: tuple[str, ...]) -> SandboxPolicy:
+        """The policy under which programs may read these paths too."""
+        return replace(self, table=replace(self.table, read=(*self.table.read, *paths)))
+
+    def with_checkouts_of(self, location: Location) -> SandboxPolicy:
+        """The policy with the other checkouts that the repository has now: somebody may have added one."""
+        elsewhere = other_folders(location)
+        return self if elsewhere == self.elsewhere else replace(self, elsewhere=elsewhere)
+
     def refuse_unfit(self) -> None:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
         self.readable()

@@ -62,7 +62,7 @@ def run_phase(project: Project) -> tuple[str, str]:
     except LimitReached as reached:
         raise _stop_error(reached.stop) from None
     except Paused as paused:
-        return project.last_phase, paused.next_phase
+        return project.activity.last_phase, paused.next_phase
     return f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", Phase.READ_CONTEXT
 
 
