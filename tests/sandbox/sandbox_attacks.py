@@ -140,7 +140,6 @@ ATTACKS = {
     "listing_the_users_home": lambda: ".secret" in os.listdir(places["home"]) and "listed",
     "seeing_that_a_file_is_there": lambda: os.stat(places["hidden"]).st_size and "seen",
     "a_file_in_tmp": lambda: read(places["in_tmp"]),
-    "an_inherited_descriptor": lambda: os.pread(places["descriptor"], 100, 0).decode(),
     "kernel_settings": lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened",
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from project import until
-from rooms import SECRET, Room, small_python
+from rooms import SECRET, Room
 from skips import levels
 
 from goalseek.errors import GoalseekError
@@ -38,31 +38,6 @@ def allowed(room: Room, *commands: str, **environment: str) -> tuple[Mount, ...]
 
 
 @BOTH
-@pytest.mark.slow
-def test_an_environment_whose_interpreter_lives_in_home(room: Room, level: str) -> None:
-    managed = room.users_home / ".local/share/uv/python"
-    interpreter = small_python(managed / "cpython-3.11.7-linux")
-    (managed / "cpython-3.11").symlink_to("cpython-3.11.7-linux")
-    (room.users_home / ".local/share/secret").write_text(SECRET)
-    environment = room.top / ".venv"
-    named = managed / "cpython-3.11" / "bin" / interpreter.name
-    subprocess.run([named, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
-    found = required_paths(["./.venv/bin/python experiment.py"], os.environ, room.top, room.top)
-    assert {need.path for need in found} >= {managed / "cpython-3.11", managed / "cpython-3.11.7-linux"}
-    assert "./.venv/bin/python: a Python" in {need.why for need in found}
-    (room.tree / ".venv").symlink_to(environment)
-    added = (*allowed(room, "./.venv/bin/python experiment.py"), Mount.in_place(environment))
-    code = "import sys, json, ctypes; print(sys.prefix, sys.base_prefix)"
-    said = room.prints(level, "./.venv/bin/python", "-c", code, added=added).split()
-    assert said[1] == str(managed / "cpython-3.11")
-    assert said[0] in (str(environment), str(room.tree / ".venv"))
-    place = room.users_home / ".local/share/secret"
-    assert room.run(level, "cat", str(place), added=added).exit_code != 0
-    without = room.run(level, "./.venv/bin/python", "-c", code, added=(Mount.in_place(environment),))
-    assert without.exit_code != 0, "the control: without the interpreter's folder it does not run"
-
-
-@BOTH
 def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, level: str) -> None:
     tools = room.users_home / ".local/share/uv/tools/agent"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True, timeout=120)
@@ -77,21 +52,6 @@ def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, lev
     added = allowed(room, "agent --edit", PATH=path)
     assert room.prints(level, "agent", added=added, environment={"PATH": path}) == f"agent of {tools}"
     assert room.run(level, "cat", str(commands / "other"), added=added).exit_code != 0
-
-
-@BOTH
-def test_a_shared_folder_that_is_a_link_to_elsewhere(room: Room, tmp_path: Path, level: str) -> None:
-    elsewhere = tmp_path / "big" / "disk"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "rows.csv").write_text("rows")
-    (tmp_path / "big" / "other").write_text(SECRET)
-    (room.top / "data").symlink_to(elsewhere)
-    (room.tree / "data").symlink_to(room.top / "data")
-    added = (Mount.in_place(room.top / "data"),)
-    assert room.prints(level, "cat", "data/rows.csv", added=added) == "rows"
-    assert room.run(level, "touch", "data/new", added=added).exit_code != 0
-    assert room.run(level, "cat", "data/../other", added=added).exit_code != 0
-    assert room.run(level, "cat", str(tmp_path / "big" / "other"), added=added).exit_code != 0
 
 
 @pytest.mark.needs("bwrap")

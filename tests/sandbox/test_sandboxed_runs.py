@@ -23,7 +23,6 @@ from goalseek.sandbox.level import SandboxLevel, installation_hint
 pytestmark = pytest.mark.slow
 
 LEVELS = pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
-SECRET = "the-hidden-labels"
 
 
 def counting(name: str) -> str:
@@ -54,34 +53,6 @@ def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, i
         assert [row["metric"]["value"] for row in rows if row["kind"] == "iteration"] == values
         assert ("sandbox.cache: what a candidate leaves in" in ended.stderr) == bool(cache)
     assert (users / "runs").read_text() == "the user's\n" * 10
-
-
-@LEVELS
-def test_a_shared_environment_with_the_repository_installed_editable(project: Project, mode: str) -> None:
-    """Under bubblewrap it means the candidate; where nothing can be mounted, it would mean the user's checkout."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
-    (site,) = (project.top / ".venv").glob("lib/python*/site-packages")
-    (site / "__editable__.demo.pth").write_text(f"{project.top}/src\n")
-    judge = "import json, os, package; print(package.__file__); print('score:', package.SCORE)"
-    project.write({".gitignore": ".venv\n", "src/package/__init__.py": "SCORE = 1\n", "hidden/judge.py": judge})
-    project.set_manifest(
-        {
-            "scope": {"writable": ["src/**"], "hidden": ["hidden/**"], "share": [".venv"]},
-            "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
-            "verify": [{"name": "judge", "run": ".venv/bin/python hidden/judge.py", "sees": "both"}],
-            "sandbox": {"mode": mode},
-        }
-    )
-    project.commit("an environment")
-    project.set_moves({"files": {"src/package/__init__.py": "SCORE = 2\n"}})
-    if mode != "bubblewrap":
-        ended = project.run("iterate")
-        assert ended.exit_code == 3 and "installed editable" in ended.stderr and "bubblewrap" in ended.stderr
-        return
-    before = project.users()
-    assert [record["metric"]["value"] for record in project.climb("iterate")] == [1, 2]
-    assert f"{project.top}/src/package/__init__.py" in (project.run_folder(1) / "verifier.log").read_text()
-    assert project.users() == before
 
 
 @LEVELS
