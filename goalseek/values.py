@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
     import msgspec
@@ -197,7 +197,7 @@ class CommandRun:
 class Stop:
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
-    reason: str
+    reason: StopReason | Literal[""]
     why: str
     next: str = ""
     line: str = ""

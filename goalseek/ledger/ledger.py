@@ -198,7 +198,7 @@ def ruler_copy_path(repository: Repository) -> Path:
 
 def repair_head(repository: Repository, history: History, head: str) -> None:
     """Restores missing commits up to ``head`` from the lines of ``history``. Raises GoalseekError where it cannot."""
-    lines = [line.text for line in history.forward()]
+    lines = [line.text.decode("utf-8", "surrogateescape") for line in history.forward()]
     below, missing = _find_newest_commit(repository, lines)
     try:
         for line in missing:
@@ -215,17 +215,13 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
     raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
-def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
+def _find_newest_commit(repository: Repository, lines: list[str]) -> tuple[str, list[str]]:
     """The newest of the lines' commits that git has, or the chain's root, and the lines above it."""
     listing = repository.objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
-    messages = {line.decode("utf-8", "surrogateescape"): line for line in lines}
-    known: dict[bytes, str] = {}
-    for line in listing.decode().splitlines():
-        kind, name = line.split(" ")
-        if kind == "commit":
-            line_of_commit = messages.get(repository.load_commit(name).message)
-            if line_of_commit is not None:
-                known[line_of_commit] = name
+    rows = (row.split(" ") for row in listing.decode().splitlines())
+    wanted = set(lines)
+    commits = (repository.load_commit(name) for kind, name in rows if kind == "commit")
+    known = {commit.message: commit.name for commit in commits if commit.message in wanted}
     for index in reversed(range(len(lines))):
         if lines[index] in known:
             return known[lines[index]], lines[index + 1 :]
@@ -233,7 +229,7 @@ def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str
     return repository.commit(empty, (), f"goalseek ledger {repository.name}\n", 0), lines
 
 
-def _commit(repository: Repository, below: str, line: bytes) -> str:
+def _commit(repository: Repository, below: str, line: str) -> str:
     record = parse_record(line)
     objects, tree, parents = repository.objects, repository.tree_of(below), [below]
     if isinstance(record, IterationRecord):
@@ -242,4 +238,4 @@ def _commit(repository: Repository, below: str, line: bytes) -> str:
             blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, parents, line.decode("utf-8", "surrogateescape"), timestamp)
+    return repository.commit(tree, parents, line, timestamp)

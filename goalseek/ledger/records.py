@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
@@ -195,12 +197,32 @@ KINDS: dict[str, type[Record]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Struct):
     """The part of a record that says which kind it is."""
 
     kind: Any = None
     schema: Any = None
+
+
+class MetricValue(Struct, frozen=True, gc=False):
+    """The value of an iteration's metric."""
+
+    name: str
+    value: Number | None
+
+
+class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of an iteration's record that a line of ``log`` is made of: to read them alone takes a third."""
+
+    schema: Literal[1]
+    kind: Literal["iteration"]
+    timestamp: str
+    iteration: int
+    outcome: str
+    reason: str
+    why: str
+    metric: MetricValue
+    hypothesis_summary: str = ""
 
 
 def parse_record(line: str | bytes) -> Record:
@@ -211,3 +233,12 @@ def parse_record(line: str | bytes) -> Record:
     if head.schema != SCHEMA:
         raise ValueError(f"a record of schema {head.schema}; this version reads schema {SCHEMA}")
     return from_line(KINDS[head.kind], line)
+
+
+def parse_summary(line: str | bytes) -> IterationSummary | None:
+    """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
+    try:
+        return from_line(IterationSummary, line)
+    except ValueError:
+        parse_record(line)
+        return None

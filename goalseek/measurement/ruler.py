@@ -7,8 +7,10 @@ import hashlib
 import json
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.git.paths import normalize_glob, normalize_path
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
@@ -30,8 +32,7 @@ _NORMALIZERS: dict[str, Callable[[str], str]] = {
 _READING_KEYS = ("name", "source", "path", "query", "regex", "matches", "command", "valid")
 
 
-@dataclass(frozen=True)
-class Ruler:
+class Ruler(Struct, frozen=True):
     """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree.
 
     ``hidden_from`` lists the files of the folder ``scope.hidden_from`` as they were then.

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct, structs
+
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
@@ -28,8 +30,7 @@ _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
-@dataclass(frozen=True)
-class ProgramAccess:
+class ProgramAccess(Struct, frozen=True):
     """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
 
     ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
@@ -108,7 +109,7 @@ class SandboxPolicy:
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
-        return replace(
+        return structs.replace(
             view,
             shown=(
                 *(Mount.in_place(path) for path in readable),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
@@ -18,16 +20,14 @@ MAX_INCUMBENT_RUNS = 8
 OPENING_RUNS = 5
 
 
-@dataclass(frozen=True)
-class TimedRun:
+class TimedRun(Struct, frozen=True):
     """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
 
     value: Number
     at: int
 
 
-@dataclass(frozen=True)
-class NoiseState:
+class NoiseState(Struct, frozen=True):
     """What is known of the noise under one ruler, and of the incumbent.
 
     ``clock`` counts verifier runs. ``pairs`` are the last 200 pairs of successive repeats of the same code, values as
@@ -58,10 +58,10 @@ class NoiseState:
         state = self.with_runs(runs)
         candidate_runs = timed_runs(self.clock, runs, "candidate")
         if odds is not None:
-            state = replace(state, tested=self.tested + 1, kept=self.kept + kept)
+            state = structs.replace(state, tested=self.tested + 1, kept=self.kept + kept)
         if not kept or not candidate_runs:
             return state
-        return replace(
+        return structs.replace(
             state,
             incumbent=candidate_runs[1:][-MAX_INCUMBENT_RUNS:],
             opening=(),
@@ -79,12 +79,12 @@ class NoiseState:
         repeats = repeats_of(self, runs)
         has_difference = any(before != after for before, after in repeats)
         state = (
-            replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
+            structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
             if has_difference and not self.differed
             else self
         )
         fresh = timed_runs(self.clock, runs, "incumbent")
-        return replace(
+        return structs.replace(
             state,
             clock=self.clock + len(runs),
             all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
@@ -101,7 +101,7 @@ def baseline_state(runs: Sequence[VerifierRun]) -> NoiseState:
     """The state that a baseline begins with."""
     as_incumbent = [replace(run, of="incumbent") for run in runs]
     values = values_of(runs, "candidate")
-    return replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
+    return structs.replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
 
 
 def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:

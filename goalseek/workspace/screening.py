@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
@@ -26,8 +27,7 @@ from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parent_out_of_scope
 
 
-@dataclass
-class ChangeSize:
+class ChangeSize(Struct):
     """The number and bytes of a change's files, counted before any is read; a sparse file counts with its full size."""
 
     files: int = 0
@@ -46,8 +46,7 @@ class ChangeSize:
         return ""
 
 
-@dataclass(frozen=True)
-class ScreenedChange:
+class ScreenedChange(Struct, frozen=True):
     """A change, sorted by what is done with each path.
 
     ``edits`` are the candidate's; ``beyond`` is what it did to files that are not its to edit, by path; ``strays`` are
@@ -61,8 +60,7 @@ class ScreenedChange:
     size: ChangeSize = field(default_factory=ChangeSize)
 
 
-@dataclass(frozen=True)
-class Screening:
+class Screening(Struct, frozen=True):
     """What the changes of the folder ``tree`` are checked against. Files that are taken are copied to ``snapshot``."""
 
     tree: Checkout

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from msgspec import structs
 from noisy import METRIC, NOISY, journal
 from project import FILES, Project, answer, home
 from records import SETTLED
@@ -414,10 +415,10 @@ KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=
 def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limits: Limits, pairs: int) -> None:
     project.set_manifest({"metric": {**METRIC, "settle": 5}})
     manifest = replace(load(project.manifest).manifest, limits=limits)
-    standing = replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
+    standing = structs.replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
     assert pairs_in_time(manifest, standing, NOON) == pairs
     assert seconds_to_settle(manifest, standing) == 5 * 2 * 4.0
-    at_once = replace(standing, baseline=replace(FIRST, seconds={}))
+    at_once = structs.replace(standing, baseline=structs.replace(FIRST, seconds={}))
     assert pairs_in_time(manifest, at_once, NOON) == 5 and seconds_to_settle(manifest, at_once) == 0.0
 
 
@@ -428,8 +429,10 @@ def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(p
         assert needs_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
         return needs_settling(manifest, standing)
 
-    still = replace(KEPT, noise=NoiseState())
+    still = structs.replace(KEPT, noise=NoiseState())
     assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
     assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
-    assert not owed(replace(KEPT, settled=SETTLED)) and not owed(replace(still, settled=SETTLED), noise="always")
-    assert not owed(replace(KEPT, best=FIRST)) and not owed(replace(KEPT, best=None))
+    assert not owed(structs.replace(KEPT, settled=SETTLED)) and not owed(
+        structs.replace(still, settled=SETTLED), noise="always"
+    )
+    assert not owed(structs.replace(KEPT, best=FIRST)) and not owed(structs.replace(KEPT, best=None))

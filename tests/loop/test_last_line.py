@@ -8,6 +8,7 @@ from typing import Any
 
 import nights
 import pytest
+from msgspec import structs
 from noisy import METRIC, NOISY
 from project import FILES, Project, answer
 from records import HEAD, SETTLED
@@ -48,7 +49,7 @@ def manifest(project: Project) -> Manifest:
 
 
 def of(standing: Standing, manifest: Manifest, **changed: Any) -> str:
-    return last_line(replace(standing, **changed), manifest)
+    return last_line(structs.replace(standing, **changed), manifest)
 
 
 def test_all_of_it_in_one_line(manifest: Manifest) -> None:

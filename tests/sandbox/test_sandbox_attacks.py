@@ -9,11 +9,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from needs import why_missing
 from rooms import SECRET, Room
 from skips import levels
@@ -192,7 +192,7 @@ def test_with_its_capabilities_root_would_unmount_the_mask(battlefield: tuple[Ro
     words = [sys.executable, "-c", ATTACKS, json.dumps(places), "unmounting"]
     ready = room.ready("bubblewrap", *words, added=added, masked=(Path(places["mask"]),))
     at = ready.arguments.index("--cap-drop")
-    unlimited = replace(ready, arguments=ready.arguments[:at] + ready.arguments[at + 2 :])
+    unlimited = structs.replace(ready, arguments=ready.arguments[:at] + ready.arguments[at + 2 :])
     with Supervisor("room") as programs:
         finished = programs.run(unlimited, timeout=60.0)
     assert json.loads(finished.stdout)["unmounting"] == SECRET

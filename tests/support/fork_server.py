@@ -22,7 +22,7 @@ from typing import Any
 
 from goalseek.sandbox.reaper import receive, send
 
-LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w", "git")
+LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w")
 
 
 class ForkServer:

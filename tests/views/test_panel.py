@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
@@ -63,8 +64,8 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
 
 def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
     assert shown(SCENE, Activity(8, "PLAN", 59.9))[1] == "  planning    59s"
-    assert shown(SCENE, replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
-    ended = shown(SCENE, replace(MEASURING, waits="waits for gpu0", ended="completed (count)"))
+    assert shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
+    ended = shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0", ended="completed (count)"))
     assert ended[1] == "  ended       completed (count)" and not [row for row in ended if "prints" in row]
 
 
@@ -102,6 +103,6 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
         climb=tuple(map(float, range(90))),
         spendings=(BudgetUse("tokens", 1.0, 2.0, "all runs"), BudgetUse("time", 1.0, 2.0)),
     )
-    drawn = panel_rows(long, replace(MEASURING, says="x" * 200), columns, Signs())
+    drawn = panel_rows(long, structs.replace(MEASURING, says="x" * 200), columns, Signs())
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8

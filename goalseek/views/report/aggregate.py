@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from goalseek.statistics.intervals import SettledDifference
+from goalseek.values import Outcome
 from goalseek.views.report.costs import ObservedNoise, Spending
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
@@ -165,7 +166,7 @@ class ReportFigures:
 
     def _add_iteration(self, row: Row) -> None:
         label = label_of(row)
-        if label.outcome == "baseline":
+        if label.outcome == Outcome.BASELINE:
             self._begin(row)
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
@@ -174,10 +175,10 @@ class ReportFigures:
         climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
         climb.last = int(number_at(row, "iteration") or 0)
         climb.counts[label] += 1
-        climb.measured += label.outcome != "baseline" and number_at(row, "metric", "value") is not None
-        if label.outcome == "baseline":
+        climb.measured += label.outcome != Outcome.BASELINE and number_at(row, "metric", "value") is not None
+        if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
-        elif label.outcome == "kept":
+        elif label.outcome == Outcome.KEPT:
             kept = climb.best = try_of(row, label)
             climb.kept.add(lambda: kept)
         else:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from msgspec import structs
+
 from goalseek.statistics.noise_state import NoiseState, baseline_state
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import Phase, Usage, VerifierRun
+from goalseek.values import Outcome, Phase, Usage, VerifierRun
 from goalseek.views.report.rows import Row, number_at, numbers_at, rows_at, text_at, value_at
 from goalseek.views.terminal_text import one_line
 
@@ -127,13 +129,13 @@ class ObservedNoise:
     def add_iteration(self, row: Row) -> None:
         """Adds the runs of the candidate and of the incumbent in an iteration."""
         runs, outcome = tuple(_runs(row)), text_at(row, "outcome")
-        if outcome == "baseline":
+        if outcome == Outcome.BASELINE:
             self.state = baseline_state(runs)
         else:
-            self.state = self.state.after_candidate(runs, outcome == "kept", number_at(row, "metric", "odds"))
-        if outcome in ("baseline", "kept"):
+            self.state = self.state.after_candidate(runs, outcome == Outcome.KEPT, number_at(row, "metric", "odds"))
+        if outcome in (Outcome.BASELINE, Outcome.KEPT):
             ruler = text_at(row, "digests", "ruler") or self.state.ruler
-            self.state = replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
+            self.state = structs.replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
 
     def add_measurement(self, row: Row) -> None:
         """Adds a run outside an iteration; it counts as a repeat if it measured the incumbent."""

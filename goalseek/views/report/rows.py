@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from goalseek.humanize import format_number, format_percent
+from goalseek.humanize import better_or_worse, format_number, format_percent
 from goalseek.ledger.results_file import History
 from goalseek.statistics.intervals import SettledDifference
-from goalseek.values import Usage
+from goalseek.values import Outcome, Usage
 from goalseek.views.terminal_text import one_line
 
 Row = dict[str, Any]
@@ -92,7 +92,7 @@ def _finite(value: Any) -> float | None:
 _TITLE_MOST = 400
 _FILES_MOST = 8
 _GUARDS_MOST = 100
-OUTCOMES = ("baseline", "kept", "reverted", "skipped")
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
 
 class Label(NamedTuple):
@@ -145,14 +145,14 @@ def try_of(row: Row, label: Label) -> Try:
         changed_loc=int(number_at(row, "changed_loc") or 0),
         seconds=sum(numbers_at(row, "seconds").values()),
         when=one_line(text_at(row, "timestamp"), 40),
-        guards=_guards(row) if label.outcome in ("baseline", "kept") else {},
+        guards=_guards(row) if label.outcome in (Outcome.BASELINE, Outcome.KEPT) else {},
     )
 
 
 def label_of(row: Row) -> Label:
     """The label of an iteration's row; an unknown outcome counts as skipped."""
     outcome = text_at(row, "outcome")
-    return Label(outcome if outcome in OUTCOMES else "skipped", one_line(text_at(row, "reason"), 40))
+    return Label(outcome if outcome in OUTCOMES else Outcome.SKIPPED, one_line(text_at(row, "reason"), 40))
 
 
 def _guards(row: Row) -> dict[str, float]:
@@ -238,7 +238,7 @@ def format_difference(settled: SettledDifference) -> str:
     text = size(abs(settled.difference))
     if settled.interval:
         text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return f"{text} {'worse' if settled.difference < 0 else 'better'}"
+    return f"{text} {better_or_worse(settled.difference)}"
 
 
 REASONS = {
