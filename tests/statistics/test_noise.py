@@ -6,11 +6,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from noise_sessions import RULER, Session, baseline_state, folded, metric_of, noisy_session, record_of, runs_of
+from noise_sessions import (
+    RULER,
+    Session,
+    baseline_state,
+    folded,
+    metric_of,
+    noisy_session,
+    record_of,
+    runs_of,
+    update_noise,
+)
 
 from goalseek.humanize import format_comparison
 from goalseek.ledger.records import MeasurementRecord, RunRecord
-from goalseek.ledger.standing import update_noise
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import scale_of, smallest_step, spread
