@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
     import msgspec
@@ -222,7 +222,7 @@ class CommandRun(ByFields):
 class Stop(ByFields):
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
-    reason: str
+    reason: StopReason | Literal[""]
     why: str
     next: str = ""
     line: str = ""

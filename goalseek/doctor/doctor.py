@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.doctor.cheats import apply_cheats, runs_needed
-from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider
+from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
 from goalseek.doctor.trial import BREAKAGES, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Target, baseline_target, incumbent_target
+from goalseek.evaluation.measurements import Evaluation, Target, baseline_target, incumbent_target
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
@@ -104,17 +104,18 @@ def _examine(
     tree = project.repository.tree_of(commit)
     config = project.config() if standing.baseline else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree, entries), is_live)
-    needed = [finding for check in REQUIRED_CHECKS for finding in check(context)]
+    applied = apply_cheats(Evaluation(project, config), tree, entries)
+    context = DoctorContext(project, config, tree, entries, applied, is_live)
+    needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = incumbent_target(project, config) if standing.baseline else baseline_target(project, config)
+        subject = incumbent_target(context) if standing.baseline else baseline_target(context)
         on_message(cost(context, subject))
     yield from needed
-    for check in FURTHER_CHECKS:
-        for finding in check(context):
-            is_sound = is_sound and (finding.ok or check in (provider, cheats))
+    for name, check in FURTHER_CHECKS.items():
+        for finding in run_check(name, check, context):
+            is_sound = is_sound and (finding.ok or name in ("provider", "cheat"))
             yield finding
     if is_quick:
         yield from _describe_cheats(context)

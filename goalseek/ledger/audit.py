@@ -177,7 +177,7 @@ class _Auditor:
         yield from value_deviations("another second parent", where, candidate, second)
         if isinstance(record, IterationRecord):
             if standing:
-                number = standing.last_iteration + 1
+                number = standing.next_iteration
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from self._commits.check(record, standing.tip if standing else "")
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
@@ -198,7 +198,7 @@ class _Auditor:
         repository, tip, is_clone = self._repository, standing.tip or None, self._seal is None
         found = refs.tip
         if found != tip and found and tip:
-            following = standing.last_iteration + 1
+            following = standing.next_iteration
             read = functools.partial(read_commit, repository.objects)
             with contextlib.suppress(UnreadableCommit):
                 if candidate_commits(read, found, tip, repository.name, following):

@@ -103,12 +103,7 @@ def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def collect_outputs(
-    verifier: Verifier,
-    command: VerifyCommand,
-    tree: str,
-    kept_outputs: Path,
-    fresh: RunFolder,
-    stale: dict[str, str],
+    verifier: Verifier, command: VerifyCommand, tree: str, fresh: RunFolder, stale: dict[str, str]
 ) -> Failure | None:
     """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why."""
     assert command.sees is not None
@@ -123,7 +118,7 @@ def collect_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        copied = files.copy_regular_files(below, kept_outputs, is_wanted, command.output_max)
+        copied = files.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
     except files.SizeExceeded as error:
         return Failure(Reason.VERIFY_FAILED, f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):

@@ -50,12 +50,7 @@ class Verifier(Struct, frozen=True):
 
 
 def run_command(
-    verifier: Verifier,
-    command: VerifyCommand,
-    root: Path,
-    variables: Mapping[str, str],
-    timeout: float | None,
-    log: Sink,
+    verifier: Verifier, command: VerifyCommand, root: Path, variables: Mapping[str, str], log: Sink
 ) -> ProgramResult:
     """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
 
@@ -69,9 +64,8 @@ def run_command(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    log.write(
-        f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
-    )
+    words = command.run if isinstance(command.run, str) else " ".join(command.run)
+    log.write(f"$ {words}\n".encode("utf-8", "replace"))
 
     def on_output(chunk: bytes) -> None:
         log.write(chunk)
@@ -81,7 +75,7 @@ def run_command(
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        result = verifier.programs.run(launch, on_output, timeout)
+        result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))

@@ -22,12 +22,13 @@ from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.statistics.sequential_test import RuleParameters, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import baseline_needs_run, next_step
 from goalseek.values import VerifierRun
 
-TERMS = RuleParameters("minimize")
+TERMS = Metric(direction="minimize")
 PAIRS = 5
 Measure = Callable[[], float]
 

@@ -15,7 +15,7 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
-from goalseek.loop import loop
+from goalseek.loop import invocation
 from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 
@@ -392,7 +392,7 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
     def failing(*_: object) -> None:
         raise AssertionError("made to fail")
 
-    monkeypatch.setattr(loop, "check_provider", failing)
+    monkeypatch.setattr(invocation, "check_provider", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
     assert (project.folder / ".goalseek/demo/logs").is_dir()
     assert project.git("status", "--short") == ""

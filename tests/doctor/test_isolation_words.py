@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, IsolationNote, cheat_remedy, isolation_notes
+from goalseek.doctor import isolation
+from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, cheat_remedy
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
+from goalseek.project.preflight import CheckResult
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
 SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")
@@ -26,7 +28,11 @@ def manifest(*verify: VerifyCommand, guards: tuple[Guard, ...] = (), **metric: A
     )
 
 
-def texts(found: tuple[IsolationNote, ...]) -> list[str]:
+def isolation_notes(of: Manifest) -> list[CheckResult]:
+    return list(isolation.isolation_notes(of))
+
+
+def texts(found: list[CheckResult]) -> list[str]:
     return [words.text for words in found]
 
 
@@ -48,7 +54,7 @@ def test_one_process_for_both_is_to_be_split() -> None:
 def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
         found = isolation_notes(manifest(TRAIN, source=source))
-        assert found[1] == IsolationNote("train", f"train {verb} its own score: self-reported", READ_HIDDEN)
+        assert found[1] == CheckResult("isolation", True, f"train {verb} its own score: self-reported", READ_HIDDEN)
 
 
 def test_a_metric_file_that_is_carried_over_is_the_candidates_word_though_another_command_is_named() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project, answer
+from schemas import build_schema, to_text
 
-from goalseek.cli.schemas import build_schema, to_text
 from goalseek.ledger.records import KINDS, REASONS, parse_record
 from goalseek.manifest.json_schema import NAMES, published_schema, schema_text
 from goalseek.values import to_plain
@@ -45,7 +45,7 @@ def bare(schema: Any) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_what_the_types_say(name: str) -> None:
-    assert bare(published_schema(name)) == bare(build_schema(name)), "write it again: python -m goalseek.cli.schemas"
+    assert bare(published_schema(name)) == bare(build_schema(name)), "write it again: python tests/support/schemas.py"
     assert schema_text(name) == to_text(published_schema(name))
     Draft202012Validator.check_schema(published_schema(name))
 

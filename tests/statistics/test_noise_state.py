@@ -1,23 +1,22 @@
 """What the rule remembers is a fold over the records, bounded, and stored like any other value."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
-from noise_sessions import RULER, baseline_state, folded, noisy_session, record_of, runs_of
+from noise_sessions import RULER, baseline_state, folded, metric_of, noisy_session, record_of, runs_of, update_noise
 
 from goalseek.ledger.records import MeasurementRecord, RunRecord
-from goalseek.ledger.standing import update_noise
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
-from goalseek.statistics.sequential_test import RuleParameters
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
-DOWN = RuleParameters("minimize")
+DOWN = metric_of("minimize")
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["auto", "none", "always"]))
 def test_the_fold_over_the_records_is_the_state_kept_step_by_step(seed: int, noise: str) -> None:
-    session = noisy_session(RuleParameters("minimize", noise), seed, 15)  # type: ignore[arg-type]
+    session = noisy_session(metric_of("minimize", noise), seed, 15)  # type: ignore[arg-type]
     assert folded(session.records) == session.state
     assert from_plain(NoiseState, to_plain(session.state)) == session.state
 
@@ -54,13 +53,13 @@ def test_who_did_not_pass_the_screen_was_not_tested() -> None:
 def test_a_failed_run_counts_as_time_only() -> None:
     failed = (VerifierRun("candidate", None, 1, 1.0),)
     before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
-    assert update_noise(before, record_of(1, "reverted", failed)) == structs.replace(before, clock=6)
+    assert update_noise(before, record_of(1, "reverted", failed)) == replace(before, clock=6)
 
 
 def test_another_baseline_begins_anew() -> None:
     session = noisy_session(DOWN, 2, 10)
     following = update_noise(session.state, record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
-    assert following == structs.replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
+    assert following == replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
 
 
 def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
@@ -68,8 +67,8 @@ def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
     same, moved = update_noise(before, measurement("tree 0", 10.0)), update_noise(before, measurement("tree 0", 10.5))
     assert (same.agreed, same.differed) == (3, False)
     assert (moved.differed, moved.incumbent, moved.pairs) == (True, (TimedRun(10.5, 4),), ())
-    assert update_noise(before, measurement("another", 10.5)) == structs.replace(before, clock=4)
-    assert update_noise(before, measurement("tree 0", 10.5, "another ruler")) == structs.replace(before, clock=4)
+    assert update_noise(before, measurement("another", 10.5)) == replace(before, clock=4)
+    assert update_noise(before, measurement("tree 0", 10.5, "another ruler")) == replace(before, clock=4)
 
 
 def test_the_beginning_of_a_run_changes_nothing() -> None:
@@ -101,7 +100,7 @@ def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
 
 def test_a_level_that_does_not_move_is_seldom_said_to() -> None:
     told = [
-        drift_warning("minimize", noisy_session(RuleParameters("minimize", alpha=0.001), seed, 30, lambda v: v).state)
+        drift_warning("minimize", noisy_session(metric_of("minimize", alpha=0.001), seed, 30, lambda v: v).state)
         for seed in range(60)
     ]
     assert sum(bool(one) for one in told) <= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import unittest.mock
 
 import pytest
 
@@ -29,10 +30,8 @@ def page(
     report: NoiseReport, columns: int | None, encoding: str = "utf-8", asked: PlannedClimb | None = None
 ) -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    about = asked or PlannedClimb("minimize", 1.0)
-    return list(
-        noise_page("loss: 10 runs", report, findings(report, about), advice(report, about), stream, columns, plain)
-    )
+    with unittest.mock.patch("goalseek.views.noise.terminal_width", lambda stream: columns):
+        return list(noise_page("loss: 10 runs", report, asked or PlannedClimb("minimize", 1.0), stream, plain))
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
