@@ -23,9 +23,10 @@ from history import make_history
 from iteration import ENVIRONMENT
 
 IMPORT = """
-import importlib.util
-name = "goalseek.cli.commands.iterate" if importlib.util.find_spec("goalseek.cli.commands") else "goalseek.cli.iterate_command"
-importlib.import_module(name)
+try:
+    import goalseek.cli.commands.iterate
+except ImportError:
+    import goalseek.cli.iterate_command  # the name that it had
 """
 JOBS = {
     "import of iterate": ["-c", IMPORT],
