@@ -42,7 +42,7 @@ def check_providers(
             yield _login(provider)
             if config.manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
-        elif isinstance(provider, CommandProvider) and provider.credentials:
+        elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if is_live:
             yield _live(evaluation, provider)
@@ -82,14 +82,12 @@ def _version(evaluation: Evaluation, provider: AgentProvider) -> CheckResult:
     return CheckResult("provider", True, f"{name}: {version}, as tried")
 
 
-def _login(provider: AgentProvider | CommandProvider) -> CheckResult:
+def _login(provider: CommandProvider) -> CheckResult:
     login = provider.login()
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
         return CheckResult("login", True, f"{provider.name}: {login.in_words()}{about}")
-    sources = provider.preset.credentials if isinstance(provider, AgentProvider) else ()
-    names = provider.table.credentials if isinstance(provider, AgentProvider) else provider.credentials
-    known = ", ".join(names or [source.name for source in sources])
+    known = ", ".join(provider.table.credentials or [source.name for source in provider.sources])
     return CheckResult("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
 
 
@@ -113,11 +111,11 @@ def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
 
 def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
-    project, config = evaluation.project, evaluation.config
-    if not isinstance(provider, AgentProvider | CommandProvider):
+    if not isinstance(provider, CommandProvider):
         return CheckResult("live", True, f"{provider.name} starts no program")
-    launch = _launch(evaluation)
-    quick_provider = _with_short_timeout(provider)
+    project, config, launch = evaluation.project, evaluation.config, _launch(evaluation)
+    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
+    quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
     call = Call(
         phase="plan",
         context=_NOTHING,
@@ -146,14 +144,6 @@ def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]
     return CheckResult("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
-
-
-def _with_short_timeout(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
-    """The provider with a timeout of at most LIVE_SECONDS."""
-    if isinstance(provider, CommandProvider):
-        return replace(provider, timeout=min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS))
-    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    return replace(provider, table=replace(provider.table, timeout=timeout))
 
 
 def _format_usage(usage: Usage) -> str:

@@ -159,6 +159,12 @@ class Objects:
             offset = end + 1 + width
         return entries
 
+    def entry(self, tree: str, path: str) -> Entry | None:
+        """The entry at a path of a tree; None where there is none."""
+        above, _, name = path.rpartition("/")
+        folder = self.entry(tree, above) if above else Entry(FOLDER, tree)
+        return self.tree(folder.blob).get(name) if folder and folder.mode == FOLDER else None
+
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree, and gives its hash."""
         lines = []

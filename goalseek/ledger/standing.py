@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
-from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.values import CommandRun, Number, Outcome, Reason, Usage, VerifierRun
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
 CRASHED = (
@@ -101,9 +101,7 @@ class Standing(Struct, frozen=True):
 
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
-        following = structs.replace(
-            self, seq=record.seq, project=record.project, noise=update_noise(self.noise, record)
-        )
+        following = structs.replace(self, seq=record.seq, project=record.project)
         if isinstance(record, RunRecord):
             return _after_run(following, record)
         if isinstance(record, MeasurementRecord):
@@ -144,9 +142,9 @@ def _after_run(standing: Standing, record: RunRecord) -> Standing:
 
 
 def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
-    following = structs.replace(
-        standing, pool=(*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:]
-    )
+    pool = (*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:]
+    noise = standing.noise.after_measurement(record.value, (record.tree, record.ruler))
+    following = structs.replace(standing, pool=pool, noise=noise)
     if record.asked_by != "settle":
         return following
     return _add_spend(structs.replace(following, settling=(*standing.settling, record)), record.seconds)
@@ -174,8 +172,10 @@ def _reset_run(standing: Standing) -> Standing:
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     outcomes = {**standing.outcomes, record.outcome: standing.outcomes.get(record.outcome, 0) + 1}
+    code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
     following = structs.replace(
         standing,
+        noise=standing.noise.after_iteration(record.runs, record.outcome, record.metric.odds, code),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
@@ -243,22 +243,4 @@ def _measured_commit(record: IterationRecord) -> MeasuredCommit:
         value=record.metric.value,
         guards=record.guards,
         seconds=longest_seconds(record.verify),
-    )
-
-
-def update_noise(noise: NoiseState, record: Record) -> NoiseState:
-    """The noise statistics with one more record. A baseline resets them."""
-    if isinstance(record, MeasurementRecord):
-        side = "incumbent" if (record.tree, record.ruler) == (noise.tree, noise.ruler) else "other"
-        return noise.with_runs((VerifierRun(side, record.value, record.seed, record.seconds),))
-    if not isinstance(record, IterationRecord):
-        return noise
-    ruler = record.digests.get("ruler", noise.ruler)
-    if record.outcome == Outcome.BASELINE:
-        return structs.replace(baseline_state(record.runs), tree=record.tree_hash or "", ruler=ruler)
-    following = noise.after_candidate(record.runs, record.outcome == Outcome.KEPT, record.metric.odds)
-    return (
-        structs.replace(following, tree=record.tree_hash or "", ruler=ruler)
-        if record.outcome == Outcome.KEPT
-        else following
     )

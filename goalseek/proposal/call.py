@@ -125,6 +125,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         secrets=launch.secrets,
         name=name,
         keep=recorder(project, context.iteration, name, prompt, launch.secrets),
+        baseline_file=lambda path: _baseline_file(project, path),
     )
 
 
@@ -144,6 +145,13 @@ def _writable_paths(briefing: Briefing, workspace: Workspace) -> tuple[str, ...]
     """The existing files that the provider may edit, as it names them."""
     prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind
     return tuple(path[prefix_length:] for path in workspace.tree.entries if kind(path) == "writable")
+
+
+def _baseline_file(project: Project, path: str) -> bytes | None:
+    """What a writable file below the manifest's folder held at the baseline; None where there was no such file."""
+    baseline, objects = project.standing.baseline, project.repository.objects
+    entry = objects.entry(baseline.tree, project.places.prefix + path) if baseline else None
+    return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
 
 
 def recorder(

@@ -61,7 +61,8 @@ class Call:
     model, None where it cannot be resumed; ``went`` must be called with the session of this call. ``read_home(name,
     path)`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` removes credentials
     from texts. ``name`` is unique within the iteration: the phase, numbered from its second call on. ``keep`` is
-    called with the reply, or the rejection, and the patch of the call.
+    called with the reply, or the rejection, and the patch of the call. ``baseline_file(path)`` gives the bytes that a
+    file of ``writable`` had at the baseline, None where there was none.
     """
 
     phase: str
@@ -87,6 +88,7 @@ class Call:
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
+    baseline_file: Callable[[str], bytes | None] = lambda path: None
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,21 @@ class Provider(Protocol):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+
+
+class ProgramlessProvider:
+    """What providers have in common that start no program: no consent is needed, no sandbox, and nobody pays."""
+
+    needs_consent = False
+    needs_sandbox = False
+
+    def is_subscription(self) -> bool:
+        """No: a recorded cost counts again, so that limits can be tried."""
+        return False
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
 
 
 class Reviewer(Provider, Protocol):

@@ -87,9 +87,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
     if plugin is None:
         raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(provider_names())}")
     if isinstance(plugin, Preset):
-        from goalseek.providers.coding_agent import from_preset
+        from goalseek.providers.coding_agent import AgentProvider
 
-        return from_preset(plugin, table, folder)
+        return AgentProvider(table, folder, plugin)
     assert callable(plugin)
     built: Provider = plugin(table, folder)
     return built
@@ -169,6 +169,6 @@ def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
     commands: list[list[str]] = []
     for member in provider.members:
-        words = getattr(member, "words", None) or getattr(member, "command", None)
+        words = getattr(member, "words", None)
         commands += [list(words)] if words else []
     return commands

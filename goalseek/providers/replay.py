@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,36 +16,26 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply
 from goalseek.providers.scripted import apply_patch
 from goalseek.values import Outcome, Reason, StopReason, from_plain, to_plain
 
 
 @dataclass(frozen=True)
-class ReplayProvider:
+class ReplayProvider(ProgramlessProvider):
     """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
 
     folder: Path
     model: str = ""
-    name: str = "replay"
-    needs_consent: bool = False
-    needs_sandbox: bool = False
+    name = "replay"
 
     @cached_property
     def _recordings(self) -> dict[int, dict[str, Recording]]:
         return read_recordings(self.folder)
 
-    def is_subscription(self) -> bool:
-        """No: the recorded cost counts again, so that limits can be tried."""
-        return False
-
     def check(self) -> None:
         """Raises GoalseekError where there are no recordings, or one cannot be read."""
         read_recordings(self.folder)
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
     def plan(self, call: Call) -> Reply:
         """The recorded plan; where only a change was recorded, an empty one: the plan comes with the change."""
@@ -56,8 +46,7 @@ class ReplayProvider:
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the recorded change. Raises Rejected where it does not apply."""
-        iteration, calls = self._find_iteration(call)
-        return self._replay(call, iteration, calls).reply
+        return self._replay(call, *self._find_iteration(call)).reply
 
     def review(self, call: Call) -> Reply:
         """The recorded verdict."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Protocol
 
 from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
-from goalseek.values import Number, VerifierRun
+from goalseek.values import Number, Outcome, VerifierRun
 
 MAX_BASELINE_RUNS = 5
 AGREEING_REPEATS = 2
@@ -18,6 +18,16 @@ CONFIRMED_KEEPS = 2
 MAX_PAIRS = 200
 MAX_INCUMBENT_RUNS = 8
 OPENING_RUNS = 5
+
+
+class Run(Protocol):
+    """A run of the verifier, as far as the noise goes: ``of`` is "candidate", "incumbent" or another tree."""
+
+    @property
+    def of(self) -> str: ...  # noqa: D102
+
+    @property
+    def value(self) -> float | None: ...  # noqa: D102
 
 
 class TimedRun(Struct, frozen=True):
@@ -53,7 +63,24 @@ class NoiseState(Struct, frozen=True):
     tree: str = ""
     ruler: str = ""
 
-    def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
+    def after_iteration(
+        self, runs: Sequence[Run], outcome: str, odds: float | None, code: tuple[str, str]
+    ) -> NoiseState:
+        """With a recorded iteration; a baseline begins anew. ``code`` is what ran: its tree and the ruler."""
+        if outcome == Outcome.BASELINE:
+            state = baseline_state(runs)
+        else:
+            state = self.after_candidate(runs, outcome == Outcome.KEPT, odds)
+        if outcome not in (Outcome.BASELINE, Outcome.KEPT):
+            return state
+        return structs.replace(state, tree=code[0], ruler=code[1])
+
+    def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
+        """With a run outside an iteration, which is a repeat if it ran the incumbent's code."""
+        side = "incumbent" if code == (self.tree, self.ruler) else "other"
+        return self.with_runs((VerifierRun(side, value, 0, 0.0),))
+
+    def after_candidate(self, runs: Sequence[Run], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
         candidate_runs = timed_runs(self.clock, runs, "candidate")
@@ -70,7 +97,7 @@ class NoiseState(Struct, frozen=True):
             confirmed=self.confirmed + (len(candidate_runs) > 1 and not state.differed),
         )
 
-    def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
+    def with_runs(self, runs: Sequence[Run]) -> NoiseState:
         """With more runs of the incumbent, of a candidate or of another tree, whatever their verdict.
 
         Where repeats differ for the first time, the incumbent's runs and differences from before are forgotten: they
@@ -78,17 +105,15 @@ class NoiseState(Struct, frozen=True):
         """
         repeats = repeats_of(self, runs)
         has_difference = any(before != after for before, after in repeats)
-        state = (
-            structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
-            if has_difference and not self.differed
-            else self
-        )
+        state = self
+        if has_difference and not self.differed:
+            state = structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
         fresh = timed_runs(self.clock, runs, "incumbent")
         return structs.replace(
             state,
             clock=self.clock + len(runs),
             all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
-            pairs=(state.pairs + repeats_of(state, runs))[-MAX_PAIRS:],
+            pairs=(state.pairs + (repeats if state is self else repeats_of(state, runs)))[-MAX_PAIRS:],
             incumbent=(state.incumbent + fresh)[-MAX_INCUMBENT_RUNS:],
             opening=(state.opening + tuple(run.value for run in fresh))[:OPENING_RUNS],
             incumbent_runs=state.incumbent_runs + len(fresh),
@@ -97,19 +122,19 @@ class NoiseState(Struct, frozen=True):
         )
 
 
-def baseline_state(runs: Sequence[VerifierRun]) -> NoiseState:
+def baseline_state(runs: Sequence[Run]) -> NoiseState:
     """The state that a baseline begins with."""
-    as_incumbent = [replace(run, of="incumbent") for run in runs]
+    as_incumbent = [VerifierRun("incumbent", run.value, 0, 0.0) for run in runs]
     values = values_of(runs, "candidate")
     return structs.replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
 
 
-def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:
+def values_of(runs: Sequence[Run], side: str) -> list[float]:
     """The values of the candidate's or the incumbent's runs that have one, in their order."""
     return [run.value for run in runs if run.of == side and run.value is not None]
 
 
-def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[TimedRun, ...]:
+def timed_runs(clock: int, runs: Sequence[Run], side: str) -> tuple[TimedRun, ...]:
     """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
     return tuple(
         TimedRun(run.value, clock + index)
@@ -118,7 +143,7 @@ def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[Time
     )
 
 
-def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ...]:
+def repeats_of(state: NoiseState, runs: Sequence[Run]) -> tuple[Pair, ...]:
     """The successive repeats of the same code among ``runs``; of the incumbent, its last run before them too.
 
     Where the incumbent has no run that counts, its ``value`` is taken for one until repeats have differed.

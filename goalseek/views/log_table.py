@@ -113,7 +113,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Usage) -> str:
-    from goalseek.views.report.rows import format_dollars
+    from goalseek.views.report.words import format_dollars
 
     cost = f", {format_dollars(usage)}" if usage.has_cost else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

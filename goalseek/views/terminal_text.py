@@ -80,6 +80,8 @@ def replace_unprintable(text: str) -> str:
 
 def one_line(text: str, limit: int | None = None) -> str:
     """The text in one line, without unprintable characters; cut to ``limit`` characters, the last a ``…``, if given."""
+    if text.isprintable() and "  " not in text and text[:1] != " " != text[-1:] and len(text) <= (limit or len(text)):
+        return text  # a space is the only white space that is printable
     is_cut = False
     if limit is not None and len(text) > 2 * limit:
         is_cut = not text[2 * limit :].isspace()

@@ -209,6 +209,27 @@ def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str
     assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sampler: str) -> None:
+    file = tmp_path / "x.py"
+    file.write_text("A = 1  # goalseek: int 1..3\nB = 1  # goalseek: int 1..2\n")
+    baseline = title(values_in(tmp_path))
+    asked = replace(call(tmp_path, 2.0), baseline_file={"x.py": file.read_bytes()}.get)
+    history: list[PastIteration] = []
+    for iteration in range(5):
+        plan = plan_of(tune(tmp_path, sampler).plan(replace(asked, history=tuple(history))))
+        assert plan.title != baseline
+        tune(tmp_path, sampler).apply(asked, plan)
+        history.append(PastIteration(iteration + 1, "kept", "better", 1.0 - iteration, (), plan.title, ""))
+    with pytest.raises(Rejected, match="every setting of A, B was tried"):
+        tune(tmp_path, sampler).plan(replace(asked, history=tuple(history)))
+    for other in (None, b"A = 9\n", b"A = 9  # goalseek: int 3..1\n", b"A = 1  # goalseek: int 1..3\n"):
+        titles = tune(tmp_path).plan(
+            replace(asked, history=tuple(history), baseline_file=lambda path, other=other: other)
+        )
+        assert titles.title == baseline
+
+
 def test_what_others_did_and_what_failed_does_not_stop_a_plan(folder: Path) -> None:
     good = 'RATE = 0.5, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"'
     history = [

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_sessions import RULER, baseline_state, folded, metric_of, noisy_session, record_of, runs_of
+from noise_sessions import RULER, baseline_state, folded, metric_of, noisy_session, record_of, runs_of, update_noise
 
 from goalseek.ledger.records import MeasurementRecord, RunRecord
-from goalseek.ledger.standing import update_noise
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 

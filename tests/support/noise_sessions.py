@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
-from goalseek.ledger.standing import update_noise
+from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Record
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState
@@ -40,13 +40,19 @@ def record_of(
         outcome=outcome,
         reason="",
         why="",
-        metric=MetricResult("m", "minimize", None, None, None, odds),
+        metric=MetricResult("m", "minimize", 1.0, None, None, odds),
         runs=tuple(runs),
+        commit_hash=f"commit {number}",
         tree_hash=tree or f"tree {number}",
         digests={"ruler": RULER},
         isolation=Isolation("none", "none"),
         run_dir="",
     )
+
+
+def update_noise(state: NoiseState, record: Record) -> NoiseState:
+    """The noise that a standing has after a record."""
+    return Standing(noise=state).after(record).noise
 
 
 def baseline_state(*values: float) -> NoiseState:

@@ -30,8 +30,9 @@ from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import code_span
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.rows import REASONS, Label, label_of, try_of
+from goalseek.views.report.rows import IterationRow, Label, label_of, row_of, try_of
 from goalseek.views.report.source import ProjectState
+from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -94,6 +95,13 @@ def reported(tmp_path: Path, rows: Iterable[nights.Row], kind: str = "html") -> 
     done = run(tmp_path, "report", "copy/results.jsonl", "-o", f"night.{kind}")
     assert (done.exit_code, done.stdout.strip()) == (0, f"night.{kind}"), done.stderr
     return (tmp_path / f"night.{kind}").read_text("utf-8")
+
+
+def iteration(fields: nights.Row) -> IterationRow:
+    """An iteration of which no more is known."""
+    row = row_of({"kind": "iteration", **fields})
+    assert isinstance(row, IterationRow)
+    return row
 
 
 def run(folder: Path, *arguments: str) -> Ended:
@@ -266,7 +274,7 @@ class TestOfANight:
     def test_what_was_settled_is_claimed_as_its_record_has_it(self, found: nights.Row, gain: str) -> None:
         night = ReportFigures()
         for row in [*nights.night(31, 3), {**nights.settled(31), **found}]:
-            night.add(row)
+            night.add(row_of(row))
         assert claim_of(night.climb).gain == gain
 
     def test_a_reader_is_warned_where_the_number_may_be_luck(self) -> None:
@@ -276,7 +284,7 @@ class TestOfANight:
                 if runs is not None and row["kind"] == "iteration":
                     run = {"of": "candidate", "value": row["metric"]["value"]}
                     row["runs"] = [run] * (1 if row["iteration"] else runs)
-                night.add(row)
+                night.add(row_of(row))
             claim = claim_of(night.climb)
             return claim.is_warning, claim.caution[:20]
 
@@ -572,17 +580,20 @@ class TestHostile:
         good = ("0123456789abcdef" * 4)[:40]
         wrong = ("", good[1:], good + "0", good[:-1] + "g", good.upper(), "--output=x" * 4, "HEAD" * 10, None, 7)
         for text, expected in [(good, good), ("f" * 64, "f" * 64), *((text, "") for text in wrong)]:
-            found = try_of({"commit_hash": text, "parent_commit_hash": text}, Label("kept", "better"))
+            found = try_of(iteration({"commit_hash": text, "parent_commit_hash": text}), Label("kept", "better"))
             assert (found.commit, found.parent) == (expected, expected), text
 
     def test_an_iteration_is_told_in_bounds_whatever_its_record_says(self) -> None:
         row: nights.Row = {"changed_files": ["a\n", *"bcdefgh"], "why": "x" * 999, "hypothesis_summary": "y" * 400}
-        found = try_of({**row, "guards": {f"{n}": n for n in range(200)}}, Label("kept", "better"))
+        found = try_of(iteration({**row, "guards": {f"{n}": n for n in range(200)}}), Label("kept", "better"))
         assert (found.files, len(found.why), found.title) == (tuple("abcdefgh"), 400, "y" * 400)
         assert list(found.guards) == [f"{n}" for n in range(100)]
-        assert try_of({"changed_files": [1, *"abcdefghij"]}, Label("kept", "")).files[7:] == ("h", "and 2 more")
-        assert try_of({"guards": {"size": 1.0}}, Label("reverted", "guard")).guards == {}
-        assert label_of({"outcome": "postponed", "reason": "rain"}) == ("skipped", "rain")
+        assert try_of(iteration({"changed_files": [1, *"abcdefghij"]}), Label("kept", "")).files[7:] == (
+            "h",
+            "and 2 more",
+        )
+        assert try_of(iteration({"guards": {"size": 1.0}}), Label("reverted", "guard")).guards == {}
+        assert label_of(iteration({"outcome": "postponed", "reason": "rain"})) == ("skipped", "rain")
 
     @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
     def test_a_code_span_ends_where_it_should(self, text: str) -> None:
@@ -648,7 +659,7 @@ class TestSize:
                 row["changed_files"] = [text] * 12
                 if place % kept_every == 2:
                     row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
-            night.add(row)
+            night.add(row_of(row))
         made = render_page(night, ProjectState(), lambda done, count: diff_of(patch, patch_limit(count)))
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
@@ -656,7 +667,7 @@ class TestSize:
         monkeypatch.setattr("goalseek.views.report.aggregate.MAX_DOTS", 1000)
         seen = ReportFigures()
         for row in nights.night(2100):
-            seen.add(row)
+            seen.add(row_of(row))
         text = render_page(seen, ProjectState(), lambda done, count: None)
         drawn = text.count('class="dot ')
         assert drawn < 1100
@@ -674,7 +685,7 @@ class TestSize:
         try:
             for number in range(1001):
                 for row in ever_new(number):
-                    night.add(row)
+                    night.add(row_of(row))
                 if number in (500, 1000):
                     gc.collect()
                     weighed.append(tracemalloc.get_traced_memory()[0])
@@ -688,8 +699,10 @@ class TestSize:
         for number in range(61):
             usage = {"input_tokens": 2, "output_tokens": 1} if number % 2 else {"cost_usd": 0.5}
             for row in ever_new(number):
-                night.add({**row, "usage": usage, "verify": [{"name": f"command {number}", "seconds": 2.0}, {}]})
-        night.add(nights.late(61, "iteration", 0, outcome="reverted", usage={"input_tokens": 7}))
+                night.add(
+                    row_of({**row, "usage": usage, "verify": [{"name": f"command {number}", "seconds": 2.0}, {}]})
+                )
+        night.add(row_of(nights.late(61, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})))
         spending = night.climb.spending
         assert [len(spending.usage), len(spending.commands)] == [51, 51]
         assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
@@ -701,7 +714,7 @@ class TestSize:
         assert [incident.iteration for incident in incidents.newest["noted"]] == list(range(21, 61))
         alone = ReportFigures()
         for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
-            alone.add(row)
+            alone.add(row_of(row))
         assert alone.climb.spending.usage["not named"].tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:

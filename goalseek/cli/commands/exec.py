@@ -114,11 +114,8 @@ def _verify(project: Project, config: Config, tree: str, words: list[str], outpu
         _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
         access = access_for(verifier, command, root, terminal=True)
         access = structs.replace(access, commands=[*access.commands, words])
-        yield (
-            access,
-            environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp"),
-            below / command.cwd,
-        )
+        variables = environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp")
+        yield access, variables, below / command.cwd
 
 
 def _set_up(verifier: Verifier) -> None:

@@ -9,21 +9,24 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from goalseek.statistics.intervals import SettledDifference
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Outcome
-from goalseek.views.report.costs import ObservedNoise, Spending
+from goalseek.views.report.costs import Spending
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
+    HoldoutRow,
+    IterationRow,
     Label,
     Look,
+    MeasuredRow,
     Row,
+    RunRow,
+    SettleRow,
     Try,
     label_of,
     look_of,
-    number_at,
     settled_of,
-    text_at,
     try_of,
-    value_at,
 )
 from goalseek.views.terminal_text import one_line
 
@@ -91,7 +94,7 @@ class Climb:
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
-    repeats: ObservedNoise = field(default_factory=ObservedNoise)
+    noise: NoiseState = NoiseState()
     spending: Spending = field(default_factory=Spending)
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -131,51 +134,50 @@ class ReportFigures:
             self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
         self.records += 1
-        self.project = one_line(text_at(row, "project"), 80) or self.project
-        moment = parse_timestamp(text_at(row, "timestamp"))
-        kind = row["kind"]
-        if kind == "run":
+        self.project = one_line(row.project, 80) or self.project
+        moment = parse_timestamp(row.timestamp)
+        climb = self.climb
+        if isinstance(row, IterationRow):
+            self._add_iteration(row, moment)
+        elif isinstance(row, RunRow):
             self._add_run(row)
-        elif kind == "iteration":
-            self._add_iteration(row)
-        elif kind == "measurement":
-            self.climb.repeats.add_measurement(row)
-            self.climb.spending.add_measurement(row)
-        elif kind == "settle":
+        elif isinstance(row, MeasuredRow):
+            if row.value is not None:
+                climb.noise = climb.noise.after_measurement(row.value, (row.tree, row.ruler))
+            climb.spending.add_measurement(row.seconds, row.asked_by == "settle")
+        elif isinstance(row, SettleRow):
             if settled := settled_of(row):
-                self.climb.settled, self.climb.settled_at = settled, self.climb.last
-            self.climb.spending.add_settled(row)
-        elif kind == "holdout":
-            self._add_look(row)
-            self.climb.spending.add_measurement(row)
+                climb.settled, climb.settled_at = settled, climb.last
+            climb.spending.add_settled(row.seconds)
+        elif isinstance(row, HoldoutRow):
+            self._add_look(look_of(row))
+            climb.spending.add_measurement(row.seconds)
         self._worked = moment or self._worked
         self.first = self.first or moment
         self.newest = moment or self.newest
 
-    def _add_run(self, row: Row) -> None:
+    def _add_run(self, row: RunRow) -> None:
         self.runs += 1
-        versions = value_at(row, "versions")
-        if isinstance(versions, dict):
-            items = list(versions.items())[:_LEVELS_MOST]
+        if row.versions:
+            items = list(row.versions.items())[:_LEVELS_MOST]
             self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in items}
         if self.runs > 1 and self.climb.last >= 0:
             next_iteration = self.climb.last + 1
             self.climb.runs_at = [*self.climb.runs_at, next_iteration][-_LIST_MOST:]
-            why = one_line(text_at(row, "began"), 200)
-            self.climb.incidents.add(Incident("a new run began", next_iteration, why))
+            self.climb.incidents.add(Incident("a new run began", next_iteration, one_line(row.began, 200)))
 
-    def _add_iteration(self, row: Row) -> None:
+    def _add_iteration(self, row: IterationRow, moment: datetime | None) -> None:
         label = label_of(row)
         if label.outcome == Outcome.BASELINE:
-            self._begin(row)
+            self._begin(int(row.epoch))
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
-        climb.metric = one_line(text_at(row, "metric", "name"), 60) or climb.metric
-        climb.direction = "minimize" if text_at(row, "metric", "direction") == "minimize" else "maximize"
-        climb.last = int(number_at(row, "iteration") or 0)
+        climb.metric = one_line(row.metric.name, 60) or climb.metric
+        climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
+        climb.last = int(row.iteration)
         climb.counts[label] += 1
-        climb.measured += label.outcome != Outcome.BASELINE and number_at(row, "metric", "value") is not None
+        climb.measured += label.outcome != Outcome.BASELINE and row.metric.value is not None
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
         elif label.outcome == Outcome.KEPT:
@@ -183,20 +185,20 @@ class ReportFigures:
             climb.kept.add(lambda: kept)
         else:
             climb.rejected.add(lambda: try_of(row, label))
-        climb.repeats.add_iteration(row)
+        code = row.tree_hash or "", row.digests.ruler or climb.noise.ruler
+        climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
         climb.spending.add_iteration(row)
-        level = one_line(text_at(row, "isolation", "sandbox"), 30), one_line(text_at(row, "isolation", "verifier"), 30)
+        level = one_line(row.isolation.sandbox, 30), one_line(row.isolation.verifier, 30)
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
             climb.levels[level] += 1
         for incident in incidents_of(row):
             climb.incidents.add(incident)
-        if pause := pause_before(row, self._worked):
+        if moment and self._worked and (pause := pause_before(row, moment, self._worked)):
             climb.incidents.add(pause)
 
-    def _begin(self, row: Row) -> None:
+    def _begin(self, epoch: int) -> None:
         """Begins a climb at the first record under a ruler: numbers of two rulers are never compared."""
         before = self.climb
-        epoch = int(number_at(row, "epoch") or 0)
         if before.baseline is None:
             before.epoch = epoch
             return
@@ -206,8 +208,7 @@ class ReportFigures:
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 
-    def _add_look(self, row: Row) -> None:
+    def _add_look(self, look: Look) -> None:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
-        look = look_of(row)
         others = [other for other in self.climb.looks if other.number != look.number]
         self.climb.looks = [*others, look][-_LIST_MOST:]

@@ -9,7 +9,8 @@ from goalseek.humanize import better_or_worse, format_distinct, format_number, f
 from goalseek.statistics.noise_report import format_luck
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
-from goalseek.views.report.rows import Label, Try, format_difference, has_medians
+from goalseek.views.report.rows import Label, Try
+from goalseek.views.report.words import format_difference
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def claim_of(climb: Climb) -> Claim:
     before, after = baseline.value, best.value
     gain, settled = format_gain(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
-        if has_medians(climb.settled):
+        if climb.settled.before or climb.settled.after:  # the medians of both are known
             before, after = climb.settled.before, climb.settled.after
         gain, settled = (
             format_difference(climb.settled),
@@ -87,7 +88,7 @@ def format_change(try_: Try, direction: str) -> str:
 def format_kept(climb: Climb) -> str:
     """``3 kept of 12 tries``; for a noisy metric also the number that luck alone would have kept."""
     text = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
-    luck = format_luck(climb.measured, climb.repeats.differed)
+    luck = format_luck(climb.measured, climb.noise.differed)
     return f"{text}; {luck}" if luck else text
 
 
@@ -100,9 +101,9 @@ def _caution(climb: Climb) -> tuple[str, bool]:
         return "Zero lies within the interval, or there was only one pair: this may be no gain at all.", True
     if climb.is_settled:
         return "", False
-    if climb.repeats.differed:
+    if climb.noise.differed:
         return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
-    if climb.repeats.agreed >= 2:
+    if climb.noise.agreed >= 2:
         text = "The same code gave the same number to the last digit each time, so there was nothing to settle."
         return text, False
     return "Not settled: this is the number that the keep was decided by.", False

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from msgspec import structs
-
-from goalseek.statistics.noise_state import NoiseState, baseline_state
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import Outcome, Phase, Usage, VerifierRun
-from goalseek.views.report.rows import Row, number_at, numbers_at, rows_at, text_at, value_at
+from goalseek.values import Phase, Usage
+from goalseek.views.report.rows import IterationRow
 from goalseek.views.terminal_text import one_line
 
-_AGENTS = (Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW)
-_VERIFIERS = (Phase.VERIFY,)
+_AGENTS = frozenset((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW))
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
@@ -66,91 +63,49 @@ class Spending:
             whole = whole.plus(usage)
         return whole
 
-    def add_iteration(self, row: Row) -> None:
+    def add_iteration(self, row: IterationRow) -> None:
         """Adds an iteration."""
-        for phase, seconds in numbers_at(row, "seconds").items():
+        for phase, seconds in row.seconds.items():
             if phase in _AGENTS:
                 self.agent += seconds
-            elif phase in _VERIFIERS:
+            elif phase == Phase.VERIFY:
                 self.verifier += seconds
             else:
                 self.goalseek += seconds
-        for command in rows_at(row, "verify"):
-            name = one_line(text_at(command, "name"), 60)
-            name = name if name in self.commands or len(self.commands) < _NAMED_MOST else _OTHERS
-            self.commands[name] += number_at(command, "seconds") or 0.0  # type: ignore[assignment]
-        who = one_line(f"{text_at(row, 'provider')} {text_at(row, 'model')}".strip(), 80)
-        usage = _usage_of(row)
+        for command in row.verify:
+            name = _bounded_name(one_line(command.name, 60), self.commands)
+            self.commands[name] += command.seconds  # type: ignore[assignment]
+        usage = row.usage.usage()
         if usage.tokens or usage.has_cost:
-            who = who or _NAMELESS
-            who = who if who in self.usage or len(self.usage) < _NAMED_MOST else _OTHERS
-            self.usage[who] = self.usage.get(who, Usage()).plus(usage)
+            who = _bounded_name(one_line(f"{row.provider} {row.model}".strip(), 80) or _NAMELESS, self.usage)
+            before = self.usage.get(who)
+            self.usage[who] = before.plus(usage) if before else usage
 
-    def add_measurement(self, row: Row) -> None:
+    def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
         """Adds a run of the verifier outside an iteration, or a look at the holdout."""
-        seconds = number_at(row, "seconds") or 0.0
         self.verifier += seconds
-        self._settling += seconds if text_at(row, "asked_by") == "settle" else 0.0
+        self._settling += seconds if is_of_settling else 0.0
 
-    def add_settled(self, row: Row) -> None:
+    def add_settled(self, seconds: float) -> None:
         """Adds a settling: of its seconds only those that are not in measurement records already."""
-        self.verifier += max(0.0, (number_at(row, "seconds") or 0.0) - self._settling)
+        self.verifier += max(0.0, seconds - self._settling)
         self._settling = 0.0
 
 
-def _usage_of(row: Row) -> Usage:
-    def count(name: str) -> int:
-        return int(number_at(row, "usage", name) or 0)
-
-    cost, about = number_at(row, "usage", "cost_usd"), number_at(row, "usage", "about_usd")
-    tokens = count("input_tokens"), count("cached_tokens"), count("output_tokens")
-    return Usage(*tokens, cost, value_at(row, "usage", "estimated") is True, about)
+def _bounded_name(name: str, names: Collection[str]) -> str:
+    """The name, or another where there are too many."""
+    return name if name in names or len(names) < _NAMED_MOST else _OTHERS
 
 
 Band = tuple[float, float]
 
 
-class ObservedNoise:
-    """The noise of a climb, from its repeated runs. A key that a record lacks is ignored."""
-
-    def __init__(self) -> None:
-        self.state = NoiseState()
-
-    @property
-    def differed(self) -> bool:
-        """Whether the same code ever gave two numbers."""
-        return self.state.differed
-
-    @property
-    def agreed(self) -> int:
-        """How many repeats gave the same number to the last bit."""
-        return self.state.agreed
-
-    def add_iteration(self, row: Row) -> None:
-        """Adds the runs of the candidate and of the incumbent in an iteration."""
-        runs, outcome = tuple(_runs(row)), text_at(row, "outcome")
-        if outcome == Outcome.BASELINE:
-            self.state = baseline_state(runs)
-        else:
-            self.state = self.state.after_candidate(runs, outcome == Outcome.KEPT, number_at(row, "metric", "odds"))
-        if outcome in (Outcome.BASELINE, Outcome.KEPT):
-            ruler = text_at(row, "digests", "ruler") or self.state.ruler
-            self.state = structs.replace(self.state, tree=text_at(row, "tree_hash"), ruler=ruler)
-
-    def add_measurement(self, row: Row) -> None:
-        """Adds a run outside an iteration; it counts as a repeat if it measured the incumbent."""
-        value = number_at(row, "value")
-        if value is not None:
-            is_incumbent = (text_at(row, "tree"), text_at(row, "ruler")) == (self.state.tree, self.state.ruler)
-            run = VerifierRun("incumbent" if is_incumbent else "other", value, 0, 0.0)
-            self.state = self.state.with_runs((run,))
-
-    def bands(self, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
-        """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
-        if not self.differed:
-            return (None,) * len(values)
-        sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), self.state.pairs))
-        return tuple(None if value is None else _band(value, sd_of, self.state.all_positive) for value in values)
+def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
+    """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
+    if not noise.differed:
+        return (None,) * len(values)
+    sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
+    return tuple(None if value is None else _band(value, sd_of, noise.all_positive) for value in values)
 
 
 def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> Band | None:
@@ -161,8 +116,3 @@ def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> B
     except OverflowError:
         return None
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
-
-
-def _runs(row: Row) -> Iterator[VerifierRun]:
-    for run in rows_at(row, "runs"):
-        yield VerifierRun(text_at(run, "of"), number_at(run, "value"), 0, 0.0)

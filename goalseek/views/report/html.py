@@ -14,16 +14,9 @@ from goalseek.views.report.claim import claim_of, format_change, format_kept, re
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.markup import cut_to_bytes, equal_share, read_asset, render
 from goalseek.views.report.plot import Plot, plot_of
-from goalseek.views.report.rows import (
-    REASONS,
-    SANDBOXES,
-    VERIFIERS,
-    Label,
-    Try,
-    format_dollars,
-    format_sandboxes,
-)
+from goalseek.views.report.rows import Label, Try
 from goalseek.views.report.source import ProjectState
+from goalseek.views.report.words import REASONS, SANDBOXES, VERIFIERS, format_dollars, format_sandboxes
 
 KEPT_SHOWN = 300
 NEWEST_SHOWN = 5

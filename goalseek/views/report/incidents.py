@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from goalseek.humanize import format_duration, parse_duration
-from goalseek.views.report.rows import Row, list_at, number_at, numbers_at, rows_at, text_at
+from goalseek.values import Reason
+from goalseek.views.report.rows import IterationRow
 from goalseek.views.terminal_text import one_line
 
 PAUSE_SECONDS = 120.0
 _SHOWN_MOST = 40
-_REASONS = {
-    "verify_timeout": "the verifier timed out",
-    "provider_timeout": "the agent timed out",
-    "provider_failed": "the agent failed",
-    "interrupted": "interrupted for good",
+_REASONS: dict[str, str] = {
+    Reason.VERIFY_TIMEOUT: "the verifier timed out",
+    Reason.PROVIDER_TIMEOUT: "the agent timed out",
+    Reason.PROVIDER_FAILED: "the agent failed",
+    Reason.INTERRUPTED: "interrupted for good",
 }
 
 
@@ -36,8 +37,7 @@ _NOTES = {
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 
-@dataclass(frozen=True)
-class Incident:
+class Incident(NamedTuple):
     """One incident: its kind, its iteration (None outside of one), and a sentence or ""."""
 
     kind: str
@@ -58,35 +58,31 @@ class Incidents:
         self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
 
 
-def incidents_of(row: Row) -> Iterator[Incident]:
+def incidents_of(row: IterationRow) -> Iterator[Incident]:
     """The incidents in the row of an iteration."""
-    iteration = int(number_at(row, "iteration") or 0)
-    if reason := _REASONS.get(text_at(row, "reason")):
-        yield Incident(reason, iteration, one_line(text_at(row, "why"), 300))
-    for command in rows_at(row, "verify"):
-        if killed := int(number_at(command, "killed") or 0):
+    iteration = int(row.iteration)
+    if reason := _REASONS.get(row.reason):
+        yield Incident(reason, iteration, one_line(row.why, 300))
+    for command in row.verify:
+        if killed := int(command.killed):
             programs = "a program" if killed == 1 else f"{killed} programs"
-            name = one_line(text_at(command, "name"), 60)
-            yield Incident("programs ended that the verifier left running", iteration, f"{name} left {programs}")
-    for note in list_at(row, "notes"):
-        if isinstance(note, str):
-            yield Incident(_kind_of(note), iteration, one_line(note, 400))
+            text = f"{one_line(command.name, 60)} left {programs}"
+            yield Incident("programs ended that the verifier left running", iteration, text)
+    for note in row.notes:
+        yield Incident(_kind_of(note), iteration, one_line(note, 400))
 
 
-def pause_before(row: Row, previous: datetime | None) -> Incident | None:
-    """The pause since ``previous`` that the iteration's seconds and noted waits do not explain; None under two minutes.
+def pause_before(row: IterationRow, moment: datetime, previous: datetime) -> Incident | None:
+    """The pause from ``previous`` to ``moment``, the row's, that its seconds and noted waits do not explain.
 
-    The records do not say what it was: a stop, a kill, a machine asleep, a question to a person.
+    None under two minutes. The records do not say what it was: a stop, a kill, a machine asleep, a question to a
+    person.
     """
-    moment = parse_timestamp(text_at(row, "timestamp"))
-    if moment is None or previous is None:
-        return None
-    idle = (moment - previous).total_seconds() - sum(numbers_at(row, "seconds").values())
-    idle -= sum(_wait_seconds(note) for note in list_at(row, "notes") if isinstance(note, str))
+    idle = (moment - previous).total_seconds() - sum(row.seconds.values())
+    idle -= sum(map(_wait_seconds, row.notes))
     if idle < PAUSE_SECONDS:
         return None
-    iteration = int(number_at(row, "iteration") or 0)
-    return Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
+    return Incident("nothing was at work", int(row.iteration), f"for {format_duration(idle)} before or within it")
 
 
 def parse_timestamp(text: str) -> datetime | None:

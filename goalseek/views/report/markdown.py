@@ -12,8 +12,9 @@ from goalseek.humanize import format_duration, format_number, format_odds
 from goalseek.views.report.aggregate import Climb, ReportFigures
 from goalseek.views.report.claim import RejectedGroup, claim_of, format_change, format_kept, rejected_groups
 from goalseek.views.report.markup import render
-from goalseek.views.report.rows import REASONS, Try, format_usage, join_parts
+from goalseek.views.report.rows import Try
 from goalseek.views.report.source import ProjectState
+from goalseek.views.report.words import REASONS, format_usage, join_parts
 from goalseek.views.terminal_text import one_line
 
 _KEPT_MOST = 100

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.views.report.claim import format_change
-from goalseek.views.report.rows import format_dollars, format_look, format_sandboxes
+from goalseek.views.report.words import format_dollars, format_look, format_sandboxes
 from goalseek.views.terminal_text import replace_unprintable
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -12,6 +12,7 @@ from goalseek.humanize import format_distinct
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import claim_of, format_kept
+from goalseek.views.report.costs import noise_bands
 from goalseek.views.report.markup import render
 from goalseek.views.report.rows import Try
 
@@ -90,7 +91,7 @@ def plot_of(climb: Climb) -> Plot | None:
         upward=upward,
         tries=tries,
         best=best,
-        band=climb.repeats.bands(climb.direction, [try_.value for try_ in best]),
+        band=noise_bands(climb.noise, climb.direction, [try_.value for try_ in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
         left_out=climb.tried + 1 - len(tries),

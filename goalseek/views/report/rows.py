@@ -1,29 +1,164 @@
-"""The lines of ``results.jsonl`` as plain JSON: a missing value, or one of the wrong type, is ignored.
+"""The lines of ``results.jsonl`` with the fields that a report wants: a value missing or of the wrong type is ignored.
 
-A report must also work on records of a newer version, so unknown kinds and keys are no errors. Here too are the words
-of the report for reasons, sandbox levels, verifiers and costs.
+A report must also work on records of a newer version, so unknown kinds and keys are no errors.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+import re
+import typing
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from goalseek.humanize import better_or_worse, format_number, format_percent
+import msgspec
+from msgspec import Struct
+
 from goalseek.ledger.results_file import History
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Outcome, Usage
 from goalseek.views.terminal_text import one_line
 
-Row = dict[str, Any]
+
+class Row(Struct, tag_field="kind", tag=""):
+    """What every record has; of a kind that this version does not know, there is nothing more."""
+
+    project: str = ""
+    timestamp: str = ""
 
 
-@dataclass(frozen=True)
-class ParsedLine:
+class RunRow(Row, tag="run"):
+    """A run began."""
+
+    began: str = ""
+    versions: dict[str, Any] = {}
+
+
+class MeasuredRow(Row, tag="measurement"):
+    """A run of the verifier outside an iteration."""
+
+    tree: str = ""
+    ruler: str = ""
+    asked_by: str = ""
+    value: float | None = None
+    seconds: float = 0.0
+
+
+class Metric(Struct):
+    """The metric of an iteration."""
+
+    name: str = ""
+    direction: str = ""
+    value: float | None = None
+    incumbent: float | None = None
+    delta: float | None = None
+    odds: float | None = None
+
+
+class Run(Struct):
+    """A run of the verifier within an iteration."""
+
+    of: str = ""
+    value: float | None = None
+
+
+class Command(Struct):
+    """A verify command."""
+
+    name: str = ""
+    seconds: float = 0.0
+    killed: float = 0.0
+
+
+class UsageRow(Struct):
+    """The usage of the providers' calls."""
+
+    input_tokens: float = 0.0
+    cached_tokens: float = 0.0
+    output_tokens: float = 0.0
+    cost_usd: float | None = None
+    estimated: bool = False
+    about_usd: float | None = None
+
+    def usage(self) -> Usage:
+        """The same, tokens as whole numbers."""
+        tokens = int(self.input_tokens), int(self.cached_tokens), int(self.output_tokens)
+        return Usage(*tokens, self.cost_usd, self.estimated, self.about_usd)
+
+
+class Isolation(Struct):
+    """The levels that held."""
+
+    sandbox: str = ""
+    verifier: str = ""
+
+
+class Digests(Struct):
+    """The ruler's digest."""
+
+    ruler: str = ""
+
+
+class IterationRow(Row, tag="iteration"):
+    """An iteration."""
+
+    epoch: float = 0.0
+    iteration: float = 0.0
+    outcome: str = ""
+    reason: str = ""
+    why: str = ""
+    metric: Metric = msgspec.field(default_factory=Metric)
+    runs: list[Run] = []
+    guards: dict[str, float] = {}
+    commit_hash: str | None = None
+    parent_commit_hash: str | None = None
+    tree_hash: str | None = None
+    changed_files: list[str] = []
+    changed_loc: float = 0.0
+    hypothesis_summary: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: UsageRow = msgspec.field(default_factory=UsageRow)
+    seconds: dict[str, float] = {}
+    verify: list[Command] = []
+    isolation: Isolation = msgspec.field(default_factory=Isolation)
+    digests: Digests = msgspec.field(default_factory=Digests)
+    notes: list[str] = []
+
+
+class SettleRow(Row, tag="settle"):
+    """Baseline and best measured afresh."""
+
+    pairs: list[Any] = []
+    difference: float | None = None
+    interval: list[Any] | None = None
+    baseline: float = 0.0
+    best: float = 0.0
+    in_percent: bool = False
+    seconds: float = 0.0
+
+
+class HoldoutRow(Row, tag="holdout"):
+    """A look at the holdout."""
+
+    look: float = 0.0
+    of: str = ""
+    iteration: float | None = None
+    value: float | None = None
+    gap: float | None = None
+    reason: str = ""
+    why: str = ""
+    seconds: float = 0.0
+
+
+_KINDS = (RunRow, MeasuredRow, IterationRow, SettleRow, HoldoutRow)
+_BY_NAME: dict[str, type[Row]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+_DECODER: msgspec.json.Decoder[Row] = msgspec.json.Decoder(RunRow | MeasuredRow | IterationRow | SettleRow | HoldoutRow)
+
+
+class ParsedLine(NamedTuple):
     """A line of the file: its row, None where it is no record; ``end`` is the offset of the byte after it."""
 
     row: Row | None
@@ -33,66 +168,68 @@ class ParsedLine:
 def rows_from(history: History, offset: int = 0) -> Iterator[ParsedLine]:
     """The complete lines from byte ``offset`` on, which begins a line; a torn last line is left out."""
     for line in history.forward(offset):
-        end = line.offset + len(line.text) + 1
-        try:
-            row = json.loads(line.text)
-        except (ValueError, RecursionError):
-            row = None
-        yield ParsedLine(row if isinstance(row, dict) and isinstance(row.get("kind"), str) else None, end)
+        yield ParsedLine(parse_row(line.text), line.offset + len(line.text) + 1)
 
 
-def number_at(row: Row, *names: str) -> float | None:
-    """The finite number at a path of keys, or None."""
-    return _finite(value_at(row, *names))
-
-
-def text_at(row: Row, *names: str) -> str:
-    """The text at a path of keys, or ""."""
-    value = value_at(row, *names)
-    return value if isinstance(value, str) else ""
-
-
-def list_at(row: Row, *names: str) -> list[Any]:
-    """The list at a path of keys, or an empty one."""
-    value = value_at(row, *names)
-    return value if isinstance(value, list) else []
-
-
-def rows_at(row: Row, *names: str) -> list[Row]:
-    """The objects in the list at a path of keys."""
-    return [item for item in list_at(row, *names) if isinstance(item, dict)]
-
-
-def numbers_at(row: Row, *names: str) -> dict[str, float]:
-    """The finite numbers, by name, of the object at a path of keys."""
-    value = value_at(row, *names)
-    if not isinstance(value, dict):
-        return {}
-    return {name: number for name in value if (number := _finite(value[name])) is not None}
-
-
-def value_at(row: Any, *names: str) -> Any:
-    """The value at a path of keys, or None."""
-    for name in names:
-        if not isinstance(row, dict):
-            return None
-        row = row.get(name)
-    return row
-
-
-def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
+def parse_row(line: bytes) -> Row | None:
+    """The row on a line; None where it is no record. What msgspec refuses in whole or in part, json may take."""
     try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
+        return _DECODER.decode(line)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        plain = json.loads(line)
+    except (ValueError, RecursionError):
         return None
+    return row_of(plain)
+
+
+def row_of(plain: Any) -> Row | None:
+    """The row of a line's JSON, with the values that fit; None where it is no record."""
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
+        return None
+    return typing.cast(Row, _fit(_BY_NAME.get(plain["kind"], Row), plain))
+
+
+def _fit(kind: Any, plain: Any) -> Any:
+    """The value of a type, without what does not fit of its items. Raises ValueError where nothing fits."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        values = _matching(dict, plain)
+        return kind(**dict(_fitting((name, type_, values[name]) for name, type_ in _fields(kind) if name in values)))
+    if origin is list:
+        items = enumerate(_matching(list, plain))
+        return [item for _, item in _fitting((index, arguments[0], item) for index, item in items)]
+    if origin is dict:
+        return dict(_fitting((key, arguments[1], item) for key, item in _matching(dict, plain).items()))
+    value = msgspec.convert(plain, kind)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not a finite number")
+    return value
+
+
+def _fitting(items: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for key, kind, plain in items:
+        try:
+            yield key, _fit(kind, plain)
+        except ValueError:
+            continue
+
+
+def _matching(kind: type, plain: Any) -> Any:
+    if not isinstance(plain, kind):
+        raise ValueError(f"not a {kind.__name__}")
+    return plain
+
+
+@cache
+def _fields(kind: type[Struct]) -> list[tuple[str, Any]]:
+    return [(field.name, field.type) for field in msgspec.structs.fields(kind)]
 
 
 _TITLE_MOST = 400
 _FILES_MOST = 8
 _GUARDS_MOST = 100
-OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
 
 class Label(NamedTuple):
@@ -102,8 +239,7 @@ class Label(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(Struct, frozen=True):
     """One iteration. All texts are printable and of bounded length; ``seconds`` are active ones.
 
     ``guards`` are filled for the baseline and kept tries only.
@@ -126,65 +262,57 @@ class Try:
     guards: dict[str, float]
 
 
-def try_of(row: Row, label: Label) -> Try:
+def try_of(row: IterationRow, label: Label) -> Try:
     """The try in the row of an iteration."""
-    files = [one_line(name, 200) for name in list_at(row, "changed_files") if isinstance(name, str)]
+    files = [one_line(name, 200) for name in row.changed_files]
     more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
+    has_guards = label.outcome in (Outcome.BASELINE, Outcome.KEPT)
     return Try(
-        iteration=int(number_at(row, "iteration") or 0),
+        iteration=int(row.iteration),
         label=label,
-        value=number_at(row, "metric", "value"),
-        incumbent=number_at(row, "metric", "incumbent"),
-        delta=number_at(row, "metric", "delta"),
-        odds=number_at(row, "metric", "odds"),
-        title=one_line(text_at(row, "hypothesis_summary"), _TITLE_MOST),
-        why=one_line(text_at(row, "why"), _TITLE_MOST),
-        commit=_hash(text_at(row, "commit_hash")),
-        parent=_hash(text_at(row, "parent_commit_hash")),
+        value=row.metric.value,
+        incumbent=row.metric.incumbent,
+        delta=row.metric.delta,
+        odds=row.metric.odds,
+        title=one_line(row.hypothesis_summary, _TITLE_MOST),
+        why=one_line(row.why, _TITLE_MOST),
+        commit=_hash(row.commit_hash),
+        parent=_hash(row.parent_commit_hash),
         files=(*files[:_FILES_MOST], *more),
-        changed_loc=int(number_at(row, "changed_loc") or 0),
-        seconds=sum(numbers_at(row, "seconds").values()),
-        when=one_line(text_at(row, "timestamp"), 40),
-        guards=_guards(row) if label.outcome in (Outcome.BASELINE, Outcome.KEPT) else {},
+        changed_loc=int(row.changed_loc),
+        seconds=sum(row.seconds.values()),
+        when=one_line(row.timestamp, 40),
+        guards={one_line(name, 80): row.guards[name] for name in list(row.guards)[:_GUARDS_MOST]} if has_guards else {},
     )
 
 
-def label_of(row: Row) -> Label:
+def label_of(row: IterationRow) -> Label:
     """The label of an iteration's row; an unknown outcome counts as skipped."""
-    outcome = text_at(row, "outcome")
-    return Label(outcome if outcome in OUTCOMES else Outcome.SKIPPED, one_line(text_at(row, "reason"), 40))
+    return Label(row.outcome if row.outcome in _OUTCOMES else Outcome.SKIPPED.value, one_line(row.reason, 40))
 
 
-def _guards(row: Row) -> dict[str, float]:
-    guards = list(numbers_at(row, "guards").items())[:_GUARDS_MOST]
-    return {one_line(name, 80): value for name, value in guards}
+_OUTCOMES = frozenset(Outcome)
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def _hash(text: str) -> str:
+def _hash(text: str | None) -> str:
     """The text where it is a hash of git, else "": it is passed to git as an argument."""
-    return text if len(text) in (40, 64) and all(letter in "0123456789abcdef" for letter in text) else ""
+    return text if text and _HASH.fullmatch(text) else ""
 
 
-def settled_of(row: Row) -> SettledDifference | None:
+def settled_of(row: SettleRow) -> SettledDifference | None:
     """The result in a ``settle`` row; None where it has no difference."""
-    difference = number_at(row, "difference")
-    if difference is None:
+    if row.difference is None:
         return None
-    before, after = number_at(row, "baseline") or 0.0, number_at(row, "best") or 0.0
-    ends = [number_at({"end": end}, "end") for end in list_at(row, "interval")]
-    low, high = ends if len(ends) == 2 else (None, None)
-    interval = (low, high) if low is not None and high is not None else None
-    pairs = len(list_at(row, "pairs"))
-    return SettledDifference(pairs, before, after, difference, interval, value_at(row, "in_percent") is True)
+    try:
+        low, high = (_fit(float, end) for end in row.interval or ())
+        interval = low, high
+    except ValueError:
+        interval = None
+    return SettledDifference(len(row.pairs), row.baseline, row.best, row.difference, interval, row.in_percent)
 
 
-def has_medians(settled: SettledDifference) -> bool:
-    """Whether the medians of both are known."""
-    return bool(settled.before or settled.after)
-
-
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """One look at the holdout. ``of`` is "baseline", "best" or "", ``iteration`` the one that was looked at.
 
     Without a ``value`` it has only begun, or failed, and ``why`` says how. ``gap`` is in the metric's units.
@@ -198,111 +326,9 @@ class Look:
     why: str = ""
 
 
-def look_of(row: Row) -> Look:
+def look_of(row: HoldoutRow) -> Look:
     """The look in a ``holdout`` row."""
-    iteration = number_at(row, "iteration")
-    return Look(
-        int(number_at(row, "look") or 0),
-        text_at(row, "of") if text_at(row, "of") in ("baseline", "best") else "",
-        None if iteration is None else int(iteration),
-        number_at(row, "value"),
-        number_at(row, "gap"),
-        one_line(text_at(row, "why"), 300) if text_at(row, "reason") == "failed" else "",
-    )
-
-
-def format_look(look: Look) -> str:
-    """One look at the holdout in a sentence."""
-    target = f" at the {look.of}" if look.of else ""
-    target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
-    if look.value is None:
-        return f"Look {look.number}{target}: {look.why.rstrip('.') or 'begun, and not measured'}."
-    text = f"Look {look.number}{target}: {format_number(look.value)}"
-    if look.gap is not None:
-        text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
-    return f"{text}."
-
-
-def _gap_in_words(gap: float) -> str:
-    """The verifier's gain compared with the holdout's, in words: what it has more is not a real gain."""
-    if gap == 0:
-        return "the same as"
-    return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
-
-
-def format_difference(settled: SettledDifference) -> str:
-    """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
-    size = format_percent if settled.in_percent else "{:.4g}".format
-    if settled.difference == 0 and not settled.interval:
-        return "no difference"
-    text = size(abs(settled.difference))
-    if settled.interval:
-        text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return f"{text} {better_or_worse(settled.difference)}"
-
-
-REASONS = {
-    "worse": "measured, and not better",
-    "tie": "the same number, and no fewer lines",
-    "within_noise": "better by less than the noise",
-    "below_min_delta": "better by less than min_delta",
-    "guard": "a guard's bound was broken",
-    "not_valid": "a number outside its valid range",
-    "verify_failed": "a verify command ended with an error",
-    "verify_timeout": "a verify command ran past its timeout",
-    "no_metric": "no number could be read",
-    "not_finite": "the number was not finite",
-    "unmeasurable": "the verifier could not judge it",
-    "review_rejected": "the second opinion was against it",
-    "declined": "a person declined it",
-    "no_change": "the agent changed nothing",
-    "duplicate": "the same tree was measured before",
-    "out_of_scope": "it touched what is not the candidate's to edit",
-    "provider_failed": "the agent could not answer",
-    "provider_timeout": "the agent ran past its time",
-    "no_plan": "the agent gave no plan",
-    "interrupted": "it was never finished",
-}
-SANDBOXES = {
-    "bubblewrap": "Programs saw their own tree and the system's programs, and nothing else of the machine.",
-    "landlock": "Files outside their tree could not be read or written; other things of the machine could be seen.",
-    "none": "Programs ran as the user: nothing kept them from reading hidden files or writing anywhere.",
-}
-VERIFIERS = {
-    "hidden": "What decided was computed by commands that run none of the candidate's code.",
-    "candidate": "The numbers were reported by commands that run the candidate's code.",
-    "both": "A verify command had hidden files and the candidate's code in one place: code there could read them.",
-}
-
-
-def format_usage(usage: Usage) -> str:
-    """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
-    parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if usage.has_cost:
-        parts.append(format_dollars(usage))
-    return ", ".join(parts)
-
-
-def format_dollars(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported."""
-    parts = []
-    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
-        parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
-    if usage.about_usd is not None:
-        parts.append(f"about ${usage.about_usd:,.2f} by subscription")
-    return " and ".join(parts) or "unknown"
-
-
-def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
-    """``sandbox: bubblewrap``; of several levels, each with its number of iterations."""
-    counts: Counter[str] = Counter()
-    for (sandbox, _), count in levels.items():
-        counts[sandbox or "not told"] += count
-    if len(counts) == 1:
-        return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
-    return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
-
-
-def join_parts(parts: Iterable[str]) -> str:
-    """The parts that are not empty, joined by ``·``."""
-    return " · ".join(part for part in parts if part)
+    of = row.of if row.of in (Outcome.BASELINE, "best") else ""
+    iteration = None if row.iteration is None else int(row.iteration)
+    why = one_line(row.why, 300) if row.reason == "failed" else ""
+    return Look(int(row.look), of, iteration, row.value, row.gap, why)

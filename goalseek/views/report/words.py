@@ -1,0 +1,107 @@
+"""The words of the report for reasons, sandbox levels, verifiers, looks, gains and costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from goalseek.humanize import better_or_worse, format_number, format_percent
+from goalseek.statistics.intervals import SettledDifference
+from goalseek.values import Reason, Usage
+from goalseek.views.report.rows import Look
+
+REASONS: dict[str, str] = {
+    Reason.WORSE: "measured, and not better",
+    Reason.TIE: "the same number, and no fewer lines",
+    Reason.WITHIN_NOISE: "better by less than the noise",
+    Reason.BELOW_MIN_DELTA: "better by less than min_delta",
+    Reason.GUARD: "a guard's bound was broken",
+    Reason.NOT_VALID: "a number outside its valid range",
+    Reason.VERIFY_FAILED: "a verify command ended with an error",
+    Reason.VERIFY_TIMEOUT: "a verify command ran past its timeout",
+    Reason.NO_METRIC: "no number could be read",
+    Reason.NOT_FINITE: "the number was not finite",
+    Reason.UNMEASURABLE: "the verifier could not judge it",
+    Reason.REVIEW_REJECTED: "the second opinion was against it",
+    Reason.DECLINED: "a person declined it",
+    Reason.NO_CHANGE: "the agent changed nothing",
+    Reason.DUPLICATE: "the same tree was measured before",
+    Reason.OUT_OF_SCOPE: "it touched what is not the candidate's to edit",
+    Reason.PROVIDER_FAILED: "the agent could not answer",
+    Reason.PROVIDER_TIMEOUT: "the agent ran past its time",
+    Reason.NO_PLAN: "the agent gave no plan",
+    Reason.INTERRUPTED: "it was never finished",
+}
+SANDBOXES = {
+    "bubblewrap": "Programs saw their own tree and the system's programs, and nothing else of the machine.",
+    "landlock": "Files outside their tree could not be read or written; other things of the machine could be seen.",
+    "none": "Programs ran as the user: nothing kept them from reading hidden files or writing anywhere.",
+}
+VERIFIERS = {
+    "hidden": "What decided was computed by commands that run none of the candidate's code.",
+    "candidate": "The numbers were reported by commands that run the candidate's code.",
+    "both": "A verify command had hidden files and the candidate's code in one place: code there could read them.",
+}
+
+
+def format_look(look: Look) -> str:
+    """One look at the holdout in a sentence."""
+    target = f" at the {look.of}" if look.of else ""
+    target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
+    if look.value is None:
+        return f"Look {look.number}{target}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    text = f"Look {look.number}{target}: {format_number(look.value)}"
+    if look.gap is not None:
+        text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
+    return f"{text}."
+
+
+def _gap_in_words(gap: float) -> str:
+    """The verifier's gain compared with the holdout's, in words: what it has more is not a real gain."""
+    if gap == 0:
+        return "the same as"
+    return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
+
+
+def format_difference(settled: SettledDifference) -> str:
+    """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
+    size = format_percent if settled.in_percent else "{:.4g}".format
+    if settled.difference == 0 and not settled.interval:
+        return "no difference"
+    text = size(abs(settled.difference))
+    if settled.interval:
+        text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
+    return f"{text} {better_or_worse(settled.difference)}"
+
+
+def format_usage(usage: Usage) -> str:
+    """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
+    parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
+    if usage.has_cost:
+        parts.append(format_dollars(usage))
+    return ", ".join(parts)
+
+
+def format_dollars(usage: Usage) -> str:
+    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported."""
+    parts = []
+    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
+        parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
+    if usage.about_usd is not None:
+        parts.append(f"about ${usage.about_usd:,.2f} by subscription")
+    return " and ".join(parts) or "unknown"
+
+
+def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
+    """``sandbox: bubblewrap``; of several levels, each with its number of iterations."""
+    counts: Counter[str] = Counter()
+    for (sandbox, _), count in levels.items():
+        counts[sandbox or "not told"] += count
+    if len(counts) == 1:
+        return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
+    return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """The parts that are not empty, joined by ``·``."""
+    return " · ".join(part for part in parts if part)
