@@ -34,7 +34,7 @@ def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[T
     kept = climb.kept.items[-KEPT_SHOWN:]
     kept_limit = equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
     groups = rejected_groups(climb, NEWEST_SHOWN)
-    return render(
+    page = render(
         "page.html",
         policy=content_security_policy(around.is_live),
         style=read_asset("page.css"),
@@ -60,6 +60,7 @@ def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[T
         verifiers=VERIFIERS,
         earlier=list(_earlier(night)),
     )
+    return f"{page}\n"  # jinja takes the last newline of a template away
 
 
 def content_security_policy(is_live: bool) -> str:

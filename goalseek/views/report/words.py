@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from goalseek.humanize import format_number, format_percent
+from goalseek.humanize import better_or_worse, format_number, format_percent
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
 from goalseek.views.report.rows import Look
@@ -71,7 +71,7 @@ def format_difference(settled: SettledDifference) -> str:
     text = size(abs(settled.difference))
     if settled.interval:
         text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return f"{text} {'worse' if settled.difference < 0 else 'better'}"
+    return f"{text} {better_or_worse(settled.difference)}"
 
 
 def format_usage(usage: Usage) -> str:
