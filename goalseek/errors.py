@@ -74,6 +74,11 @@ class Interrupted(BaseException):
         self.signal_number = signal_number
 
 
+def exit_code_of_interrupt(error: BaseException) -> int:
+    """128 and the number of the signal that raised Interrupted or KeyboardInterrupt."""
+    return 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
+
+
 class GitFailed(Exception):
     """A git command failed; ``said`` is what it printed on standard error."""
 

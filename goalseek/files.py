@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,8 +74,6 @@ def copy_tree(source: Path, target: Path) -> None:
 
     Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
     """
-    import shutil  # here: see ``_copy``
-
     with own_folder(source):
         recreate_folder(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
@@ -144,10 +143,17 @@ def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Pa
         _copy(file, copy, 0)
 
 
+def sync(path: Path) -> None:
+    """Syncs a file, or a folder's names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
     """Copies content, times and mode; the copy's mode has ``more_bits``."""
-    import shutil  # here: what replaces a file should not wait for its import
-
     shutil.copyfileobj(file, copy)
     copy.flush()
     status = os.fstat(file.fileno())

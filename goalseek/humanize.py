@@ -87,8 +87,8 @@ def format_distinct(*values: float) -> tuple[str, ...]:
 
 
 def better_or_worse(gain: float) -> str:
-    """``better`` for a gain, ``worse`` for a loss."""
-    return "better" if gain > 0 else "worse"
+    """``worse`` for a loss, else ``better``."""
+    return "worse" if gain < 0 else "better"
 
 
 _MAX_ODDS = 1000

@@ -15,13 +15,15 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
-from goalseek.values import StopReason
+from goalseek.process import is_alive
+from goalseek.values import StopReason, from_line, to_line
 
 LOCK = "lock"
 ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
@@ -29,8 +31,7 @@ ITERATE = "iterate"  # of the commands that hold the lock, the one that looks fo
 _WITH_PHASES = (ITERATE, "step", "baseline", "")
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The process that holds a project's lock, as it wrote into the file; ``pid`` is 0 where it has not done so yet.
 
     ``doing`` is its command and ``manifest`` the path of its manifest, each "" where unknown. ``started``, its start
@@ -99,7 +100,7 @@ def project_lock(
         pid = os.getpid()
         holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
+        os.pwrite(descriptor, to_line(holder).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -126,10 +127,9 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
 
 
 def _acquire(descriptor: int) -> None:
-    """Takes the lock. ``holder_of`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
+    """Takes the lock. ``lock_holder`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
     for _ in range(4):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _try_lock(descriptor):
             return
         time.sleep(0.01)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,25 +161,17 @@ def last_manifest(folder: Path) -> str:
 def _read_holder(descriptor: int) -> Holder:
     """The holder that the file names; an unknown one where that process is gone."""
     try:
-        fields = json.loads(os.pread(descriptor, 65536, 0))
-        holder = Holder(**{key: fields[key] for key in Holder.__dataclass_fields__ if key in fields})
+        holder = from_line(Holder, os.pread(descriptor, 65536, 0))
         is_gone = holder.is_local and bool(holder.started) and not _is_process(holder.pid, holder.started)
         return Holder() if is_gone else holder
-    except (ValueError, TypeError):
+    except ValueError:
         return Holder()
 
 
 def _is_process(pid: int, start_time: str) -> bool:
     """Whether the process with this number and start time runs; also where its start time cannot be read."""
-    if actual := _start_time(pid):
-        return actual == start_time
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return True
+    actual = _start_time(pid)
+    return actual == start_time if actual else is_alive(pid)
 
 
 def _namespace() -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Struct, frozen=True):
     """An agent's conversation that a later call can go on with: its ``name`` with the agent, and its ``model``.
 
     ``told`` is the agent's last running total of usage over all calls; zero where it reports each call separately.
@@ -26,8 +27,7 @@ class Session:
     told: Usage = Usage()
 
 
-@dataclass(frozen=True)
-class PastIteration:
+class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it."""
 
     iteration: int
@@ -39,8 +39,7 @@ class PastIteration:
     why: str
 
 
-@dataclass(frozen=True)
-class VisibleFile:
+class VisibleFile(Struct, frozen=True):
     """A file that the agent can see: its size in bytes and its blob's hash; writable or read-only."""
 
     path: str
@@ -49,8 +48,7 @@ class VisibleFile:
     writable: bool
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True):
     """The result of READ_CONTEXT: all that a proposal may know, read once an iteration.
 
     ``attempt`` counts proposals without baselines; ``moment`` is when it was read, in seconds since 1970. ``files`` are
@@ -99,8 +97,7 @@ class Plan:
     model: str = ""
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """One path of a change: its new mode and blob; a mode of "" means that it was deleted."""
 
     path: str
@@ -108,8 +105,7 @@ class Edit:
     blob: str
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
 
     ``provider`` and ``model`` are whose change it is; "" for the manifest's own.
@@ -126,8 +122,7 @@ class Change:
     model: str = ""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """The result of COMMIT: the candidate's commit, its tree, and the commit that the iteration began at.
 
     ``earlier`` are the commits of its earlier attempts, oldest first, each the parent of the next; the last one is the
@@ -145,8 +140,7 @@ class Candidate:
         return (*self.earlier, self.commit)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a measurement has no number: the contract's reason, and one sentence for people.
 
     ``printed`` is the end of what the failed command printed, only where that command sees no hidden file.
@@ -157,8 +151,7 @@ class Failure:
     printed: str = ""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The result of VERIFY: the runs in the order in which they were made, and the failure where there was one.
 
     ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order.
@@ -209,16 +202,14 @@ class Verdict:
         return self.outcome in (Outcome.KEPT, Outcome.BASELINE)
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The verdict, and the revert commit where the candidate was rejected."""
 
     verdict: Verdict
     rollback: str | None = None
 
 
-@dataclass(frozen=True)
-class Review:
+class Review(Struct, frozen=True):
     """The result of REVIEW: APPROVED, CHANGES_REQUESTED or REJECTED, or "" if unreadable; a reason each criterion.
 
     ``decision`` is the decision after the review. Where it ``goes_on``, the change is back with its author, and the
@@ -234,8 +225,7 @@ class Review:
     model: str = ""
 
 
-@dataclass(frozen=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """How an attempt ended before its measurement, and the usage of its call.
 
     ``edits`` are its edits within its scope, where it can go back to its author for a repair; else None.
@@ -248,8 +238,7 @@ class Rejection:
     edits: tuple[Edit, ...] | None = None
 
 
-@dataclass(frozen=True)
-class IterationResult:
+class IterationResult(Struct, frozen=True):
     """The outcome of an iteration, with the results of the phases that it reached."""
 
     context: Context

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec import Struct
 
 from goalseek.errors import Interrupted
 
@@ -24,13 +25,22 @@ Helper = subprocess.Popen[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
-@dataclass(frozen=True)
-class CompletedProgram:
+class CompletedProgram(Struct, frozen=True):
     """How a short program ended, with all that it printed."""
 
     exit_code: int
     stdout: bytes
     stderr: bytes
+
+    @property
+    def error_text(self) -> str:
+        """Its standard error as text."""
+        return self.stderr.decode("utf-8", "replace").strip()
+
+
+def inherited_variables(names: Iterable[str]) -> dict[str, str]:
+    """The variables of our environment that have these names, as far as they are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 @contextlib.contextmanager
@@ -83,13 +93,12 @@ def start_helper(module: str, inherited: Sequence[int]) -> Helper:
     It inherits these descriptors and nothing else, and imports only the interpreter's code and ours.
     """
     code = f"import sys; sys.path.append(sys.argv[1]); from {module} import main; main(int(sys.argv[2]))"
-    variables = {name: os.environ[name] for name in ("HOME", "LD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", code, str(Path(__file__).parent.parent), str(inherited[0])],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=variables,
+        env=inherited_variables(("HOME", "LD_LIBRARY_PATH")),
         cwd="/",
         pass_fds=inherited,
         start_new_session=True,
@@ -209,20 +218,31 @@ def wait_for_marked(token: str, seconds: float) -> None:
         pause = min(pause * 2, 0.05)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process with that number exists, of whichever user."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def marked_pids(token: str) -> list[int]:
     """The numbers of the marked programs that are alive; a zombie is not."""
     try:
         names = os.listdir("/proc")
     except FileNotFoundError:
         return []
-    mark, own = f"{MARK_VARIABLE}={token}".encode(), os.getpid()
+    mark, own = f"\0{MARK_VARIABLE}={token}".encode(), os.getpid()
     pids: list[int] = []
     for name in names:
         if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 - hundreds
             # That of a zombie is empty.
-            if any(variable.startswith(mark) for variable in file.read().split(b"\0")):
+            if mark in b"\0" + file.read():
                 pids.append(int(name))
     return pids
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
+import promoting
 import pytest
 from fake_agents import Fake
 from project import IDENTITY, Project, end_all
@@ -19,6 +20,7 @@ from project import IDENTITY, Project, end_all
 from goalseek.own_folders import add_own
 
 pytest_plugins = ["skips"]
+sys.dont_write_bytecode = False  # pytest's own form of 160 modules takes each worker ten seconds to make
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and given back to what it starts
 
 
@@ -118,7 +120,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
                 project = make(folder / top.name)
-            made[make] = project, project.script.read_bytes()
+            made[make] = project, project.script.read_bytes() if project.script.exists() else b""
         project, script = made[make]
         project.script.write_bytes(script)
         return project.copy(top)
@@ -141,15 +143,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]
     return make
 
 
-@pytest.fixture(scope="session")
-def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climb is kept that tests of ``promote`` begin with."""
-    return tmp_path_factory.mktemp("climbed")
-
-
 @pytest.fixture
-def climbed(tmp_path: Path, kept_aside: Path) -> Project:
-    """A copy of it: five iterations, of which 1, 3 and 5 were kept; see ``promoting``."""
-    from promoting import made
-
-    return made(kept_aside, tmp_path / "repository")
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    """A copy of the climb of ``promoting``: five iterations, of which 1, 3 and 5 were kept."""
+    return made_once(promoting.climb, tmp_path / "repository")

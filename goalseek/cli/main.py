@@ -13,7 +13,9 @@ from typing import Any
 from goalseek._version import __version__
 from goalseek.cli.registry import COMMANDS, help_text, module_of
 from goalseek.cli.streams import prepare_streams
-from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted
+from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
+
+_ANSWERED_AT_ONCE = ("-h", "--help", "--version")
 
 
 def run(arguments: list[str]) -> int:
@@ -30,10 +32,10 @@ def _exit_code_of(act: Callable[[], int]) -> int:
     except GoalseekError as error:
         return _show_error(error)
     except (KeyboardInterrupt, Interrupted) as error:
-        number = error.signal_number if isinstance(error, Interrupted) else signal.SIGINT
-        if number != signal.SIGPIPE:
+        code = exit_code_of_interrupt(error)
+        if code != 128 + signal.SIGPIPE:
             print("goalseek: interrupted; nothing is lost: the same command goes on from here", file=sys.stderr)
-        return 128 + number
+        return code
     except Exception as error:
         from goalseek.disk import machine_error
 
@@ -59,14 +61,9 @@ def _run(arguments: list[str]) -> int:
     install_signal_handlers()
     with _without_collector():
         module, options = _parse(arguments, top, rest)
-    return _run_with_hints(module, options)
-
-
-def _run_with_hints(module: Any, options: Any) -> int:
-    """Runs the command; commands quoted in an error's hint get the ``-m`` that this command was given."""
     try:
         code: int = module.run(options)
-    except GoalseekError as error:
+    except GoalseekError as error:  # commands quoted in its hint get the -m that this command was given
         from goalseek.manifest.loading import with_manifest_option
 
         error.hint = with_manifest_option(error.hint, options.manifest)
@@ -110,18 +107,8 @@ def _without_collector() -> Iterator[None]:
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The options before the command, and the command with what follows."""
     index = 0
-    while (
-        index < len(arguments)
-        and arguments[index].startswith("-")
-        and arguments[index]
-        not in (
-            "-h",
-            "--help",
-            "--version",
-        )
-    ):
-        takes_value = arguments[index] in ("-C", "-m", "--query", "--color")
-        index += 2 if takes_value else 1
+    while index < len(arguments) and arguments[index].startswith("-") and arguments[index] not in _ANSWERED_AT_ONCE:
+        index += 2 if arguments[index] in ("-C", "-m", "--query", "--color") else 1
     return arguments[:index], arguments[index:]
 
 

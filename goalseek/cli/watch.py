@@ -12,7 +12,8 @@ import time
 import tty
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec import structs
 
 from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.ledger.results_file import own_folder
@@ -71,14 +72,17 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
     def look() -> ClimbState:
         return follower.look(own is not None and lock_holder(own) is not None)
 
-    if wants_json(options):
-        return _in_json(options, loaded, look)
-    if can_move_cursor(sys.stdout) and not options.quiet:
-        return _on_screen(options, look)
-    return _in_lines(options, look)
+    with contextlib.suppress(KeyboardInterrupt):
+        if wants_json(options):
+            _print_json_until_end(options, loaded, look)
+        elif can_move_cursor(sys.stdout) and not options.quiet:
+            _show_panel_until_key(options, look)
+        else:
+            _print_lines_until_end(options, look)
+    return 0
 
 
-def _on_screen(options: argparse.Namespace, look: Callable[[], ClimbState]) -> int:
+def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
     from goalseek.views.screen import Screen, make_console
 
     snapshot, at = look(), time.monotonic()
@@ -86,7 +90,9 @@ def _on_screen(options: argparse.Namespace, look: Callable[[], ClimbState]) -> i
 
     def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at
-        activity = replace(snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since)
+        activity = structs.replace(
+            snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since
+        )
         return panel_rows(snapshot.scene, activity, columns, signs)
 
     screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
@@ -97,55 +103,48 @@ def _on_screen(options: argparse.Namespace, look: Callable[[], ClimbState]) -> i
                 _print_news(options, snapshot, is_first)
                 is_first = False
                 if read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
-                    return 0
+                    return
                 snapshot, at = look(), time.monotonic()
-    except KeyboardInterrupt:
-        return 0
     finally:
         screen.stop()
 
 
-def _in_lines(options: argparse.Namespace, look: Callable[[], ClimbState]) -> int:
+def _look_until_end(look: Callable[[], ClimbState]) -> Iterator[ClimbState]:
+    """The state once a second, the last one when the climb has ended."""
+    while (snapshot := look()).is_at_work:
+        yield snapshot
+        time.sleep(POLL_SECONDS)
+    yield snapshot
+
+
+def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
     """Prints a line for each phase and each record until the climb ends."""
     previous, is_first = None, True
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            snapshot = look()
-            _print_news(options, snapshot, is_first)
-            is_first = False
-            activity = snapshot.doing
-            current = (activity.iteration, activity.phase, activity.waits)
-            if snapshot.is_at_work and current != previous:
-                text = (
-                    f"waiting: {activity.waits}"
-                    if activity.waits
-                    else f"{activity.phase}, for {format_whole_seconds(activity.seconds)}"
-                )
-                print(f"{activity.iteration if activity.iteration is not None else '-':>4}  {text}", flush=True)
-                previous = current
-            if not snapshot.is_at_work:
-                print(activity.ended, flush=True)
-                return 0
-            time.sleep(POLL_SECONDS)
-    return 0
+    for snapshot in _look_until_end(look):
+        _print_news(options, snapshot, is_first)
+        is_first = False
+        activity = snapshot.doing
+        current = (activity.iteration, activity.phase, activity.waits)
+        if not snapshot.is_at_work:
+            print(activity.ended, flush=True)
+        elif current != previous:
+            phase = f"{activity.phase}, for {format_whole_seconds(activity.seconds)}"
+            text = f"waiting: {activity.waits}" if activity.waits else phase
+            print(f"{activity.iteration if activity.iteration is not None else '-':>4}  {text}", flush=True)
+            previous = current
 
 
-def _in_json(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> int:
+def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> None:
     """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
     previous = None
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            snapshot, plain = look(), to_plain(read_overview(loaded))
-            current = {**plain, "heartbeat_at": None}
-            if current != previous:
-                print_json(options, plain)
-                previous = current
-            if options.output and snapshot.printed:
-                print_json(options, {"event": "output", "lines": clean_lines(snapshot.printed)})
-            if not snapshot.is_at_work:
-                return 0
-            time.sleep(POLL_SECONDS)
-    return 0
+    for snapshot in _look_until_end(look):
+        plain = to_plain(read_overview(loaded))
+        current = {**plain, "heartbeat_at": None}
+        if current != previous:
+            print_json(options, plain)
+            previous = current
+        if options.output and snapshot.printed:
+            print_json(options, {"event": "output", "lines": clean_lines(snapshot.printed)})
 
 
 def _print_news(options: argparse.Namespace, snapshot: ClimbState, is_first: bool) -> None:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Target, measure_target, sync_bench
+from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
-from goalseek.project.config import Config
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.decide import Reference, decide
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import representative
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope, is_tool_cache
 from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
@@ -55,9 +55,9 @@ class CheatFinding(CheckResult):
     value: float | None = None
 
 
-def apply_cheats(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def apply_cheats(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
-    return tuple(_apply_cheat(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
+    return tuple(_apply_cheat(evaluation, tree, entries, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
 def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
@@ -65,19 +65,20 @@ def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
     return sum(_is_measured(cheat, tree) for cheat in cheats)
 
 
-def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat], folder: Path) -> Iterator[CheckResult]:
+def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[CheckResult]:
     """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
     manifest = subject.config.manifest
     try:
         for index, cheat in enumerate(cheats):
             if not cheat.unfit:
-                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index, folder)
+                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index)
                 yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
     finally:
-        sync_bench(project, subject.config, subject.tree)
+        sync_bench(Evaluation(project, subject.config), subject.tree)
 
 
-def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+def _apply_cheat(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+    project, config = evaluation.project, evaluation.config
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
@@ -139,22 +140,19 @@ def _is_measured(cheat: Cheat, tree: str) -> bool:
     return bool(cheat.tree) and cheat.tree != tree
 
 
-def _verdict(project: Project, subject: Target, cheat: Cheat, number: int, folder: Path) -> Verdict:
+def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> Verdict:
     if cheat.refused:
         return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused)
     if not _is_measured(cheat, subject.tree):
         return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
-    evidence = measure_target(project, subject, number, folder, cheat.tree)
-    manifest = subject.config.manifest
-    return decide(manifest.metric, manifest.guard, _reference(project, subject), evidence, cheat.lines_saved)
-
-
-def _reference(project: Project, subject: Target) -> Reference:
-    """What a candidate has to beat: the incumbent, or before a baseline the value that it would have."""
-    standing = project.standing
+    evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
+    standing, manifest = project.standing, subject.config.manifest
     if standing.incumbent and standing.baseline:
-        return Reference(standing.incumbent.value, standing.baseline.guards)
-    return Reference(representative([measurement.value for measurement in subject.known]), subject.known[-1].guards)
+        value, guards = standing.incumbent.value, standing.baseline.guards
+    else:  # before a baseline: the value that it would have
+        value, guards = representative([measurement.value for measurement in subject.known]), subject.known[-1].guards
+    rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), cheat.lines_saved)
+    return rule.plain_verdict(evidence)
 
 
 def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:

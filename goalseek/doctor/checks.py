@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import sync_bench
+from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
 from goalseek.project.preflight import CheckResult
-from goalseek.project.project import Project
 from goalseek.project.refs import check_refs
 from goalseek.project.status import ruler_differences
 from goalseek.providers.registry import make_permitted_provider, manifest_commands
@@ -28,13 +26,12 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 
 @dataclass(frozen=True)
-class DoctorContext:
-    """What is checked: the open project, its configuration, the tree that a climb would start from, and the cheats
-    applied to it. ``is_live`` allows a call to the provider.
+class DoctorContext(Evaluation):
+    """What is checked: also the tree that a climb would start from, and the cheats applied to it.
+
+    ``is_live`` allows a call to the provider.
     """
 
-    project: Project
-    config: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
@@ -47,12 +44,8 @@ Check = Callable[[DoctorContext], Iterator[CheckResult]]
 def repository(context: DoctorContext) -> Iterator[CheckResult]:
     """Branch and records are as goalseek left them, and no other ref is in their way."""
     project = context.project
-    try:
-        project.repository.refuse_conflicting_branch()
-        check_refs(project)
-    except GoalseekError as error:
-        yield CheckResult("repository", False, error.message, error.hint)
-        return
+    project.repository.refuse_conflicting_branch()
+    check_refs(project)
     if project.ledger.mended:
         yield CheckResult("records", True, project.ledger.mended, "nothing to do")
     where = f"HEAD, {project.repository.head()[:12]}"
@@ -70,17 +63,11 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("globs", False, problem, preflight.GLOBS)
         if problems:
             return
-    try:
-        notes = scope_notes(project, context.entries)
-        refuse_nothing_writable(project, context.entries)
-        preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
-        preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
-    except GoalseekError as error:
-        yield CheckResult("globs", False, error.message, error.hint)
-        return
-    for note in notes:
-        text, _, remedy = note.rpartition("; ")
-        yield CheckResult("globs", True, text, remedy)
+    notes = scope_notes(project, context.entries)
+    refuse_nothing_writable(project, context.entries)
+    preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
+    preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
+    yield from _notes("globs", notes)
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
 
 
@@ -88,11 +75,7 @@ def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
         return
-    try:
-        preflight.refuse_uncommitted(context.project.repository, context.config.scope)
-    except GoalseekError as error:
-        yield CheckResult("committed", False, error.message, error.hint)
-        return
+    preflight.refuse_uncommitted(context.project.repository, context.config.scope)
     if changed := preflight.uncommitted_note(context.project.repository, context.config.scope, "HEAD"):
         yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
         return
@@ -103,7 +86,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
-        sync_bench(project, config, context.tree)
+        sync_bench(context, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
@@ -117,9 +100,16 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
 def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
     project = context.project
-    for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, context.entries):
+    yield from _notes(
+        "left out", preflight.tree_notes(project.loaded, project.repository, project.places.prefix, context.entries)
+    )
+
+
+def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
+    """A finding for each note, whose last part says what to do."""
+    for note in notes:
         text, _, remedy = note.rpartition("; ")
-        yield CheckResult("left out", True, text, remedy)
+        yield CheckResult(name, True, text, remedy)
 
 
 def ruler(context: DoctorContext) -> Iterator[CheckResult]:
@@ -133,14 +123,10 @@ def ruler(context: DoctorContext) -> Iterator[CheckResult]:
 def environment(context: DoctorContext) -> Iterator[CheckResult]:
     """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
     project = context.project
-    try:
-        editable_installs.refuse_editable(project.loaded.manifest, project.confines)
-        refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
-        if project.standing.baseline is None:
-            refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
-    except GoalseekError as error:
-        yield CheckResult("environment", False, error.message, error.hint)
-        return
+    editable_installs.refuse_editable(project.loaded.manifest, project.confines)
+    refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
+    if project.standing.baseline is None:
+        refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
     for note in editable_installs.notes(project.loaded.manifest, project.confines):
         text, _, remedy = note.partition("; ")
         yield CheckResult("environment", True, text, remedy)
@@ -155,33 +141,22 @@ def provider(context: DoctorContext) -> Iterator[CheckResult]:
         remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
         yield CheckResult("provider", True, "the manifest names none", remedy)
         return
-    try:
-        chosen = make_permitted_provider(loaded, loaded.manifest.provider)
-        chosen.check()
-        note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
-    except GoalseekError as error:
-        yield CheckResult("provider", False, error.message, error.hint)
-        return
+    chosen = make_permitted_provider(loaded, loaded.manifest.provider)
+    chosen.check()
+    note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
-    yield from provider_checks.check_providers(
-        context.project, context.config, context.entries, chosen, context.is_live
-    )
+    yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)
 
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each verify command is isolated from the candidate."""
-    for note in isolation_notes(context.config.manifest):
-        yield CheckResult("isolation", True, note.text, note.remedy)
+    yield from isolation_notes(context.config.manifest)
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = context.project.confines, context.config.manifest
-    try:
-        confines.refuse_unfit()
-    except GoalseekError as error:
-        yield CheckResult("sandbox", False, error.message, error.hint)
-        return
+    confines.refuse_unfit()
     name, reasons = confines.level.name, confines.level.reason
     label = {"none": "no sandbox: programs run as you"}.get(name, name)
     for who, network in (
@@ -225,18 +200,26 @@ def cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-REQUIRED_CHECKS: tuple[Check, ...] = (repository, globs, committed_files)
-FURTHER_CHECKS: tuple[Check, ...] = (
-    left_out_files,
-    ruler,
-    environment,
-    provider,
-    isolation,
-    confinement,
-    allowed_paths,
-    cheats,
-    trees,
-)
+REQUIRED_CHECKS: Mapping[str, Check] = {"repository": repository, "globs": globs, "committed": committed_files}
+FURTHER_CHECKS: Mapping[str, Check] = {
+    "left out": left_out_files,
+    "ruler": ruler,
+    "environment": environment,
+    "provider": provider,
+    "isolation": isolation,
+    "sandbox": confinement,
+    "allowed": allowed_paths,
+    "cheat": cheats,
+    "trees": trees,
+}
+
+
+def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[CheckResult]:
+    """The findings of a check; a GoalseekError is its last, under its name."""
+    try:
+        yield from check(context)
+    except GoalseekError as error:
+        yield CheckResult(name, False, error.message, error.hint)
 
 
 def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:

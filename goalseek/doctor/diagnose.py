@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.evaluation.measurements import Target, measure_target
+from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -34,16 +34,16 @@ _MAX_NAMED = 8
 
 
 def diagnose_sandbox(
-    project: Project, subject: Target, folder: Path, ask_consent: Callable[[bool], bool], is_named: bool
+    project: Project, target: Target, ask_consent: Callable[[bool], bool], is_named: bool
 ) -> Iterator[CheckResult]:
-    """Findings on whether the sandbox made the verifier fail; ``folder`` has its log.
+    """Findings on whether the sandbox made the verifier fail, which was measured last.
 
     ``ask_consent`` gets whether the cause is known already: ``is_named``, and the output names no hidden path.
     Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
     if project.confines.level.name == "none":
         return
-    log = _log(folder)
+    log = _log(trial_folder(project))
     paths = _hidden_paths(project, log)
     guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
     is_known = is_named and not paths
@@ -57,11 +57,11 @@ def diagnose_sandbox(
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
-        variant = replace(subject, config=project.config_of(manifest, changed_paths=subject.config.scope.changed))
-        return measure_target(project, variant, next(numbers), folder).failure is None
+        variant = replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
+        return measure_target(project, variant, unused_seed(project, next(numbers))).failure is None
 
-    manifest = subject.config.manifest
-    with project.outside():
+    manifest = target.config.manifest
+    with project.using_policy(project.confines.without_sandbox()):
         is_sandbox = works(manifest)
         finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
         remove_if_exists(project.places.setup)
@@ -102,7 +102,9 @@ def _diagnose_inside(
         return CheckResult(
             "outside", False, text, "network = true for the command that needs it; setup may download first"
         )
-    if paths and _works_with(project, manifest, works, paths):
+    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
+        is_path = bool(paths) and works(manifest)
+    if is_path:
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
         return CheckResult("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
@@ -113,11 +115,6 @@ def _diagnose_inside(
     text = "it works outside the sandbox, and its output names no path that is not shown"
     remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
     return CheckResult("outside", False, text, remedy)
-
-
-def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
-    with project.reading(tuple(map(str, paths))):
-        return works(manifest)
 
 
 def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.doctor.cheats import apply_cheats, runs_needed
-from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider
+from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider, run_check
 from goalseek.doctor.trial import BREAKAGES, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Target, baseline_target, incumbent_target
+from goalseek.evaluation.measurements import Evaluation, Target, baseline_target, incumbent_target
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
@@ -44,7 +44,8 @@ def examine(
     yield git_finding
     if not git_finding.ok:
         return
-    yield CheckResult("manifest", True, f"{loaded.path}: {_describe_goal(loaded)}")
+    metric = loaded.manifest.metric
+    yield CheckResult("manifest", True, f"{loaded.path}: {metric.direction} {metric.name}")
     try:
         with open_project(loaded, doing="doctor") as project:
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)
@@ -84,10 +85,7 @@ def cost(context: DoctorContext, subject: Target) -> str:
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
     seconds = median([measurement.seconds for measurement in subject.known])
-    least, longest = (
-        format_duration((missing + 1 + cheat_runs) * seconds),
-        format_duration((missing + breakages + cheat_runs) * seconds),
-    )
+    least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
     return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
 
 
@@ -104,33 +102,25 @@ def _examine(
     tree = project.repository.tree_of(commit)
     config = project.config() if standing.baseline else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree, entries), is_live)
-    needed = [finding for check in REQUIRED_CHECKS for finding in check(context)]
+    applied = apply_cheats(Evaluation(project, config), tree, entries)
+    context = DoctorContext(project, config, tree, entries, applied, is_live)
+    needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = incumbent_target(project, config) if standing.baseline else baseline_target(project, config)
+        subject = incumbent_target(context) if standing.baseline else baseline_target(context)
         on_message(cost(context, subject))
     yield from needed
-    for check in FURTHER_CHECKS:
-        for finding in check(context):
+    for name, check in FURTHER_CHECKS.items():
+        for finding in run_check(name, check, context):
             is_sound = is_sound and (finding.ok or check in (provider, cheats))
             yield finding
     if is_quick:
-        yield from _describe_cheats(context)
+        if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:
+            text = f"applies: {', '.join(applicable)}"
+            yield CheckResult("cheat", True, text, "whether it loses, goalseek doctor shows")
         return
     if subject is None or not is_sound:
         yield CheckResult("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
     yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)
-
-
-def _describe_cheats(context: DoctorContext) -> Iterator[CheckResult]:
-    applicable = [cheat.patch for cheat in context.cheats if not cheat.unfit]
-    if applicable:
-        yield CheckResult("cheat", True, f"applies: {', '.join(applicable)}", "whether it loses, goalseek doctor shows")
-
-
-def _describe_goal(loaded: ManifestFile) -> str:
-    metric = loaded.manifest.metric
-    return f"{metric.direction} {metric.name}"

@@ -13,19 +13,22 @@ from typing import Any
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     baseline_error,
     baseline_target,
     measure_target,
-    measurement_of,
+    number_in,
     record_measurement,
+    trial_folder,
+    unused_seed,
 )
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
+from goalseek.phase_values import Verdict
 from goalseek.project.observer import Observer
 from goalseek.project.opening import check_fit, open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
@@ -200,16 +203,14 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         check_fit(project)
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider).check()
-        subject = baseline_target(project, project.config_of(loaded.manifest))
-        folder = project.places.scratch / "trial"
-        evidence = measure_target(project, subject, 0, folder)
-        if (verdict := baseline_rejection(loaded.manifest.metric, loaded.manifest.guard, evidence)) is not None:
-            error = baseline_error(verdict, folder)
-            raise GoalseekError(error.message, _mend(loaded, verdict.reason, error.hint), error.exit_code)
-        measurement = measurement_of(evidence)
+        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
+        number = number_in(target, measure_target(project, target, unused_seed(project)))
+        if isinstance(number, Verdict):
+            error = baseline_error(number, trial_folder(project))
+            raise GoalseekError(error.message, _mend(loaded, number.reason, error.hint), error.exit_code)
         loading.write(loaded.path, plain, HEAD_LINE)
-        record_measurement(project, subject, measurement, "init")
-        return measurement
+        record_measurement(project, target, number, "init")
+        return number
 
 
 def refuse_existing(path: Path) -> None:

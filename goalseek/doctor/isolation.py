@@ -1,12 +1,12 @@
-"""Notes on how well each verify command is isolated from the candidate that it judges. Pure."""
+"""Notes on how well each verify command is isolated from the candidate that it judges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from goalseek.git.ignore import matcher
 from goalseek.manifest.tables import Guard, Manifest, Reading, VerifyCommand
+from goalseek.project.preflight import CheckResult
 
 SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
@@ -15,29 +15,25 @@ SPLIT = (
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
-@dataclass(frozen=True)
-class IsolationNote:
-    """One sentence about one command, and what to change; "" where nothing can be better."""
+def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
+    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
 
-    command: str
-    text: str
-    remedy: str = ""
-
-
-def isolation_notes(manifest: Manifest) -> tuple[IsolationNote, ...]:
-    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation."""
-    notes: list[IsolationNote] = []
+    Nothing has to be mended; the remedy is "" where nothing can be better.
+    """
     outputs: list[str] = []
     for command in manifest.verify:
-        notes.append(_separation(command, outputs))
-        notes += _self_reports(manifest, command)
-        notes += _weaknesses(command)
+        yield _separation(command, outputs)
+        yield from _self_reports(manifest, command)
+        yield from _weaknesses(command)
         outputs += command.outputs if command.sees != "hidden" else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        notes.append(IsolationNote("", text, "leave it out where a number could be left there"))
-    return tuple(notes)
+        yield _note(text, "leave it out where a number could be left there")
+
+
+def _note(text: str, remedy: str = "") -> CheckResult:
+    return CheckResult("isolation", True, text, remedy)
 
 
 def cheat_remedy(manifest: Manifest) -> str:
@@ -58,22 +54,20 @@ def cheat_remedy(manifest: Manifest) -> str:
     return "; ".join(remedies)
 
 
-def _separation(command: VerifyCommand, outputs: list[str]) -> IsolationNote:
+def _separation(command: VerifyCommand, outputs: list[str]) -> CheckResult:
     if command.sees == "both":
         text = "hidden files and candidate code in one process: anything the code can reach, it can read"
-        return IsolationNote(command.name, f"{command.name}: {text}", SPLIT)
+        return _note(f"{command.name}: {text}", SPLIT)
     if command.sees == "candidate":
-        return IsolationNote(command.name, f"{command.name}: runs the candidate, without the hidden files")
+        return _note(f"{command.name}: runs the candidate, without the hidden files")
     if outputs:
         text = f"sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code"
-        return IsolationNote(command.name, f"{command.name}: {text}")
+        return _note(f"{command.name}: {text}")
     text = "sees nothing of the candidate, not even outputs: it cannot judge it"
-    return IsolationNote(
-        command.name, f"{command.name}: {text}", "name what it needs in the outputs of a command before it"
-    )
+    return _note(f"{command.name}: {text}", "name what it needs in the outputs of a command before it")
 
 
-def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[IsolationNote]:
+def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[CheckResult]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
         return
@@ -85,23 +79,24 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Isolat
         if reading.source == "wall":
             text = f"{command.name}'s run time is its {what}: the code decides how much it does in that time"
             remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-            yield IsolationNote(command.name, text, remedy)
+            yield _note(text, remedy)
             continue
-        text = f"{command.name} {_verb(reading)} its own {what}: self-reported"
-        yield IsolationNote(command.name, text, READ_HIDDEN)
+        verb = "writes" if reading.source == "json" else "prints"
+        text = f"{command.name} {verb} its own {what}: self-reported"
+        yield _note(text, READ_HIDDEN)
     if not readings and not command.outputs:
         text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
         remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
-        yield IsolationNote(command.name, text, remedy)
+        yield _note(text, remedy)
 
 
-def _weaknesses(command: VerifyCommand) -> Iterator[IsolationNote]:
+def _weaknesses(command: VerifyCommand) -> Iterator[CheckResult]:
     if command.keep:
         text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
-        yield IsolationNote(command.name, text, "take out keep; setup.gives gives each measurement a copy of its own")
+        yield _note(text, "take out keep; setup.gives gives each measurement a copy of its own")
     if command.network:
         text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
-        yield IsolationNote(command.name, text, "take out network; let setup fetch what is needed")
+        yield _note(text, "take out network; let setup fetch what is needed")
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
@@ -111,10 +106,6 @@ def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):
                 return command
     return next((command for command in manifest.verify if command.name == reading.command), None)
-
-
-def _verb(reading: Reading) -> str:
-    return "writes" if reading.source == "json" else "prints"
 
 
 def _place(reading: Reading) -> str:

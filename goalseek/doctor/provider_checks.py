@@ -9,12 +9,11 @@ from pathlib import Path
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import GoalseekError, Rejected
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.git.objects import Entry
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
-from goalseek.project.config import Config
 from goalseek.project.preflight import CheckResult
-from goalseek.project.project import Project
 from goalseek.proposal.call import agent_variables
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
@@ -23,7 +22,6 @@ from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
 from goalseek.providers.registry import provider_commands
-from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
@@ -33,33 +31,34 @@ _NONCE = "000000"
 
 
 def check_providers(
-    project: Project, config: Config, entries: Mapping[str, Entry], chosen: ProviderChain, is_live: bool
+    evaluation: Evaluation, entries: Mapping[str, Entry], chosen: ProviderChain, is_live: bool
 ) -> Iterator[CheckResult]:
     """Findings on every provider that may be called, and a forecast of the cost."""
+    project, config = evaluation.project, evaluation.config
     for provider in chosen.members:
         if isinstance(provider, AgentProvider):
-            yield _version(project, config, provider)
+            yield _version(evaluation, provider)
             yield _login(provider)
             if config.manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
-        elif isinstance(provider, CommandProvider) and provider.credentials:
+        elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if is_live:
-            yield _live(project, config, provider)
+            yield _live(evaluation, provider)
     commands, scope = provider_commands(chosen), config.scope
     text, remedy = unseen_script_hint(commands, project.folder, scope, config.manifest.scope.share, entries)
     if text:
         yield CheckResult("provider", False, text, remedy)
-    forecast = forecast_cost(project.recent, config.manifest.limits)
+    forecast = forecast_cost(project.ledger.recent, config.manifest.limits)
     if forecast:
         yield CheckResult("provider", True, forecast)
 
 
-def _version(project: Project, config: Config, provider: AgentProvider) -> CheckResult:
+def _version(evaluation: Evaluation, provider: AgentProvider) -> CheckResult:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
-    launch = _launch(project, config)
+    launch = _launch(evaluation)
     words = (program, *provider.words[1:])
     spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
@@ -82,14 +81,12 @@ def _version(project: Project, config: Config, provider: AgentProvider) -> Check
     return CheckResult("provider", True, f"{name}: {version}, as tried")
 
 
-def _login(provider: AgentProvider | CommandProvider) -> CheckResult:
+def _login(provider: CommandProvider) -> CheckResult:
     login = provider.login()
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
         return CheckResult("login", True, f"{provider.name}: {login.in_words()}{about}")
-    sources = provider.preset.credentials if isinstance(provider, AgentProvider) else ()
-    names = provider.table.credentials if isinstance(provider, AgentProvider) else provider.credentials
-    known = ", ".join(names or [source.name for source in sources])
+    known = ", ".join(provider.table.credentials or [source.name for source in provider.sources])
     return CheckResult("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
 
 
@@ -111,12 +108,13 @@ def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
     yield CheckResult("endpoint", True, f"{provider.name}: {address} answers")
 
 
-def _live(project: Project, config: Config, provider: Provider) -> CheckResult:
+def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
-    if not isinstance(provider, AgentProvider | CommandProvider):
+    if not isinstance(provider, CommandProvider):
         return CheckResult("live", True, f"{provider.name} starts no program")
-    launch = _launch(project, config)
-    quick_provider = _with_short_timeout(provider)
+    project, config, launch = evaluation.project, evaluation.config, _launch(evaluation)
+    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
+    quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
     call = Call(
         phase="plan",
         context=_NOTHING,
@@ -144,23 +142,12 @@ def _live(project: Project, config: Config, provider: Provider) -> CheckResult:
     except Rejected as rejected:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]
-    return CheckResult("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
+    cost = "" if reply.usage.cost_usd is None else f", ${reply.usage.cost_usd:.4f}"
+    return CheckResult("live", True, f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}")
 
 
-def _with_short_timeout(provider: AgentProvider | CommandProvider) -> AgentProvider | CommandProvider:
-    """The provider with a timeout of at most LIVE_SECONDS."""
-    if isinstance(provider, CommandProvider):
-        return replace(provider, timeout=min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS))
-    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    return replace(provider, table=replace(provider.table, timeout=timeout))
-
-
-def _format_usage(usage: Usage) -> str:
-    cost = usage.cost_usd
-    return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
-
-
-def _launch(project: Project, config: Config) -> AgentLaunch:
+def _launch(evaluation: Evaluation) -> AgentLaunch:
+    project, config = evaluation.project, evaluation.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
     folder = tree / Path(project.places.prefix)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
     measure_target,
     measurement_of,
+    number_in,
     record_measurement,
     sync_bench,
+    trial_folder,
+    unused_seed,
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
@@ -25,11 +28,10 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.advice import fixed_seed_hint
-from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.guards import guard_warning
-from goalseek.statistics.noise_state import cost_of_deciding
+from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
-from goalseek.statistics.sequential_test import baseline_rejection
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Reason, VerifierRun
 
 NUMBERS = 2
@@ -47,22 +49,21 @@ def try_verifier(
     ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
     interrupted, but not before the first baseline if the verifier turns out not to fit.
     """
-    folder = project.places.scratch / "trial"
     manifest = subject.config.manifest
     measurements: list[Measurement] = []
     is_fit = True
     try:
         while len(subject.known) < NUMBERS:
-            evidence = measure_target(project, subject, len(measurements), folder)
-            if (verdict := baseline_rejection(manifest.metric, manifest.guard, evidence)) is not None:
+            evidence = measure_target(project, subject, unused_seed(project, len(measurements)))
+            measurement = number_in(subject, evidence)
+            if isinstance(measurement, Verdict):
                 is_fit = False
                 entries = project.repository.objects.files(subject.tree)
                 remedy = unseen_file_hint(manifest, evidence.verify, project.folder, project.places.prefix, entries)
-                error = baseline_error(verdict, folder, remedy=remedy)
+                error = baseline_error(measurement, trial_folder(project), remedy=remedy)
                 yield CheckResult("verifier", False, error.message, error.hint)
-                yield from diagnose_sandbox(project, subject, folder, ask_consent, bool(remedy))
+                yield from diagnose_sandbox(project, subject, ask_consent, bool(remedy))
                 return
-            measurement = measurement_of(evidence)
             if not subject.known:
                 cheat_runs = runs_needed(cheats, subject.tree)
                 least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
@@ -73,14 +74,14 @@ def try_verifier(
         yield check_unchanged(manifest, subject.known)
         yield from seed_hint(subject.known)
         yield _cost(project, manifest, subject.known)
-        is_noticed, text = check_sabotage(project, subject, folder)
+        is_noticed, text = check_sabotage(project, subject)
         is_fit = is_noticed
         remedy = "" if is_noticed else "make the verifier run or read the writable files of the tree in which it runs"
         yield CheckResult(
             "sabotage", is_noticed, text if is_noticed else f"the verifier does not read the candidate: {text}", remedy
         )
         if is_noticed:
-            yield from measure_cheats(project, subject, cheats, folder)
+            yield from measure_cheats(project, subject, cheats)
         elif cheats:
             yield CheckResult("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
@@ -134,7 +135,8 @@ def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) ->
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
     evidence = Evidence((run,), (candidate.guards,), candidate.verify)
-    return decide(manifest.metric, manifest.guard, Reference(incumbent.value, incumbent.guards), evidence, 0)
+    state = NoiseState(value=incumbent.value)
+    return AcceptanceRule(manifest.metric, manifest.guard, incumbent.guards, state, 0).plain_verdict(evidence)
 
 
 def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
@@ -153,9 +155,10 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
     ("deleted", None),
 )
 _NOISE = 10
+_FIRST_NUMBER = 1000  # of these measurements, after those of the unbroken tree
 
 
-def check_sabotage(project: Project, subject: Target, folder: Path) -> tuple[bool, str]:
+def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
     """Whether the verifier noticed a broken candidate, and how. ``subject.known`` are the unbroken numbers.
 
     The breakages are tried in turn until one is noticed. Nothing of them gets into a ref or a record, and the bench is
@@ -167,13 +170,14 @@ def check_sabotage(project: Project, subject: Target, folder: Path) -> tuple[boo
             tree = sabotaged_tree(project, subject, content)
             if tree == subject.tree:
                 continue
-            evidence = measure_target(project, subject, 1000 + index, folder, tree, _seed(subject.known))
+            seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
+            seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
+            evidence = measure_target(project, subject.variant(tree), seed)
             if text := how_noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {text}"
-            measurement = measurement_of(evidence)
-            unnoticed.append(f"{how}: {format_number(measurement.value) if measurement else 'no number'}")
+            unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value)}")
     finally:
-        sync_bench(project, subject.config, subject.tree)
+        sync_bench(Evaluation(project, subject.config), subject.tree)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 
@@ -209,9 +213,3 @@ def how_noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
     if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
         return ""
     return f"the number goes to {format_number(value)}"
-
-
-def _seed(known: Sequence[Measurement]) -> int:
-    """The seed of the last unbroken run, so that a number computed from the seed alone does not change."""
-    seed = known[-1].seed if known else None
-    return -1 if seed is None else seed

@@ -11,24 +11,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Measurement, Target, baseline_error, measure_target, measurement_of
+from goalseek.evaluation.measurements import (
+    Evaluation,
+    Measurement,
+    Target,
+    baseline_error,
+    bench_in_turn,
+    measure_turn,
+    number_in,
+    pairs_in_turn,
+    trial_folder,
+)
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
+from goalseek.phase_values import Verdict
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.opening import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle
-from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
+Pair = tuple[Measurement, Measurement]
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Revision:
 
     name: str
     commit: str | None
-    subject: Target
+    target: Target
 
 
 @dataclass(frozen=True)
@@ -74,63 +83,53 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     files, and equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    config = project.config_for_baseline()
-    repository = project.repository
-    first = _side(project, config, *_commit(project, before))
-    second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
-    trees = (first.subject.tree, second.subject.tree)
+    evaluation = Evaluation(project, project.config_for_baseline())
+    objects = project.repository.objects
+    first = _side(evaluation, *_commit(project, before))
+    second = _side(evaluation, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    trees = (first.target.tree, second.target.tree)
     if trees[0] == trees[1]:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
-    entries = [repository.objects.files(tree) for tree in trees]
+    entries = [objects.files(tree) for tree in trees]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(project, config, side.name, files, others)
-    _refuse_other_ruler(project, config, first, second)
-    check_sandbox(project, entries[1], config.manifest)
+        _refuse_unfit(evaluation, side.name, files, others)
+    _refuse_other_ruler(evaluation, first, second)
+    check_sandbox(project, entries[1], evaluation.config.manifest)
     return first, second
 
 
-def measure_pairs(
-    project: Project, before: Revision, after: Revision, count: int
-) -> Iterator[tuple[Measurement, Measurement]]:
-    """Up to ``count`` pairs (before, after), each with a seed of its own; every other pair begins with ``after``.
+def measure_pairs(project: Project, before: Revision, after: Revision, count: int) -> Iterator[Pair]:
+    """Up to ``count`` pairs (before, after), measured in turn, each measurement with a seed of its own.
 
     It ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first measurement.
     Raises GoalseekError where a measurement has no number.
     """
-    pairs: list[tuple[Measurement, Measurement]] = []
-    seconds: dict[str, float] = {}
-    while len(pairs) < count and not is_exact(pairs):
-        measurements = {}
-        for side in (before, after) if len(pairs) % 2 == 0 else (after, before):
-            measurements[side.name] = _measure(project, side, seconds, "a" if side is before else "b")
-            seconds = seconds or {command.name: command.seconds for command in measurements[side.name].verify}
-        pairs.append((measurements[before.name], measurements[after.name]))
-        yield pairs[-1]
+    measurements: list[Measurement] = []
+    while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
+        for index in (len(measurements), len(measurements) + 1):
+            seconds = {command.name: command.seconds for command in measurements[0].verify} if measurements else {}
+            first, second = (replace(side.target, baseline_seconds=seconds) for side in (before, after))
+            evidence = measure_turn(project, first, second, index, secrets.randbelow(2**31))
+            number = number_in(before.target, evidence)
+            if isinstance(number, Verdict):
+                name = before.name if bench_in_turn(index) == "a" else after.name
+                error = baseline_error(number, trial_folder(project), name)
+                raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
+            measurements.append(number)
+        yield pairs_in_turn(measurements)[-1]
 
 
-def is_exact(pairs: Sequence[tuple[Measurement, Measurement]]) -> bool:
+def is_exact(pairs: Sequence[Pair]) -> bool:
     """Whether each side gave one and the same value, twice or more."""
     return len(pairs) > 1 and all(
         len({measurement.value for measurement in side}) == 1 for side in zip(*pairs, strict=True)
     )
 
 
-def compare_revisions(direction: str, pairs: Sequence[tuple[Measurement, Measurement]]) -> Comparison:
+def compare_revisions(direction: str, pairs: Sequence[Pair]) -> Comparison:
     """The comparison of these pairs. Raises ValueError without one."""
     return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
-
-
-def _measure(project: Project, revision: Revision, seconds: Mapping[str, float], bench: BenchName) -> Measurement:
-    folder = project.places.scratch / "trial"
-    subject = replace(revision.subject, baseline_seconds=dict(seconds))
-    evidence = measure_target(project, subject, 0, folder, seed=secrets.randbelow(2**31), bench=bench)
-    manifest = subject.config.manifest
-    verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
-    if verdict is None:
-        return measurement_of(evidence)
-    error = baseline_error(verdict, folder, revision.name)
-    raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
 
 
 def _commit(project: Project, revision: str) -> tuple[str, str]:
@@ -154,7 +153,8 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(project: Project, config: Config, name: str, commit: str | None) -> Revision:
+def _side(evaluation: Evaluation, name: str, commit: str | None) -> Revision:
+    project, config = evaluation.project, evaluation.config
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), config.scope)
@@ -162,10 +162,9 @@ def _side(project: Project, config: Config, name: str, commit: str | None) -> Re
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
 
 
-def _refuse_unfit(
-    project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
-) -> None:
+def _refuse_unfit(evaluation: Evaluation, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
+    project, config = evaluation.project, evaluation.config
     try:
         preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries, others)
         preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
@@ -174,11 +173,11 @@ def _refuse_unfit(
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
-def _refuse_other_ruler(project: Project, config: Config, before: Revision, after: Revision) -> None:
+def _refuse_other_ruler(evaluation: Evaluation, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
+    project, scope = evaluation.project, evaluation.config.scope
     ruler_files, others = [], []
-    scope = config.scope
-    for difference in project.repository.objects.differences(before.subject.tree, after.subject.tree):
+    for difference in project.repository.objects.differences(before.target.tree, after.target.tree):
         if scope.is_own_file(difference.path):
             continue
         if scope.kind(difference.path) in ("hidden", "read_only"):
@@ -218,19 +217,18 @@ def settle_on_base(
     config, standing = project.config(), project.standing
     assert standing.baseline
     objects = project.repository.objects
-    before = with_pinned_ruler(objects, config.scope, standing.baseline.tree, base)
-    after = with_pinned_ruler(objects, config.scope, standing.baseline.tree, result)
+    pinned = standing.baseline.tree
+    before = with_pinned_ruler(objects, config.scope, pinned, base)
+    after = with_pinned_ruler(objects, config.scope, pinned, result)
     config, ruler = project.config((before, after)), standing.ruler
-    if any(
-        config.scope.is_fixed(difference.path) for difference in objects.differences(standing.baseline.tree, before)
-    ):
+    if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
-    subject = Target(config, before, ruler, standing.epoch, before)
+    target = Target(config, before, ruler, standing.epoch, before)
     duration = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
     on_message(
         f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
     )
-    sides = Revision("the base", None, subject), Revision("the result", None, replace(subject, tree=after))
+    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after))
     measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
     violations = (

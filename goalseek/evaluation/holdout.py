@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Target, measure_target, measurement_of, seconds_outside
+from goalseek.evaluation.measurements import (
+    Evaluation,
+    measure_turn,
+    measurement_of,
+    pinned_target,
+    seconds_outside,
+    unused_seed,
+)
 from goalseek.humanize import format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
-from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
-from goalseek.project.config import Config
-from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
-from goalseek.workspace.places import BenchName
 
 COMMAND = "holdout"
 
@@ -32,10 +36,10 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
+def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
     """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for target in due_looks(config.manifest, project.standing, is_end):
-        _look(project, config, target)
+    for target in due_looks(evaluation.config.manifest, evaluation.project.standing, is_end):
+        _look(evaluation, target)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -63,12 +67,12 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(project: Project, config: Config, target: str) -> None:
-    standing = project.standing
-    assert config.manifest.holdout and standing.baseline and standing.best
-    mark = standing.baseline if target == "baseline" else standing.best
-    project.watch.on_phase(mark.iteration, Phase.HOLDOUT)
-    project.write_state("running", mark.iteration, Phase.HOLDOUT)
+def _look(evaluation: Evaluation, target: str) -> None:
+    project, standing = evaluation.project, evaluation.project.standing
+    assert standing.baseline and standing.best
+    commit = standing.baseline if target == "baseline" else standing.best
+    project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
+    project.write_state("running", commit.iteration, Phase.HOLDOUT)
     killed = seconds_outside(project, holdout_key(standing)).phases  # this look is charged for one that was killed
     begun = HoldoutRecord(
         seq=0,
@@ -79,43 +83,43 @@ def _look(project: Project, config: Config, target: str) -> None:
         timestamp=project.ledger.now(),
         look=standing.looks + 1,
         of=target,
-        iteration=mark.iteration,
-        commit_hash=mark.commit,
+        iteration=commit.iteration,
+        commit_hash=commit.commit,
         ruler=standing.ruler,
         reason="begun",
         seconds=round(sum(killed.values()), 6),
-        why=f"a look at the {target}, iteration {mark.iteration}, begins",
+        why=f"a look at the {target}, iteration {commit.iteration}, begins",
     )
-    project.measured.add(project.ledger.append(begun))
-    project.took = seconds_outside(project, holdout_key(project.standing))
-    with project.took.of(Phase.HOLDOUT):
-        record = _measure(project, config, config.manifest.holdout, mark, replace(begun, seconds=0.0))
+    project.ledger.append(begun)
+    project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
+    with project.activity.phase_seconds.of(Phase.HOLDOUT):
+        record = _measure(evaluation, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
-    project.measured.add(project.ledger.append(record))
-    project.took.forget()
+    project.ledger.append(record)
+    project.activity.phase_seconds.forget()
     project.watch.on_holdout(record)
 
 
-def _measure(
-    project: Project, config: Config, holdout: Holdout, mark: MeasuredCommit, begun: HoldoutRecord
-) -> HoldoutRecord:
+def _measure(evaluation: Evaluation, begun: HoldoutRecord) -> HoldoutRecord:
     """The record of a look that was begun, with its value or with why it failed."""
-    standing, target = project.standing, begun.of
-    assert standing.baseline
-    holdout_config = replace(config, manifest=with_holdout(config.manifest, holdout))
-    baseline = standing.baseline
-    subject = Target(holdout_config, mark.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    bench: BenchName = "a" if target == "baseline" else "b"
+    project, config, target = evaluation.project, evaluation.config, begun.of
+    standing = project.standing
+    assert config.manifest.holdout and standing.baseline and standing.best
+    config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
+    before, after = (
+        replace(pinned_target(evaluation, commit.tree), config=config, own_folder=COMMAND)
+        for commit in (standing.baseline, standing.best)
+    )
+    failed = replace(begun, reason="failed")
     try:
-        evidence = measure_target(
-            project, subject, 0, project.places.scratch / COMMAND, bench=bench, own_folder=COMMAND
-        )
+        index = 0 if target == "baseline" else 1
+        evidence = measure_turn(project, before, after, index, unused_seed(project))
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
-        return replace(begun, reason="failed", why=f"the look at the {target} failed: {error.message}")
-    if refusal := rejection_of(holdout_config.manifest.metric, (), evidence):
-        return replace(begun, reason="failed", why=f"the look at the {target} failed: {refusal[1]}")
+        return replace(failed, why=f"the look at the {target} failed: {error.message}")
+    if refusal := rejection_of(config.manifest.metric, (), evidence):
+        return replace(failed, why=f"the look at the {target} failed: {refusal[1]}")
     measurement = measurement_of(evidence)
     record = replace(begun, reason=Reason.MEASURED, value=measurement.value, seconds=measurement.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
@@ -124,9 +128,8 @@ def _measure(
     gain = gain_of(standing.direction, baseline_value, measurement.value)
     claimed_gain = _claimed_gain(standing)
     why = (
-        f"baseline {format_number(baseline_value)}, best {format_number(measurement.value)}: "
-        f"a gain of {format_number(gain)}, "
-        f"where the verifier's is {format_number(claimed_gain)}"
+        f"baseline {format_number(baseline_value)}, best {format_number(measurement.value)}: a gain of "
+        f"{format_number(gain)}, where the verifier's is {format_number(claimed_gain)}"
     )
     return replace(record, gap=claimed_gain - gain, why=why)
 

@@ -9,20 +9,36 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
+
+from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
-from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.phase_values import Evidence, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.project import Project
+from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import CommandRun, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An open project under one configuration: what is measured outside an iteration is measured with these."""
+
+    project: Project
+    config: Config
 
 
 @dataclass(frozen=True)
@@ -42,9 +58,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Target:
-    """What is measured: the incumbent's tree under the pinned ruler, or HEAD's under the next baseline's.
+    """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
-    ``known`` are the measurements of it that were made before, oldest first.
+    ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
+    empty run folder of its own.
     """
 
     config: Config
@@ -54,58 +71,94 @@ class Target:
     baseline_tree: str
     baseline_seconds: dict[str, float] = field(default_factory=dict)
     known: tuple[Measurement, ...] = ()
+    own_folder: str = ""
+
+    def variant(self, tree: str) -> Target:
+        """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known measurement."""
+        seconds = self.baseline_seconds
+        if not seconds and self.known:
+            seconds = {command.name: command.seconds for command in self.known[-1].verify}
+        return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def incumbent_target(project: Project, config: Config) -> Target:
+def pinned_target(evaluation: Evaluation, tree: str) -> Target:
+    """A tree under the pinned ruler of a climb that has begun."""
+    standing = evaluation.project.standing
+    baseline = standing.baseline
+    assert baseline
+    return Target(evaluation.config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+
+
+def incumbent_target(evaluation: Evaluation) -> Target:
     """The incumbent of a climb that has begun."""
-    standing = project.standing
-    incumbent, start = standing.incumbent, standing.baseline
-    assert incumbent and start
+    standing = evaluation.project.standing
+    incumbent = standing.incumbent
+    assert incumbent
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    known = (first, *_known_measurements(project, incumbent.tree, standing.ruler))
-    return Target(config, incumbent.tree, standing.ruler, standing.epoch, start.tree, start.seconds, known)
+    target = pinned_target(evaluation, incumbent.tree)
+    return replace(target, known=(first, *_known_measurements(standing, target)))
 
 
-def baseline_target(project: Project, config: Config) -> Target:
+def baseline_target(evaluation: Evaluation) -> Target:
     """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
-    ruler = take_ruler(project, config).digest
+    project, ruler = evaluation.project, take_ruler(evaluation).digest
     tree = project.repository.tree_of(project.repository.head())
-    return Target(
-        config, tree, ruler, project.standing.epoch + 1, tree, known=_known_measurements(project, tree, ruler)
-    )
+    target = Target(evaluation.config, tree, ruler, project.standing.epoch + 1, tree)
+    return replace(target, known=_known_measurements(project.standing, target))
 
 
 def measure_target(
-    project: Project,
-    subject: Target,
-    number: int,
-    folder: Path,
-    tree: str = "",
-    seed: int = -1,
-    iteration: int | None = None,
-    bench: BenchName = "a",
-    own_folder: str = "",
+    project: Project, target: Target, seed: int, bench: BenchName = "a", iteration: int | None = None
 ) -> Evidence:
-    """Measures the subject once, or another ``tree`` in its place, on a bench.
-
-    ``number`` counts the measurements since the last record, from 0. Without ``seed`` each number has another; without
-    ``iteration`` it is the next one. The verifier's output goes to ``folder / "verifier.log"``; the command named
-    ``own_folder`` has an empty run folder of its own.
-    """
+    """Measures the target once, and records nothing; its run folder is ``trial_folder``."""
+    folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
-    seconds = subject.baseline_seconds
-    if tree and not seconds and subject.known:
-        seconds = {command.name: command.seconds for command in subject.known[-1].verify}
     if iteration is None:
         iteration = project.standing.next_iteration
-    if seed < 0:
-        # Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-        seed = project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
-    with project.verifier(subject.config, subject.ruler, subject.baseline_tree, seconds, bench) as usual:
-        side: Side = "candidate" if bench == "a" else "incumbent"
-        verifier = replace(usual, own_folder=own_folder, turn=lambda _, number: usual.turn(side, number))
-        return add_measurement(verifier, "candidate", tree or subject.tree, Evidence(), seed, iteration, folder)
+    spec = MeasurementSpec(target.tree, seed, iteration)
+    with project.verifier(target.config, target.ruler, target.baseline_tree, target.baseline_seconds, bench) as usual:
+        verifier = structs.replace(
+            usual,
+            own_folder=target.own_folder,
+            turn=lambda _, number: usual.turn("candidate" if bench == "a" else "incumbent", number),
+        )
+        return add_measurement(verifier, spec, Evidence(), folder)
+
+
+def measure_turn(project: Project, before: Target, after: Target, index: int, seed: int) -> Evidence:
+    """Measurement ``index`` of two targets in turn: before, after, after, before, and so on, so that drift cancels.
+
+    Each of them has a bench of its own: ``before`` is measured on bench a, and ``after`` on b.
+    """
+    bench = bench_in_turn(index)
+    return measure_target(project, before if bench == "a" else after, seed, bench)
+
+
+def bench_in_turn(index: int) -> BenchName:
+    """The bench of measurement ``index`` of two targets in turn."""
+    return "a" if index % 4 in (0, 3) else "b"
+
+
+def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """The whole pairs (before, after) of values that were measured in turn."""
+    pairs = zip(values[::2], values[1::2], strict=False)
+    return [pair if index % 2 == 0 else pair[::-1] for index, pair in enumerate(pairs)]
+
+
+def trial_folder(project: Project) -> Path:
+    """The run folder of the last measurement outside an iteration."""
+    return project.places.scratch / "trial"
+
+
+def unused_seed(project: Project, number: int = 0, iteration: int | None = None) -> int:
+    """The seed of a measurement outside an iteration; ``number`` counts those since the last record, from 0.
+
+    Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
+    """
+    if iteration is None:
+        iteration = project.standing.next_iteration
+    return project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:
@@ -113,13 +166,14 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
     Seconds that it has already are those of an attempt at the same record that was killed or failed.
     """
-    return PhaseSeconds(Checkpoints(project.repository.own, project.seal, project.run_id, what), project.active_seconds)
+    checkpoints = Checkpoints(project.repository.own, project.ledger.seal, project.run_id, what)
+    return PhaseSeconds(checkpoints, project.activity.seconds)
 
 
-def sync_bench(project: Project, config: Config, tree: str) -> None:
+def sync_bench(evaluation: Evaluation, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    with project.bench(config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
+    with evaluation.project.bench(evaluation.config, "a") as bench:
+        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.verify):
             if sees is not None:
                 bench.sync_to(sees, tree)
 
@@ -131,7 +185,14 @@ def measurement_of(evidence: Evidence) -> Measurement:
     return Measurement(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
 
 
-def record_measurement(project: Project, subject: Target, measurement: Measurement, asked_by: str) -> None:
+def number_in(target: Target, evidence: Evidence) -> Measurement | Verdict:
+    """The measurement in evidence of one; a verdict, with the reason, where it failed or its value is not valid."""
+    manifest = target.config.manifest
+    verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
+    return measurement_of(evidence) if verdict is None else verdict
+
+
+def record_measurement(project: Project, target: Target, measurement: Measurement, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
     make_log_folders(project.loaded)
     record = MeasurementRecord(
@@ -139,10 +200,10 @@ def record_measurement(project: Project, subject: Target, measurement: Measureme
         kind="measurement",
         project=project.repository.name,
         run_id=project.run_id,
-        epoch=subject.epoch,
+        epoch=target.epoch,
         timestamp=project.ledger.now(),
-        tree=subject.tree,
-        ruler=subject.ruler,
+        tree=target.tree,
+        ruler=target.ruler,
         asked_by=asked_by,
         value=measurement.value,
         seed=measurement.seed or 0,
@@ -150,13 +211,13 @@ def record_measurement(project: Project, subject: Target, measurement: Measureme
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.measured.add(project.ledger.append(record))
+    project.ledger.append(record)
 
 
-def _known_measurements(project: Project, tree: str, ruler: str) -> tuple[Measurement, ...]:
+def _known_measurements(standing: Standing, target: Target) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
-        for record in project.standing.pooled(tree, ruler)
+        for record in standing.pooled(target.tree, target.ruler)
     )
 
 
@@ -172,13 +233,11 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     return evidence
 
 
-_LINES_SHOWN = 20
-
-
-def take_ruler(project: Project, config: Config) -> Ruler:
+def take_ruler(evaluation: Evaluation) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
+    project, config = evaluation.project, evaluation.config
     preflight.refuse_uncommitted(project.repository, config.scope)
     entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
     preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
@@ -193,9 +252,12 @@ def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline
     ``remedy`` is what is likely to help, where that is known.
     """
     log = run_folder / "verifier.log"
-    lines = log.read_text("utf-8", "replace").splitlines()[-_LINES_SHOWN:] if log.exists() else []
-    message = f"{what} has no number: {verdict.why}"
-    if lines:
-        message += "\n" + "\n".join(f"  | {line}" for line in lines)
+    message = with_last_lines(f"{what} has no number: {verdict.why}", log.read_bytes() if log.exists() else b"")
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
+
+
+def with_last_lines(message: str, printed: bytes) -> str:
+    """A message about a failed command, with the last lines that it printed below it."""
+    lines = printed.decode("utf-8", "replace").splitlines()[-20:]
+    return "\n".join([message, *(f"  | {line}" for line in lines)])

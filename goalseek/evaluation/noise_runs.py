@@ -8,20 +8,24 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
     baseline_target,
     incumbent_target,
     measure_target,
-    measurement_of,
+    number_in,
     record_measurement,
+    trial_folder,
+    unused_seed,
+    with_last_lines,
 )
 from goalseek.humanize import format_duration
 from goalseek.manifest.rules import check_expressions
@@ -34,10 +38,9 @@ from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
-from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import Outcome, Reason, VerifierRun
 
-_LINES_SHOWN = 20
+MAX_FAILURES = 3
 
 
 @dataclass(frozen=True)
@@ -60,29 +63,42 @@ def refuse_unreadable(reading: Reading) -> None:
 
 
 def run_command(command: StandaloneCommand, count: int) -> Iterator[Measurement | Failure]:
-    """Runs the command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``.
-
-    A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
-    all fails.
-    """
-    values = failures = 0
+    """Runs the command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``; see ``_repeat``."""
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
-        while values < count and failures < MAX_FAILURES:
+
+        def run(is_first: bool) -> Measurement | Failure:
             seed = secrets.randbelow(2**31)
             environment = {**os.environ, "GOALSEEK_SEED": str(seed)}
             printed = HeadAndTail()
             launch = Launch(("sh", "-c", command.run), environment, command.folder)
             result = programs.run(launch, printed.write, command.timeout)
             try:
-                value = _value_of(command, result)
+                return Measurement(_value_of(command, result), {}, (), round(result.seconds, 6), seed)
             except NoNumber as error:
-                if not values:
-                    raise _first_run_error(error, printed.content()) from None
-                failures += 1
-                yield Failure(error.reason, error.why)
-                continue
+                if is_first:
+                    message = with_last_lines(f"the first run has no number: {error.why}", printed.content())
+                    hint = "mend the command or how it is read, and run this again"
+                    raise GoalseekError(message, hint, BAD_FINDING) from None
+                return Failure(error.reason, error.why)
+
+        yield from _repeat(run, count, is_first=True)
+
+
+def _repeat(
+    measure: Callable[[bool], Measurement | Failure], count: int, is_first: bool
+) -> Iterator[Measurement | Failure]:
+    """Measures until ``count`` numbers are there. A run that failed does not count; three of them end it.
+
+    ``measure`` gets whether there is no number yet, and raises GoalseekError where the first run of all fails.
+    """
+    values = failures = 0
+    while values < count and failures < MAX_FAILURES:
+        result = measure(is_first and not values)
+        if isinstance(result, Failure):
+            failures += 1
+        else:
             values += 1
-            yield Measurement(value, {}, (), round(result.seconds, 6), seed)
+        yield result
 
 
 def _value_of(command: StandaloneCommand, result: ProgramResult) -> float:
@@ -101,26 +117,11 @@ def _value_of(command: StandaloneCommand, result: ProgramResult) -> float:
     try:
         return read_text(reading, text)
     except NoNumber as error:
-        if not _is_in_stderr(reading, result):
-            raise
+        try:
+            read_text(reading, result.stderr.decode("utf-8", "replace"))
+        except NoNumber:
+            raise error from None
         raise NoNumber(error.reason, f"{error.why}, but in stderr; end the command with 2>&1") from None
-
-
-def _is_in_stderr(reading: Reading, result: ProgramResult) -> bool:
-    try:
-        read_text(reading, result.stderr.decode("utf-8", "replace"))
-    except NoNumber:
-        return False
-    return True
-
-
-def _first_run_error(error: NoNumber, printed: bytes) -> GoalseekError:
-    lines = printed.decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:]
-    message = "\n".join([f"the first run has no number: {error.why}", *(f"  | {line}" for line in lines)])
-    return GoalseekError(message, "mend the command or how it is read, and run this again", BAD_FINDING)
-
-
-MAX_FAILURES = 3
 
 
 def noise_target(project: Project) -> Target:
@@ -132,52 +133,33 @@ def noise_target(project: Project) -> Target:
     check_fit(project)
     standing = project.standing
     if standing.baseline is None:
-        return baseline_target(project, project.config_for_baseline())
-    subject = incumbent_target(project, project.config())
-    return replace(subject, known=tuple(_runs_before(project, subject)))
+        return baseline_target(Evaluation(project, project.config_for_baseline()))
+    target = incumbent_target(Evaluation(project, project.config()))
+    return replace(target, known=tuple(_runs_before(project, target)))
 
 
-def repeat_measurements(project: Project, subject: Target, count: int) -> Iterator[Measurement | Failure]:
-    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded.
-
-    A run that failed does not count; after three of them no more are made. Raises GoalseekError where the first run of
-    all fails.
-    """
-    known = subject.known[-count:]
+def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Measurement | Failure]:
+    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded; see ``_repeat``."""
+    known = target.known[-count:]
     yield from known
-    seeds = {measurement.seed for measurement in subject.known}
-    values = failures = 0
-    while len(known) + values < count and failures < MAX_FAILURES:
-        seed = _unused_seed(project, seeds)
+    seeds = {measurement.seed for measurement in target.known}
+
+    def measure(is_first: bool) -> Measurement | Failure:
+        seed = next(seed for number in itertools.count() if (seed := unused_seed(project, number)) not in seeds)
         seeds.add(seed)
-        folder = project.places.scratch / "trial"
-        evidence = measure_target(project, subject, 0, folder, seed=seed)
-        manifest = subject.config.manifest
-        verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
-        if verdict is None:
-            measurement = measurement_of(evidence)
-            values += 1
+        result = number_in(target, measure_target(project, target, seed))
+        if isinstance(result, Measurement):
             with deferring_signals():
-                record_measurement(project, subject, measurement, "noise")
-            yield measurement
-            continue
-        if not known and not values:
-            raise baseline_error(verdict, folder)
-        failures += 1
-        yield Failure(verdict.reason, verdict.why)
+                record_measurement(project, target, result, "noise")
+            return result
+        if is_first:
+            raise baseline_error(result, trial_folder(project))
+        return Failure(result.reason, result.why)
+
+    yield from _repeat(measure, count - len(known), is_first=not known)
 
 
-def _unused_seed(project: Project, used: set[int | None]) -> int:
-    """A seed that was not used for this tree yet, from the series for measurements outside an iteration."""
-    iteration = project.standing.next_iteration
-    seeds = (
-        project.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
-        for number in itertools.count()
-    )
-    return next(seed for seed in seeds if seed not in used)
-
-
-def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
+def _runs_before(project: Project, target: Target) -> Iterator[Measurement]:
     """The incumbent's measurements in the order of the records, without the one that it was kept for."""
     standing = project.standing
     assert standing.incumbent
@@ -186,10 +168,10 @@ def _runs_before(project: Project, subject: Target) -> Iterator[Measurement]:
     if record:
         own = [run for run in record.runs if run.of == "candidate"]
         runs_by_seq.append((record.seq, own if record.outcome == Outcome.BASELINE else own[1:]))
-    for record in project.recent:
+    for record in project.ledger.recent:
         if record.seq > standing.incumbent.seq:
             runs_by_seq.append((record.seq, [run for run in record.runs if run.of == "incumbent"]))
-    for measurement in standing.pooled(subject.tree, subject.ruler):
+    for measurement in standing.pooled(target.tree, target.ruler):
         runs_by_seq.append(
             (measurement.seq, [VerifierRun("incumbent", measurement.value, measurement.seed, measurement.seconds)])
         )

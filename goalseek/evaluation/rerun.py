@@ -6,23 +6,60 @@ Nothing is recorded, not even the measurement: with the same seed it says nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Target, measure_target
+from goalseek.evaluation.measurements import Evaluation, measure_target, pinned_target, unused_seed
 from goalseek.humanize import format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import CRASHED
-from goalseek.manifest.tables import Guard, Manifest
+from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, Reason, VerifierRun
+from goalseek.values import CommandRun, Reason
+
+How = Literal["equal", "within", "differs"]
+REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
+
+
+@dataclass(frozen=True)
+class NumberDelta:
+    """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
+
+    ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
+    ``once_more`` is the value of a second measurement, where one was made.
+    """
+
+    name: str
+    recorded: float
+    again: float
+    difference: float
+    percent: float | None
+    how: How
+    text: str
+    once_more: float | None = None
+    is_noise: bool = False
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
+
+    how: How
+    text: tuple[str, ...]
+    numbers: tuple[NumberDelta, ...] = ()
+
+    @classmethod
+    def of(cls, *numbers: NumberDelta) -> Reproduction:
+        """The comparison of these numbers."""
+        how: How = max((number.how for number in numbers), key=("equal", "within", "differs").index)
+        return cls(how, tuple(number.text for number in numbers), numbers)
 
 
 @dataclass(frozen=True)
@@ -49,37 +86,30 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     another ruler than the pinned one measured it.
     """
     _refuse_deviations(project)
-    record = _record(project, number)
-    standing = project.standing
+    record, standing = _record(project, number), project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
-    last_run = _last_run(record)
-    recorded = last_run.value if last_run and _succeeded(record) else None
+    # The recorded guards are from the candidate's last run.
+    last_run = next((run for run in reversed(record.runs) if run.of == "candidate"), None)
     on_message(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
-    subject = Target(
-        config, record.tree_hash, standing.ruler, standing.epoch, standing.baseline.tree, standing.baseline.seconds
-    )
-    seed = last_run.seed if last_run else None
-    folder = project.places.scratch / "rerun"
+    target, seed = pinned_target(Evaluation(project, config), record.tree_hash), last_run.seed if last_run else None
 
     def measure(number: int) -> Evidence:
-        seed_or_default = -1 if seed is None else seed
-        return measure_target(
-            project, subject, number, folder, record.tree_hash or "", seed_or_default, record.iteration
-        )
+        seed_now = unused_seed(project, number, record.iteration) if seed is None else seed
+        return measure_target(project, target, seed_now, iteration=record.iteration)
 
     evidence = measure(0)
     verify = evidence.verify
-    reproduction = compare_with_record(config.manifest, standing.baseline.guards, record, recorded, evidence)
-    if may_be_noise(reproduction, standing.noise):
+    reproduction = compare_with_record(config.manifest, standing, record, evidence)
+    if _may_be_noise(reproduction, standing.noise):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
         second = measure(1)
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
-            reproduction = judge_with_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
+            reproduction = _judge_with_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
     return Rerun(
         record.iteration,
         record.outcome,
@@ -125,77 +155,40 @@ def _succeeded(record: IterationRecord) -> bool:
     return record.reason not in CRASHED and any(run.of == "candidate" and run.value is not None for run in record.runs)
 
 
-def _last_run(record: IterationRecord) -> VerifierRun | None:
-    """The candidate's last run, from which the recorded guards are."""
-    return next((run for run in reversed(record.runs) if run.of == "candidate"), None)
-
-
-How = Literal["equal", "within", "differs"]
-
-
-@dataclass(frozen=True)
-class NumberDelta:
-    """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
-
-    ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
-    ``once_more`` is the value of a second measurement, where one was made.
-    """
-
-    name: str
-    recorded: float
-    again: float
-    difference: float
-    percent: float | None
-    how: How
-    text: str
-    once_more: float | None = None
-    is_noise: bool = False
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
-
-    how: How
-    text: tuple[str, ...]
-    numbers: tuple[NumberDelta, ...] = ()
-
-
 def compare_with_record(
-    manifest: Manifest,
-    baseline_guards: Mapping[str, float],
-    record: IterationRecord,
-    recorded: float | None,
-    evidence: Evidence,
+    manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence
 ) -> Reproduction:
-    """Compares evidence with a record, whose value with the same seed is ``recorded`` (None: it failed)."""
-    if recorded is None:
-        return _compare_failures(record, evidence)
-    if evidence.failure:
-        return Reproduction("differs", (f"it was measured then, and fails now: {_format_failure(evidence)}",))
+    """Compares evidence with the record, which has a value or a failure."""
     value = evidence.runs[0].value
-    assert value is not None
+    recorded = next((run.value for run in reversed(record.runs) if run.of == "candidate"), None)
+    if recorded is None or not _succeeded(record):
+        return _compare_failures(record, evidence, value)
+    if value is None:
+        return Reproduction("differs", (f"it was measured then, and fails now: {_format_failure(evidence)}",))
+    assert standing.baseline
     metric = manifest.metric
-    margin = parse_share(metric.min_delta, recorded)
-    numbers = [_compare_number(metric.name, recorded, value, abs(value - recorded) < margin, "less than min_delta")]
+    is_within = abs(value - recorded) < parse_share(metric.min_delta, recorded)
+    numbers = [_compare_number(metric.name, recorded, value, is_within, "less than min_delta")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
             return Reproduction("differs", (f"{guard.name} is not in the record, and {format_number(after)} now",))
-        is_within = _bounds_met(guard, before, baseline_guards) == _bounds_met(guard, after, baseline_guards)
-        numbers.append(_compare_number(guard.name, before, after, is_within, "on the same side of its bounds"))
-    how: How = max((number.how for number in numbers), key=("equal", "within", "differs").index)
-    return Reproduction(how, tuple(number.text for number in numbers), tuple(numbers))
+        baseline = standing.baseline.guards.get(guard.name)
+        bounds_met = {
+            (range_violation(guard.name, guard.valid, side) is None, guard_violation(guard, side, baseline) is None)
+            for side in (before, after)
+        }
+        numbers.append(
+            _compare_number(guard.name, before, after, len(bounds_met) == 1, "on the same side of its bounds")
+        )
+    return Reproduction.of(*numbers)
 
 
-def _compare_failures(record: IterationRecord, evidence: Evidence) -> Reproduction:
+def _compare_failures(record: IterationRecord, evidence: Evidence, value: float | None) -> Reproduction:
     if not evidence.failure:
-        value = evidence.runs[0].value
         assert value is not None
         return Reproduction("differs", (f"it failed then ({record.reason}), and gives {format_number(value)} now",))
-    before = _ending(record.reason, record.verify)
-    after = _ending(evidence.failure.reason, evidence.verify)
-    if before == after:
+    if _ending(record.reason, record.verify) == _ending(evidence.failure.reason, evidence.verify):
         return Reproduction("equal", (f"it fails again the same way: {_format_failure(evidence)}",))
     return Reproduction(
         "differs", (f"it fails again, but otherwise: {_format_failure(evidence)}", f"recorded was: {record.why}")
@@ -230,24 +223,13 @@ def _compare_number(name: str, recorded: float, again: float, is_within: bool, w
     return NumberDelta(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
 
 
-def _bounds_met(guard: Guard, value: float, baseline: Mapping[str, float]) -> tuple[bool, bool]:
-    return range_violation(guard.name, guard.valid, value) is None, guard_violation(
-        guard, value, baseline.get(guard.name)
-    ) is None
-
-
-# In sd of one run: two runs of the same code differ by less 19 times in 20 (the repeatability limit, ISO 5725).
-REPEATABILITY = 2.8
-
-
-def may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
+def _may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
     """Whether the metric differs, and repeats of the same code have differed too or were never made."""
-    return (
-        bool(reproduction.numbers) and reproduction.numbers[0].how == "differs" and (state.differed or not state.agreed)
-    )
+    metric = next(iter(reproduction.numbers), None)
+    return metric is not None and metric.how == "differs" and (state.differed or not state.agreed)
 
 
-def judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
+def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
     """The reproduction judged with the value ``once_more`` of a second measurement and the spread of recorded repeats.
 
     Where both measurements give the same value to the last bit, the metric is not noisy, and the number differs.
@@ -255,23 +237,15 @@ def judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseSta
     first, *guards = reproduction.numbers
     if once_more == first.again:
         text = f"{first.text}; measured once more it is the same again, so this is no noise"
-        return _with_first(reproduction, replace(first, text=text, once_more=once_more), guards)
+        return Reproduction.of(replace(first, text=text, once_more=once_more), *guards)
     values = (first.recorded, first.again, once_more)
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
     limit = REPEATABILITY * spread(scale, (*state.pairs, (first.again, once_more)))
-    distance = abs(scale.x(first.again) - scale.x(first.recorded))
+    is_noise = abs(scale.x(first.again) - scale.x(first.recorded)) <= limit
     shown = format_percent(math.expm1(limit)) if scale.logarithmic else format_number(limit)
     text = (
         f"{first.text}; measured once more {format_number(once_more)}: {first.name} is noisy, runs of the same code "
-        f"differ here by up to about {shown}, and this one lies {'within' if distance <= limit else 'beyond'}"
+        f"differ here by up to about {shown}, and this one lies {'within' if is_noise else 'beyond'}"
     )
-    how = first.how if distance > limit else "within"
-    return _with_first(
-        reproduction, replace(first, text=text, once_more=once_more, how=how, is_noise=how == "within"), guards
-    )
-
-
-def _with_first(reproduction: Reproduction, first: NumberDelta, guards: list[NumberDelta]) -> Reproduction:
-    numbers = (first, *guards)
-    how = max((number.how for number in numbers), key=("equal", "within", "differs").index)
-    return Reproduction(how, tuple(number.text for number in numbers), numbers)
+    how: How = "within" if is_noise else first.how
+    return Reproduction.of(replace(first, text=text, once_more=once_more, how=how, is_noise=is_noise), *guards)

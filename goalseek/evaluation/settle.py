@@ -9,18 +9,26 @@ from dataclasses import replace
 from datetime import datetime
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Target, measure_target, measurement_of, record_measurement, seconds_outside
+from goalseek.evaluation.measurements import (
+    Evaluation,
+    bench_in_turn,
+    measure_turn,
+    measurement_of,
+    pairs_in_turn,
+    pinned_target,
+    record_measurement,
+    seconds_outside,
+    unused_seed,
+)
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
-from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Phase, StopReason, Usage
-from goalseek.workspace.places import BenchName
 
 ASKED_BY = "settle"
 
@@ -51,13 +59,13 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
-def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
+def settle_at_end(evaluation: Evaluation) -> SettleRecord | None:
     """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
-    manifest = config.manifest
+    project, manifest = evaluation.project, evaluation.config.manifest
     if not needs_settling(manifest, project.standing):
         return None
     spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
-    pairs = pairs_in_time(manifest, spent, project.clock.now())
+    pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
@@ -69,7 +77,7 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
     project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
     project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
     try:
-        return settle_now(project, config, pairs)
+        return settle_now(evaluation, pairs)
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
@@ -77,24 +85,25 @@ def settle_at_end(project: Project, config: Config) -> SettleRecord | None:
         return None
 
 
-def settle_on_request(project: Project, config: Config) -> SettleRecord | None:
+def settle_on_request(evaluation: Evaluation) -> SettleRecord | None:
     """Settles because a person asks for it; None with a note for a metric that never moved.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    metric, standing = config.manifest.metric, project.standing
+    project, metric = evaluation.project, evaluation.config.manifest.metric
+    standing = project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
         return None
-    return settle_now(project, config, metric.settle or PAIRS)
+    return settle_now(evaluation, metric.settle or PAIRS)
 
 
-def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
+def settle_now(evaluation: Evaluation, pairs: int) -> SettleRecord:
     """Measures baseline and best afresh in turn, and records the difference.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    standing = project.standing
+    project, standing = evaluation.project, evaluation.project.standing
     baseline, best = standing.baseline, standing.best
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
@@ -102,35 +111,30 @@ def settle_now(project: Project, config: Config, pairs: int) -> SettleRecord:
     project.watch.on_note(
         f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
     )
-    subject = Target(config, baseline.tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
     for index in range(len(standing.settling), 2 * pairs):
-        bench = _bench(index)
-        _measure(project, replace(subject, tree=baseline.tree if bench == "a" else best.tree), bench)
-    record = _record(project, config, baseline, best, 2 * pairs)
-    record = project.ledger.append(record)
-    project.measured.add(record)
+        _measure(evaluation, index)
+    record = project.ledger.append(_record(evaluation, 2 * pairs))
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
 
 
-def _bench(index: int) -> BenchName:
-    """Whose turn it is: the baseline's ("a"), best's ("b"), best's, baseline's, and so on, so that drift cancels."""
-    return "a" if index % 4 in (0, 3) else "b"
-
-
-def _measure(project: Project, subject: Target, bench: BenchName) -> None:
-    folder, before = project.places.scratch / "settle", killed_seconds(project)
-    project.took = seconds_outside(project, settle_key(project.standing))
-    with project.took.of(Phase.SETTLE):
-        evidence = measure_target(project, subject, 0, folder, bench=bench)
+def _measure(evaluation: Evaluation, index: int) -> None:
+    """Measures baseline or best, whose turn it is, and records the measurement."""
+    project, standing = evaluation.project, evaluation.project.standing
+    assert standing.baseline and standing.best
+    baseline, best = (pinned_target(evaluation, commit.tree) for commit in (standing.baseline, standing.best))
+    before = killed_seconds(project)
+    project.activity.phase_seconds = seconds_outside(project, settle_key(standing))
+    with project.activity.phase_seconds.of(Phase.SETTLE):
+        evidence = measure_turn(project, baseline, best, index, unused_seed(project))
+    target, named = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
     if evidence.failure:
-        named = "the baseline" if bench == "a" else "the best"
         message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
-    record_measurement(project, subject, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
-    project.took.forget()
+    record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
+    project.activity.phase_seconds.forget()
 
 
 def killed_seconds(project: Project) -> float:
@@ -138,15 +142,12 @@ def killed_seconds(project: Project) -> float:
     return sum(seconds_outside(project, settle_key(project.standing)).phases.values())
 
 
-def _record(
-    project: Project, config: Config, baseline: MeasuredCommit, best: MeasuredCommit, count: int
-) -> SettleRecord:
+def _record(evaluation: Evaluation, count: int) -> SettleRecord:
+    project, metric = evaluation.project, evaluation.config.manifest.metric
+    baseline, best = project.standing.baseline, project.standing.best
+    assert baseline and best
     measurements = project.standing.settling[:count]
-    values = [record.value for record in measurements]
-    befores = [value for index, value in enumerate(values) if _bench(index) == "a"]
-    afters = [value for index, value in enumerate(values) if _bench(index) == "b"]
-    pairs = tuple(zip(befores, afters, strict=True))
-    metric = config.manifest.metric
+    pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     result = settle(metric.direction, pairs)
     return SettleRecord(
         seq=0,

@@ -10,17 +10,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from goalseek import process
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
-from goalseek.git.command import git, user_environment
-from goalseek.git.objects import Objects, is_alive
+from goalseek.git.command import git, git_as_user
+from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path, quote_path_bytes
 from goalseek.git.repository import Repository
 from goalseek.own_folders import add_own, remove_if_exists, remove_own
-from goalseek.process import CompletedProgram
+from goalseek.process import CompletedProgram, is_alive
 from goalseek.values import StopReason
 
 _FOLDER = "promote-"
@@ -34,25 +33,13 @@ _NO_HOOKS = (
 _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
 
 
-class PlannedCommit(Protocol):
-    """A commit that the user is to make."""
+@dataclass(frozen=True)
+class PlannedCommit:
+    """A commit that the user is to make: its tree, its message in full, and the iterations whose changes it holds."""
 
-    @property
-    def tree(self) -> str:
-        """Its tree, which is in the repository."""
-
-    @property
-    def message(self) -> str:
-        """Its message in full, title first."""
-
-    @property
-    def iterations(self) -> tuple[int, ...]:
-        """The iterations whose changes it holds, for the message where git makes no commit of it."""
-
-
-def users_git(repository: Repository, *arguments: str) -> CompletedProgram:
-    """A git command in the user's checkout as they would type it."""
-    return process.run(["git", *arguments], user_environment(**repository.folder_variables()), folder=repository.top)
+    tree: str
+    message: str
+    iterations: tuple[int, ...]
 
 
 @contextlib.contextmanager
@@ -71,11 +58,12 @@ def temporary_objects(repository: Repository) -> Iterator[Objects]:
 
 def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
     """Makes the commits, by the user, in this store without hooks or signatures, for a mailbox; gives the last hash."""
-    variables = {**user_environment(), **objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
+    variables = {**objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
     commit = base
     for plan in plans:
-        arguments = ["git", "-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
-        answer = process.run(arguments, variables, _message_bytes(plan), repository.top)
+        arguments = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
+        message = plan.message.encode("utf-8", "replace")
+        answer = git_as_user(*arguments, folder=repository.top, stdin=message, variables=variables)
         if answer.exit_code:
             raise _commit_error(repository, plan, answer, None)
         commit = answer.stdout.decode().strip()
@@ -108,10 +96,10 @@ def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tre
     variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
     repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), plan.tree, variables=variables)
     message = git_dir / "message"
-    message.write_bytes(_message_bytes(plan))
+    message.write_bytes(plan.message.encode("utf-8", "replace"))
     options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
-    arguments = ["git", *options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-    answer = process.run(arguments, user_environment(), folder=work_tree)
+    arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
+    answer = git_as_user(*arguments, folder=work_tree)
     if answer.exit_code:
         raise _commit_error(repository, plan, answer, hooks)
     commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
@@ -125,7 +113,7 @@ def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tre
 
 def refuse_branch(repository: Repository, name: str) -> None:
     """Raises GoalseekError where a new branch cannot have this name: existing branches are never moved."""
-    answer = users_git(repository, "check-ref-format", "--branch", name)
+    answer = repository.git_as_user("check-ref-format", "--branch", name)
     if answer.exit_code or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
     if name.split("/")[0] == "goalseek":
@@ -134,7 +122,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
     above = [f"refs/heads/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
     existing = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
     existing_above = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
-    is_link = not users_git(repository, "symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
+    is_link = not repository.git_as_user("symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
     if existing or is_link or set(existing_above) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"
         raise GoalseekError(message, "name a new one; existing branches are never moved", USAGE)
@@ -145,7 +133,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
 
 def make_branch(repository: Repository, name: str, commit: str) -> None:
     """Makes a new branch at a commit. Raises GoalseekError where git makes none."""
-    answer = users_git(repository, "branch", "--no-track", name, commit)
+    answer = repository.git_as_user("branch", "--no-track", name, commit)
     if answer.exit_code:
         hint = f"the commits are made: git branch NAME {commit} is all that is missing"
         raise GoalseekError(f"git made no branch {name!r}: {_output_text(answer)}", hint, UNFIT)
@@ -194,12 +182,12 @@ def _copy_worktree_config(repository: Repository, git_dir: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         config = git_dir / "config.worktree"
         config.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
-        users_git(repository, "config", "--file", str(config), "--remove-section", "core")
+        repository.git_as_user("config", "--file", str(config), "--remove-section", "core")
 
 
 def _hooks(repository: Repository) -> Path | None:
     """The folder of the user's hooks as their checkout has it; None where it has no hook to run."""
-    answer = users_git(repository, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+    answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
     folder = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))
     if answer.exit_code or not folder.is_dir():
         return None
@@ -213,9 +201,9 @@ def _commit_error(
     repository: Repository, plan: PlannedCommit, answer: CompletedProgram, hooks: Path | None
 ) -> GoalseekError:
     hints = [_NO_HOOKS] if hooks else []
-    if users_git(repository, "var", "GIT_AUTHOR_IDENT").exit_code:
+    if repository.git_as_user("var", "GIT_AUTHOR_IDENT").exit_code:
         hints = ["git config user.name and user.email say who you are"]
-    elif users_git(repository, "config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
+    elif repository.git_as_user("config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
         hints.append(_UNSIGNED)
     text = f"git made no commit of {_iterations_text(plan)}: {_output_text(answer)}"
     return GoalseekError(text, "; ".join(["no branch was made", *hints]), StopReason.REPOSITORY)
@@ -229,10 +217,6 @@ def _output_text(answer: CompletedProgram) -> str:
     return (answer.stderr + answer.stdout).decode("utf-8", "replace").strip()
 
 
-def _message_bytes(plan: PlannedCommit) -> bytes:
-    return plan.message.encode("utf-8", "replace")
-
-
 _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
 
 
@@ -242,21 +226,17 @@ def tree_of_checkout(repository: Repository) -> str:
     New files that are not ignored are in it. It is built in an index of goalseek's own; only objects are written.
     Raises GoalseekError where a file cannot be read.
     """
-    index = repository.objects.scratch / f"index-{os.getpid()}"
-    variables = user_environment(GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0", **repository.folder_variables())
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
-    try:
+    with repository.objects.scratch_file("index") as index:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
         # second as it, and may have changed since all the same.
         with contextlib.suppress(FileNotFoundError):
             shutil.copy2(repository.location.git_dir / "index", index)
         output = b""
         for arguments in (["add", "--all"], ["write-tree"]):
-            answer = process.run(["git", *options, *arguments], variables, folder=repository.top)
+            answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
             if answer.exit_code:
-                error = answer.stderr.decode("utf-8", "replace").strip()
-                raise GoalseekError(f"git cannot take the checkout as it is: {error}", "", StopReason.REPOSITORY)
+                message = f"git cannot take the checkout as it is: {answer.error_text}"
+                raise GoalseekError(message, "", StopReason.REPOSITORY)
             output = answer.stdout
         return output.decode().strip()
-    finally:
-        remove_if_exists(index)

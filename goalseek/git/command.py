@@ -1,8 +1,8 @@
-"""Hardened git commands: a cleaned environment, no hook, no filter, and only the settings that ``KEPT`` names.
+"""Hardened git commands: a cleaned environment, no hook, no filter, and only the settings that ``KEPT_SETTINGS`` names.
 
 Single commands (``git``), and processes that stay open and answer one request after another (``BatchProcesses``). What
 users would run themselves, ``git status`` in their checkout and the commits of ``promote``, runs under their whole
-configuration instead (``users_environment``).
+configuration instead (``git_as_user``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ KEPT_SETTINGS = {
     " which are only read; and which files a checkout has in another form, which is only said",
 }
 """Each setting of the system, the user or the repository that is kept: why, and how. Everything else is dropped:
-by ``environment``, which names no file of the system's or the user's, and by ``OVERRULED`` for the repository's own."""
+by ``environment``, which names no file of the system's or the user's, and for the repository's own by
+``OVERRIDDEN_SETTINGS``."""
 
 OVERRIDDEN_SETTINGS = {
     "core.hooksPath": "/dev/null",  # programs: hooks
@@ -59,10 +60,9 @@ _USER_PREFIXES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The environment of a hardened git call: of ours, only the paths of programs, home and temporary files."""
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+    """The environment of a hardened git call: of ours, only where programs, home and temporary files are."""
     return {
-        **inherited,
+        **process.inherited_variables(("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")),
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -76,11 +76,13 @@ def environment(**variables: str) -> dict[str, str]:
     }
 
 
-def user_environment(**variables: str) -> dict[str, str]:
-    """The user's environment without the variables that a calling git has set; those that configure git stay."""
+def git_as_user(
+    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+) -> process.CompletedProgram:
+    """A git command under the user's environment without what a calling git has set; what configures git stays."""
     items = os.environ.items()
     inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
-    return {**inherited, **variables}
+    return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
 
 
 def git(
@@ -138,7 +140,7 @@ class ObjectsFailed(Exception):
 
 @dataclass(frozen=True)
 class BatchReply:
-    """The reply of a git process to one request. Raises Missing or ObjectsFailed where the process has ended."""
+    """The reply of a git process to one request. Raises MissingObject or ObjectsFailed where the process has ended."""
 
     said: IO[bytes]
     ended: Callable[[], NoReturn]
@@ -178,7 +180,7 @@ class BatchProcesses:
         self._variables = variables
 
     def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
-        """Sends a request to ``git ARGUMENTS``. Raises Missing or ObjectsFailed where that process has ended."""
+        """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
         child = self._child(arguments)
         assert child.stdin and child.stdout
         reply = BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))

@@ -9,8 +9,9 @@ import hashlib
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
+
+from msgspec import Struct
 
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
 
@@ -22,8 +23,7 @@ if typing.TYPE_CHECKING:  # whoever reads one commit of git's output needs neith
 _TRAILER = "Goalseek-"
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """A commit as it is stored. Bytes that are not UTF-8 are surrogates in it."""
 
     name: str

@@ -6,12 +6,12 @@ import contextlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek import process
+from msgspec import Struct
+
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import git_text, user_environment
+from goalseek.git.command import git_as_user, git_text
 from goalseek.values import StopReason
 
 _REV_PARSE = (
@@ -21,8 +21,7 @@ _REV_PARSE = (
 _DUBIOUS_OWNER = "dubious ownership"
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
 
     top: Path
@@ -62,7 +61,7 @@ def _rev_parse(folder: Path) -> str:
     except GitFailed as error:
         if _DUBIOUS_OWNER not in error.said:
             raise
-    answer = process.run(["git", *_REV_PARSE], user_environment(LC_ALL="C"), folder=folder)
+    answer = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})
     if answer.exit_code:
         raise GitFailed(_REV_PARSE, answer.exit_code, answer.stderr)
     return os.fsdecode(answer.stdout).rstrip("\n")
@@ -128,8 +127,7 @@ _MODE_BITS = {
 _EXIT_NOT_SET = 1
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """The value of ``core.sharedRepository``; None where it is not set."""
 
     value: str | None = None
@@ -166,11 +164,11 @@ UNSHARED = Sharing()
 
 def sharing_of(location: Location) -> Sharing:
     """Reads the setting under the user's whole configuration. Raises GoalseekError where git cannot read that."""
-    variables = user_environment(GIT_DIR=str(location.git_dir))
-    answer = process.run(["git", "config", "--get", "core.sharedRepository"], variables)
+    variables = {"GIT_DIR": str(location.git_dir)}
+    answer = git_as_user("config", "--get", "core.sharedRepository", variables=variables)
     if answer.exit_code == _EXIT_NOT_SET:
         return Sharing()
     if answer.exit_code:
-        message = f"git config fails in {location.top}: {answer.stderr.decode('utf-8', 'replace').strip()}"
+        message = f"git config fails in {location.top}: {answer.error_text}"
         raise GoalseekError(message, "see that it works here, and run the same command", StopReason.REPOSITORY)
     return Sharing(answer.stdout.decode("utf-8", "replace").strip())

@@ -12,7 +12,6 @@ from goalseek.git.command import HARDENED, environment
 from goalseek.git.commits import write_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
-from goalseek.own_folders import remove_if_exists
 
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -27,19 +26,17 @@ def apply_patch(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
     """Applies a patch to a tree as ``git apply`` does, all of it or nothing; gives the new tree.
 
     Paths are relative to the top, as ``git diff`` prints them; where none of them begins with ``prefix``, the
-    manifest's folder ("" or "sub/"), they are relative to that. Raises DoesNotApply.
+    manifest's folder ("" or "sub/"), they are relative to that. Raises PatchError.
     """
-    index = objects.scratch / f"patched-{os.getpid()}"
-    variables = {"GIT_INDEX_FILE": str(index)}
     try:
-        objects.git("read-tree", tree, variables=variables)
-        options = [] if not prefix or _names_file_below(objects, patch, prefix) else [f"--directory={prefix}"]
-        objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
-        return objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
+        with objects.scratch_file("patched") as index:
+            variables = {"GIT_INDEX_FILE": str(index)}
+            objects.git("read-tree", tree, variables=variables)
+            options = [] if not prefix or _names_file_below(objects, patch, prefix) else [f"--directory={prefix}"]
+            objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
+            return objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
     except GitFailed as error:
         raise PatchError(_describe_failure(error.said, patch)) from None
-    finally:
-        remove_if_exists(index)
 
 
 def _names_file_below(objects: Objects, patch: bytes, prefix: str) -> bool:

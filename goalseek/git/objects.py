@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
@@ -23,7 +24,8 @@ from goalseek.git.command import BatchProcesses, MissingObject, ObjectsFailed, g
 from goalseek.git.location import UNSHARED, Sharing
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, remove, remove_if_exists
+from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.process import is_alive
 
 Answer = TypeVar("Answer")
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
@@ -35,16 +37,14 @@ _TREE = ("mktree", "--missing", "-z", "--batch")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file of a tree: its mode ("100644", "100755", SYMLINK or SUBMODULE) and its blob."""
 
     mode: str
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One path on which two trees differ; None where the tree has no such file."""
 
     path: str
@@ -67,7 +67,7 @@ class Objects:
         self.recent: RecentObjects | None = None
         add_own(self.scratch)
         self._processes = BatchProcesses(git_dir, self.variables())
-        self._write_count = 0
+        self._scratch_count = 0
 
     @classmethod
     def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
@@ -89,7 +89,7 @@ class Objects:
         return {**folders, **self.sharing.variables()}
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
-        """One git command on these objects. Raises Missing where git names an object that it does not have."""
+        """One git command on these objects. Raises MissingObject where git names an object that it does not have."""
         all_variables = {**self.variables(), **(variables or {})}
         folder = Path(all_variables.get("GIT_WORK_TREE", self.git_dir))
 
@@ -108,7 +108,7 @@ class Objects:
         return self.recent.bring_back(self._is_stored) if self.recent else 0
 
     def read(self, name: str) -> bytes:
-        """The content of an object; ``name`` may be anything that git resolves. Raises Missing."""
+        """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""
 
         def ask() -> bytes:
             answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
@@ -141,13 +141,9 @@ class Objects:
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
         """Stores the bytes as an object of this kind, and gives its hash."""
-        path = self.scratch / f"{os.getpid()}-{self._write_count}"
-        self._write_count += 1
-        path.write_bytes(content)
-        try:
+        with self.scratch_file(kind) as path:
+            path.write_bytes(content)
             return self._hash_object(kind, path)
-        finally:
-            remove(path)
 
     def tree(self, name: str) -> dict[str, Entry]:
         """One level of a tree, subtrees with the mode "40000"."""
@@ -162,6 +158,12 @@ class Objects:
             entries[os.fsdecode(content[space + 1 : end])] = Entry(content[offset:space].decode(), blob)
             offset = end + 1 + width
         return entries
+
+    def entry(self, tree: str, path: str) -> Entry | None:
+        """The entry at a path of a tree; None where there is none."""
+        above, _, name = path.rpartition("/")
+        folder = self.entry(tree, above) if above else Entry(FOLDER, tree)
+        return self.tree(folder.blob).get(name) if folder and folder.mode == FOLDER else None
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree, and gives its hash."""
@@ -188,7 +190,7 @@ class Objects:
         return entries
 
     def differences(self, before: str, after: str) -> list[Difference]:
-        """The files on which two trees differ, without looking for renames. Raises Missing for an unknown tree."""
+        """The files on which two trees differ, renames not followed. Raises MissingObject for an unknown tree."""
         return [] if before == after else self._retry_if_missing(lambda: self._differences(before, after))
 
     def _differences(self, before: str, after: str) -> list[Difference]:
@@ -200,12 +202,9 @@ class Objects:
             path = answer.field()
             assert path is not None
             mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
-            entry_before = Entry(mode_before, blob_before) if mode_before != "000000" else None
-            differences.append(
-                Difference(
-                    os.fsdecode(path), entry_before, Entry(mode_after, blob_after) if mode_after != "000000" else None
-                )
-            )
+            sides = ((mode_before, blob_before), (mode_after, blob_after))
+            entry_before, entry_after = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
+            differences.append(Difference(os.fsdecode(path), entry_before, entry_after))
         return differences
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
@@ -236,17 +235,25 @@ class Objects:
 
     def fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
         """Writes all files of a tree that does not exist yet, as git does it, without any filter."""
-        index = self.scratch / f"index-{os.getpid()}"
         try:
-            self.index(index, entries)
-            root.mkdir(parents=True, exist_ok=True)
-            variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(root)}
-            self.git("checkout-index", "-a", "-f", "-q", variables=variables)
+            with self.scratch_file("index") as index:
+                self.index(index, entries)
+                root.mkdir(parents=True, exist_ok=True)
+                variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(root)}
+                self.git("checkout-index", "-a", "-f", "-q", variables=variables)
         except GitFailed:
             refuse_full(root)  # git does not say why it cannot write
             raise
+
+    @contextlib.contextmanager
+    def scratch_file(self, name: str) -> Iterator[Path]:
+        """A path for a scratch file of this process, which is removed after this block."""
+        self._scratch_count += 1
+        path = self.scratch / f"{name}-{os.getpid()}-{self._scratch_count}"
+        try:
+            yield path
         finally:
-            remove_if_exists(index)
+            remove_if_exists(path)
 
     def index(self, index: Path, entries: Mapping[str, Entry | None]) -> None:
         """Puts entries into an index file; None removes one."""
@@ -302,7 +309,7 @@ def visible_changes(
     }
 
 
-_SCRATCH_NAME = re.compile(r"(?:index-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
+_SCRATCH_NAME = re.compile(r"(?:[a-z]+-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)
 
 
 def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
@@ -313,14 +320,3 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
                 match = _SCRATCH_NAME.fullmatch(path.name)
                 if match and not is_alive(int(match[1])):
                     remove_if_exists(path)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process with that number exists, of whichever user."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

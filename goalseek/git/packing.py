@@ -9,25 +9,25 @@ object readable, and the next call finishes the work.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct, structs
+
 from goalseek.errors import GitFailed
-from goalseek.files import copy_atomic, write_atomic
+from goalseek.files import copy_atomic, sync, write_atomic
 from goalseek.git.paths import quote_path_bytes
 from goalseek.git.repository import Refs, Repository
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
+from goalseek.values import from_line, to_line
 
 PACK_EVERY = 250
 _OWN_REFS = "refs/goalseek/*"
 
 
-@dataclass(frozen=True)
-class PackingState:
+class PackingState(Struct, frozen=True):
     """Up to which record, ledger and tip objects are packed: a cache.
 
     ``unfinished`` is a pack whose loose copies may still be there; ``failed`` is the ``seq`` of the last failure.
@@ -62,7 +62,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
         state = _load_state(repository)
         if not state.unfinished:
             remove_if_exists(_packing_folder(repository))
-        _save_state(repository, replace(state, failed=seq))
+        _save_state(repository, structs.replace(state, failed=seq))
         warn(f"the climb's loose objects stay loose for now: {error}")
         return False
     finally:
@@ -92,8 +92,8 @@ def _pack(repository: Repository, state: PackingState, seq: int) -> None:
             name = f"pack-{pack_hash.decode().strip()}"
             repository.objects.git("verify-pack", str(folder / "pack" / f"{name}.idx"), variables=variables)
             for path in (folder / "pack").iterdir():
-                _sync(path)
-            new_state = replace(new_state, unfinished=name)
+                sync(path)
+            new_state = structs.replace(new_state, unfinished=name)
     _save_state(repository, new_state)
     _finish(repository, new_state)
 
@@ -101,13 +101,13 @@ def _pack(repository: Repository, state: PackingState, seq: int) -> None:
 def _finish(repository: Repository, state: PackingState) -> PackingState:
     """Moves the new pack into the store, and removes the loose copies of its objects."""
     folder, store = _packing_folder(repository), repository.objects.store
-    new_state = replace(state, unfinished="", failed=None)
+    new_state = structs.replace(state, unfinished="", failed=None)
     if state.unfinished:
         paths = sorted((folder / "pack").glob(f"{state.unfinished}.*"), key=lambda path: path.suffix == ".idx")
         repository.sharing.make_folder(store / "pack")
         for path in paths:
             _move_into_store(path, store / "pack" / path.name)
-        _sync(store / "pack")
+        sync(store / "pack")
         index = store / "pack" / f"{state.unfinished}.idx"
         if index.exists() and index.with_suffix(".pack").exists():
             listing = repository.objects.git(
@@ -181,14 +181,6 @@ def _move_into_store(path: Path, target: Path) -> None:
         remove(path)
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _loose_path(repository: Repository, name: str) -> Path:
     return repository.objects.store / name[:2] / name[2:]
 
@@ -199,13 +191,13 @@ def _packing_folder(repository: Repository) -> Path:
 
 def _load_state(repository: Repository) -> PackingState:
     try:
-        return PackingState(**json.loads((repository.own / "packed.json").read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return from_line(PackingState, (repository.own / "packed.json").read_bytes())
+    except (OSError, ValueError):
         return PackingState()
 
 
 def _save_state(repository: Repository, state: PackingState) -> None:
-    write_atomic(repository.own / "packed.json", json.dumps(asdict(state)) + "\n", durable=True)
+    write_atomic(repository.own / "packed.json", to_line(state) + "\n", durable=True)
 
 
 def _join_lines(names: list[str]) -> bytes:

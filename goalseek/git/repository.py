@@ -11,17 +11,18 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import HARDENED, MissingObject, environment, git, user_environment
+from goalseek.git.command import HARDENED, MissingObject, environment, git, git_as_user
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.recent_objects import RecentObjects
-from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.own_folders import add_own
 from goalseek.values import StopReason
 
 _LOCK_TRIES = 40
@@ -29,8 +30,7 @@ _LOCK_PAUSE = 0.05
 _TRANSIENT_ERRORS = re.compile("File exists|but expected|nonexistent object")
 
 
-@dataclass(frozen=True)
-class RefMove:
+class RefMove(Struct, frozen=True):
     """One compare-and-swap: the ref must be at ``before`` (None: absent) and goes to ``after``."""
 
     ref: str
@@ -38,8 +38,7 @@ class RefMove:
     after: str
 
 
-@dataclass(frozen=True)
-class Refs:
+class Refs(Struct, frozen=True):
     """Commits of our refs, None for an absent one, and whether the branch is checked out in some worktree."""
 
     tip: str | None
@@ -106,6 +105,10 @@ class Repository:
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
+
+    def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
+        """A git command in the user's checkout as they would type it, with these variables."""
+        return git_as_user(*arguments, folder=self.top, variables={**self.folder_variables(), **variables})
 
     def folder_variables(self) -> dict[str, str]:
         """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
@@ -241,12 +244,10 @@ class Repository:
         Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
-        variables = user_environment(GIT_OPTIONAL_LOCKS="0", **self.folder_variables())
-        answer = process.run(["git", "-c", "core.fsmonitor=false", *arguments], variables, folder=self.top)
+        answer = self.git_as_user("-c", "core.fsmonitor=false", *arguments, GIT_OPTIONAL_LOCKS="0")
         if answer.exit_code:
-            stderr = answer.stderr.decode("utf-8", "replace").strip()
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
-            raise GoalseekError(f"git status fails in {self.top}:\n{stderr}", hint, StopReason.REPOSITORY)
+            raise GoalseekError(f"git status fails in {self.top}:\n{answer.error_text}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def attributes(
@@ -256,15 +257,12 @@ class Repository:
 
         ``attribute_files`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
         """
-        index = self.objects.scratch / f"attributes-{os.getpid()}"
-        try:
+        with self.objects.scratch_file("attributes") as index:
             self.objects.index(index, attribute_files)
             variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
             question = ("check-attr", "--cached", "--stdin", "-z", *names)
             stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
             answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
-        finally:
-            remove_if_exists(index)
         values_by_path: dict[str, dict[str, str]] = {}
         fields = iter(os.fsdecode(answer).split("\0")[:-1])
         for path, name, value in zip(fields, fields, fields, strict=True):

@@ -6,6 +6,7 @@ Records and commits are not touched.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -245,11 +246,6 @@ def write_environment(path: Path) -> None:
     path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
+@functools.cache
 def _git_version() -> str:
-    global _git_version_text
-    if not _git_version_text:
-        _git_version_text = git_text("version").removeprefix("git version ")
-    return _git_version_text
-
-
-_git_version_text = ""
+    return git_text("version").removeprefix("git version ")

@@ -10,16 +10,15 @@ without any secret, the branch, ``results.jsonl`` and the run folders may be abs
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import partial
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
+from goalseek.files import sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import UnreadableCommit, candidate_commits, read_commit
 from goalseek.git.objects import Objects
@@ -73,42 +72,18 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     if is_rebuilding and refs.ledger and not repository.objects.has(refs.ledger):
         with contextlib.suppress(GoalseekError):  # the audit says what is missing
             repair_head(repository, History(loaded.results), refs.ledger)
-    chain = walk_ledger(repository.objects, refs.ledger)
-    entries = tuple(read_entries(chain))
-    is_whole = not chain.broken and all(isinstance(entry, LedgerEntry) for entry in entries)
-    notes: list[str] = []
+    auditor = _Auditor(loaded, repository, walk_ledger(repository.objects, refs.ledger), seal)
     if is_rebuilding:
-        lines = [commit.message for commit in chain.commits]
-        refusal = f"{RESULTS} was left as it is: the chain in git is not whole"
-        notes.append(rebuild(loaded, lines) if is_whole else refusal)
-    deviations = list(_check_ends(repository, refs, chain))
-
-    def check_records() -> Iterator[Deviation]:
-        standing = yield from _check_records(loaded, repository, chain, entries, seal)
-        if standing:
-            yield from _check_refs(repository, refs, standing, seal is None, notes)
-
-    deviations += check_records()
-    deviations += _check_results_file(loaded.results, chain, entries, seal is None, notes)
-    foreign = _describe_foreign_seals(entries, seal)
-    seals = f"{SEALS_CHECKED} of all but {foreign[1]}" if foreign[1] else SEALS_CHECKED
-    return Audit(len(chain.commits), tuple(deviations), why_no_seal or seals, (*notes, *foreign[0]))
-
-
-def _describe_foreign_seals(
-    entries: tuple[LedgerEntry | Deviation, ...], seal: Seal | None
-) -> tuple[tuple[str, ...], int]:
-    """The records that were sealed with other keys: one note a key, and their number."""
-    by_key: dict[str, list[int]] = {}
-    for entry in entries:
-        key = key_of(entry.record.seal) if seal and isinstance(entry, LedgerEntry) else None
-        if key and seal and isinstance(entry, LedgerEntry) and key != seal.key:
-            by_key.setdefault(key, []).append(entry.record.seq)
+        auditor.notes.append(auditor.rebuild())
+    deviations = tuple(auditor.differences(refs))
+    foreign = auditor.foreign_seals()
+    count = sum(map(len, foreign.values()))
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
-        for key, numbers in by_key.items()
+        for key, numbers in foreign.items()
     )
-    return tuple(notes), sum(map(len, by_key.values()))
+    seals = why_no_seal or SEALS_CHECKED + (f" of all but {count}" if count else "")
+    return Audit(len(auditor.lines), deviations, seals, (*auditor.notes, *notes))
 
 
 def _load_seal(secret: Path) -> tuple[Seal | None, str]:
@@ -121,113 +96,150 @@ def _load_seal(secret: Path) -> tuple[Seal | None, str]:
         return None, f"seals not checked: the secret cannot be read: {error.strerror}"
 
 
-def _check_ends(repository: Repository, refs: Refs, chain: Chain) -> Iterator[Deviation]:
-    """Checks the two ends of the chain: the ref, and the root."""
-    yield from chain.broken
-    if refs.ledger is None:
-        yield Deviation("a ref is missing", repository.ledger_ref, "the ledger's last commit", NOTHING)
-    if chain.root:
-        words = f"goalseek ledger {repository.name}\n"
-        yield from value_deviations("the chain's root is none", f"commit {chain.root.name}", words, chain.root.message)
+class _Auditor:
+    """One audit. What is worth knowing and no difference is added to ``notes``."""
 
+    def __init__(self, loaded: ManifestFile, repository: Repository, chain: Chain, seal: Seal | None) -> None:
+        self.notes: list[str] = []
+        self.lines = [commit.message for commit in chain.commits]
+        self._loaded = loaded
+        self._repository = repository
+        self._chain = chain
+        self._entries = tuple(read_entries(chain))
+        self._seal = seal
+        self._commits = NamedCommits(repository.objects, repository.name)
+        self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
+        self._standing = None if chain.broken else Standing()  # None where it cannot be computed
 
-def _check_records(
-    loaded: ManifestFile,
-    repository: Repository,
-    chain: Chain,
-    entries: tuple[LedgerEntry | Deviation, ...],
-    seal: Seal | None,
-) -> Generator[Deviation, None, Standing | None]:
-    """Checks every record against the one before it, its seal, its commits, its ruler and its run folder.
+    def foreign_seals(self) -> dict[str, list[int]]:
+        """The numbers of the records that were sealed with other keys, by key."""
+        by_key: dict[str, list[int]] = {}
+        for entry in self._entries if self._seal else ():
+            key = key_of(entry.record.seal) if isinstance(entry, LedgerEntry) else None
+            if key and isinstance(entry, LedgerEntry) and self._seal and key != self._seal.key:
+                by_key.setdefault(key, []).append(entry.record.seq)
+        return by_key
 
-    Returns (as a generator) the standing of all records; None where it cannot be computed.
-    """
-    commits = NamedCommits(repository.objects, repository.name)
-    rulers = _Rulers(repository.objects)
-    snapshot = _read_snapshot(loaded.logs / SNAPSHOT)
-    standing = None if chain.broken else Standing()
-    seq = None if chain.broken else -1
-    for entry in entries:
-        seq = None if seq is None else seq + 1
-        if isinstance(entry, Deviation):
-            yield entry
-            continue
-        record, where = entry.record, f"ledger commit {entry.commit.name}"
-        if seq is not None:
-            yield from value_deviations("the number does not follow", where, seq, record.seq)
-        seq = record.seq
-        yield from value_deviations("another project", where, repository.name, record.project)
-        if seal and key_of(record.seal) in (None, seal.key):
-            yield from _check_seal(entry, seal, chain)
+    def rebuild(self) -> str:
+        """Writes ``results.jsonl`` again, if the whole chain can be read. Gives what was done, in words."""
+        if self._chain.broken or not all(isinstance(entry, LedgerEntry) for entry in self._entries):
+            return f"{RESULTS} was left as it is: the chain in git is not whole"
+        make_log_folders(self._loaded)
+        path, content = self._loaded.results, "".join(line + "\n" for line in self.lines).encode()
+        previous = path.read_bytes() if path.exists() else None
+        write_atomic(path, content, durable=True)
+        remove_if_exists(path.with_name(SNAPSHOT))
+        sync(path.parent)
+        was = "there was none" if previous is None else "it was the same" if previous == content else "it was another"
+        return f"{path} was written again from git: {pluralize(len(self.lines), 'line')}; {was}"
+
+    def differences(self, refs: Refs) -> Iterator[Deviation]:
+        """Every difference: of the chain, its records, the refs and ``results.jsonl``."""
+        root, name = self._chain.root, self._repository.name
+        yield from self._chain.broken
+        if refs.ledger is None:
+            yield Deviation("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", NOTHING)
+        if root:
+            message = f"goalseek ledger {name}\n"
+            yield from value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
+        seq = None if self._chain.broken else -1
+        snapshot = _read_snapshot(self._loaded.logs / SNAPSHOT)
+        for entry in self._entries:
+            seq = None if seq is None else seq + 1
+            if isinstance(entry, Deviation):
+                yield entry
+                continue
+            if seq is not None:
+                where = f"ledger commit {entry.commit.name}"
+                yield from value_deviations("the number does not follow", where, seq, entry.record.seq)
+            seq = entry.record.seq
+            yield from self._check_record(entry)
+            standing = self._standing
+            if standing and snapshot and snapshot.get("seq") == standing.seq:
+                what = "the snapshot differs from the records"
+                yield from row_deviations(what, SNAPSHOT, to_plain(standing), snapshot)
+        if self._standing:
+            yield from self._check_refs(refs, self._standing)
+        yield from self._check_results_file()
+
+    def _check_record(self, entry: LedgerEntry) -> Iterator[Deviation]:
+        """Checks a record's seal, its commits, its ruler and its run folder, and adds it to the standing."""
+        record, standing, seal = entry.record, self._standing, self._seal
+        where = f"ledger commit {entry.commit.name}"
+        yield from value_deviations("another project", where, self._repository.name, record.project)
+        before, root = entry.commit.parents[0], self._chain.root
+        expected = seal.expected(entry.row, "" if root and before == root.name else before) if seal else None
+        if expected:
+            yield from value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
-        yield from value_deviations(
-            "another second parent", where, candidate, " ".join(entry.commit.parents[1:]) or None
-        )
+        second = " ".join(entry.commit.parents[1:]) or None
+        yield from value_deviations("another second parent", where, candidate, second)
         if isinstance(record, IterationRecord):
             if standing:
                 number = standing.next_iteration
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
-            yield from commits.check(record, standing.tip if standing else "")
-            yield from rulers.check(entry, record)
-            folder = loaded.runs / f"{record.iteration:04d}"
+            yield from self._commits.check(record, standing.tip if standing else "")
+            ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
+            yield from value_deviations("another ruler than recorded", f"record {record.seq}", ruler, digest)
+            folder = self._loaded.runs / f"{record.iteration:04d}"
             yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:
                 for name in Checkpoints.unsealed_files(folder, seal):
                     yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
         try:
-            standing = standing.after(record) if standing else None
+            self._standing = standing.after(record) if standing else None
         except ValueError as error:
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
-            standing = None
-        if standing and snapshot and snapshot.get("seq") == standing.seq:
-            yield from row_deviations("the snapshot differs from the records", SNAPSHOT, to_plain(standing), snapshot)
-    return standing
+            self._standing = None
+
+    def _check_refs(self, refs: Refs, standing: Standing) -> Iterator[Deviation]:
+        """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
+        repository, tip, is_clone = self._repository, standing.tip or None, self._seal is None
+        found = refs.tip
+        if found != tip and found and tip:
+            following = standing.next_iteration
+            read = functools.partial(read_commit, repository.objects)
+            with contextlib.suppress(UnreadableCommit):
+                if candidate_commits(read, found, tip, repository.name, following):
+                    note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
+                    self.notes.append(note)
+                    found = tip
+        yield from value_deviations("a ref is elsewhere", repository.tip_ref, tip, found)
+        if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
+            yield from value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+
+    def _check_results_file(self) -> Iterator[Deviation]:
+        hint = "goalseek audit --rebuild writes it from git"
+        if self._loaded.results.exists():
+            first = self._entries[0] if self._chain.broken and self._entries else None
+            oldest = first.record.seq if isinstance(first, LedgerEntry) else 0
+            yield from compare_lines(self._loaded.results, self.lines, oldest)
+        elif self._seal is None:
+            self.notes.append(f"there is no {RESULTS} here; {hint}")
+        elif self.lines:
+            yield Deviation("the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING)
 
 
-def _check_seal(entry: LedgerEntry, seal: Seal, chain: Chain) -> Iterator[Deviation]:
-    before = entry.commit.parents[0]
-    if chain.root and before == chain.root.name:
-        before = ""
-    expected, actual = seal.of_record(entry.row, before), entry.record.seal
-    yield from value_deviations("the seal does not hold", f"record {entry.record.seq}", expected, actual)
-
-
-class _Rulers:
-    """The digests of the rulers in ledger commits' trees; one tree is read once."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._digests: dict[str, str] = {}
-
-    def check(self, ledger_entry: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
-        """A difference where the record names another ruler than its ledger commit has."""
-        tree = ledger_entry.commit.tree
-        if tree not in self._digests:
-            self._digests[tree] = self._digest(tree)
-        expected = record.digests.get("ruler")
-        yield from value_deviations(
-            "another ruler than recorded", f"record {record.seq}", expected, self._digests[tree]
-        )
-
-    def _digest(self, tree: str) -> str:
-        try:
-            entry = self._objects.tree(tree).get(RULER_FILE)
-            return Ruler.from_json(self._objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
-        except (MissingObject, ObjectsFailed, BrokenPipeError, ValueError) as error:
-            self._objects.close()
-            return f"no readable {RULER_FILE}: {error}"
+def _ruler_digest(objects: Objects, tree: str) -> str:
+    """The digest of the ruler in a ledger commit's tree, or why there is none."""
+    try:
+        entry = objects.tree(tree).get(RULER_FILE)
+        return Ruler.from_json(objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
+    except (MissingObject, ObjectsFailed, BrokenPipeError, ValueError) as error:
+        objects.close()
+        return f"no readable {RULER_FILE}: {error}"
 
 
 def _check_run_folder(folder: Path, entry: LedgerEntry) -> Iterator[Deviation]:
-    path = folder / "result.json"
+    where = f"{folder.name}/result.json"
     try:
-        stored = json.loads(path.read_bytes())
+        stored = json.loads((folder / "result.json").read_bytes())
     except FileNotFoundError:
         return
     except (OSError, ValueError, RecursionError) as error:
-        yield Deviation("not the record", f"{folder.name}/result.json", f"record {entry.record.seq}", str(error))
+        yield Deviation("not the record", where, f"record {entry.record.seq}", str(error))
         return
-    yield from row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
+    yield from row_deviations("not the record", where, entry.row, stored)
 
 
 def _read_snapshot(path: Path) -> dict[str, object] | None:
@@ -237,38 +249,6 @@ def _read_snapshot(path: Path) -> dict[str, object] | None:
     except (OSError, ValueError, IndexError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
-
-
-def _check_refs(
-    repository: Repository, refs: Refs, standing: Standing, is_clone: bool, notes: list[str]
-) -> Iterator[Deviation]:
-    """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
-    tip = standing.tip or None
-    if refs.tip != tip and refs.tip and tip:
-        following = standing.next_iteration
-        try:
-            if candidate_commits(partial(read_commit, repository.objects), refs.tip, tip, repository.name, following):
-                notes.append(f"iteration {following} is under way: {repository.tip_ref} is at its candidate")
-                refs = Refs(tip, refs.ledger, refs.branch, refs.branch_is_checked_out)
-        except UnreadableCommit:
-            pass
-    yield from value_deviations("a ref is elsewhere", repository.tip_ref, tip, refs.tip)
-    if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
-        yield from value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
-
-
-def _check_results_file(
-    path: Path, chain: Chain, entries: tuple[LedgerEntry | Deviation, ...], is_clone: bool, notes: list[str]
-) -> Iterator[Deviation]:
-    hint = "goalseek audit --rebuild writes it from git"
-    if not path.exists():
-        if is_clone:
-            notes.append(f"there is no {RESULTS} here; {hint}")
-        elif chain.commits:
-            yield Deviation("the file is missing", RESULTS, f"{pluralize(len(chain.commits), 'line')}; {hint}", NOTHING)
-        return
-    oldest = entries[0].record.seq if chain.broken and entries and isinstance(entries[0], LedgerEntry) else 0
-    yield from compare_lines(path, [commit.message for commit in chain.commits], oldest)
 
 
 SNAPSHOT = "standing.json"
@@ -298,25 +278,6 @@ def compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[D
                 continue
             what = "a line is out of its place" if lines[index] in known else "a line that git does not know"
             yield Deviation(what, _line_name(first + index + 1), NOTHING, format_value(lines[index]))
-
-
-def rebuild(loaded: ManifestFile, lines: Sequence[str]) -> str:
-    """Writes ``results.jsonl`` again, atomically. Gives what was done, in words."""
-    make_log_folders(loaded)
-    path = loaded.results
-    content = "".join(line + "\n" for line in lines).encode()
-    previous = path.read_bytes() if path.exists() else None
-    write_atomic(path, content, durable=True)
-    remove_if_exists(path.with_name(SNAPSHOT))
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    difference = (
-        "there was none" if previous is None else "it was the same" if previous == content else "it was another"
-    )
-    return f"{path} was written again from git: {pluralize(len(lines), 'line')}; {difference}"
 
 
 def _diff_lines(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:

@@ -90,25 +90,16 @@ class NamedCommits:
         for name in record.earlier_commits:
             attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
         attempts.append(candidate)
-        rollback = last
+        rollback: Commit | None = last
         for before, reverted in pairwise(attempts):
-            if reverted is None:
+            if reverted is None or rollback is None:
                 return
             yield from self._check_rollback(reverted, before, rollback)
             if reverted is candidate:
-                yield from value_deviations(
-                    "another parent than the candidate",
-                    f"rollback {rollback.name}",
-                    candidate.name,
-                    " ".join(rollback.parents),
-                )
+                where, parents = f"rollback {rollback.name}", " ".join(rollback.parents)
+                yield from value_deviations("another parent than the candidate", where, candidate.name, parents)
                 return
-            parent_rollback = yield from self._load_commit(
-                rollback.parents[0] if rollback.parents else "", "a revert's parent"
-            )
-            if parent_rollback is None:
-                return
-            rollback = parent_rollback
+            rollback = yield from self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
 
     def _check_rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
         where = f"rollback {rollback.name}"

@@ -7,10 +7,11 @@ git lost at the chain's end are restored from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,22 +23,27 @@ from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
-from goalseek.ledger.seal import Seal, key_of
+from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
+from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
 _SNAPSHOT_EVERY = 16
+RECENT = 200
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class Ledger:
-    """The records of one project. Only the holder of the lock may open one."""
+    """The records of one project. Only the holder of the lock may open one; ``on_note`` is told of damage to a cache.
 
-    def __init__(self, repository: Repository, results: Path, seal: Seal) -> None:
+    ``recent`` are the newest records of iterations, newest first; ``measured`` finds the iteration of a tree.
+    """
+
+    def __init__(self, repository: Repository, results: Path, on_note: Callable[[str], None]) -> None:
         self.repository = repository
         self.history = History(results)
-        self.seal = seal
+        self.seal = Seal.open(repository.own)
         self.mended = ""
         self.head = repository.refs().ledger
         if self.head and not repository.objects.has(self.head):
@@ -51,6 +57,9 @@ class Ledger:
         self._size = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.replay(snapshot)
+        iterations = (record for record in self.history.newest() if isinstance(record, IterationRecord))
+        self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
+        self.measured = TreeIndex(repository.own / "measured.sqlite", self.history, self.standing.seq, on_note)
 
     def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
         """Numbers and seals a record and commits it; gives it as written.
@@ -78,6 +87,9 @@ class Ledger:
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, lambda body: self.seal.of("standing", body))
+        self.measured.add(sealed)
+        if isinstance(sealed, IterationRecord):
+            self.recent.appendleft(sealed)
         return sealed
 
     def pinned_ruler(self) -> str | None:
@@ -129,19 +141,15 @@ class Ledger:
                 break
             try:
                 row = json.loads(commit.message)
-                seal = str(row.get("seal"))
-                holds = seal == self.seal.of_record(row, before)
-            except (ValueError, AttributeError):
-                seal, holds = "", False
-            if not holds and key_of(seal) in (None, self.seal.key):
+                expected = self.seal.expected(row, before)
+                is_forged = expected is not None and row["seal"] != expected
+            except (ValueError, TypeError, KeyError):
+                is_forged = True
+            if is_forged:
                 problem = f"{self.repository.ledger_ref}, at {commit.name[:12]}: the record has no seal of goalseek's"
-                undo = (
-                    f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
-                    if last_head
-                    else ""
-                )
-                raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
-            foreign += [] if holds else [row["seq"]]
+                undo = f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
+                raise GoalseekError(problem, f"see: goalseek audit{undo if last_head else ''}", StopReason.TAMPERED)
+            foreign += [row["seq"]] if expected is None else []
         if not foreign:
             return ""
         return f"records {foreign[-1]}-{foreign[0]} were sealed elsewhere, and cannot be checked here"
@@ -186,7 +194,7 @@ def ruler_copy_path(repository: Repository) -> Path:
 
 def repair_head(repository: Repository, history: History, head: str) -> None:
     """Restores missing commits up to ``head`` from the lines of ``history``. Raises GoalseekError where it cannot."""
-    lines = [line.text for line in history.forward()]
+    lines = [line.text.decode("utf-8", "surrogateescape") for line in history.forward()]
     below, missing = _find_newest_commit(repository, lines)
     try:
         for line in missing:
@@ -203,17 +211,13 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
     raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
-def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str, list[bytes]]:
+def _find_newest_commit(repository: Repository, lines: list[str]) -> tuple[str, list[str]]:
     """The newest of the lines' commits that git has, or the chain's root, and the lines above it."""
     listing = repository.objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
-    messages = {line.decode("utf-8", "surrogateescape"): line for line in lines}
-    known: dict[bytes, str] = {}
-    for line in listing.decode().splitlines():
-        kind, name = line.split(" ")
-        if kind == "commit":
-            line_of_commit = messages.get(repository.load_commit(name).message)
-            if line_of_commit is not None:
-                known[line_of_commit] = name
+    rows = (row.split(" ") for row in listing.decode().splitlines())
+    wanted = set(lines)
+    commits = (repository.load_commit(name) for kind, name in rows if kind == "commit")
+    known = {commit.message: commit.name for commit in commits if commit.message in wanted}
     for index in reversed(range(len(lines))):
         if lines[index] in known:
             return known[lines[index]], lines[index + 1 :]
@@ -221,7 +225,7 @@ def _find_newest_commit(repository: Repository, lines: list[bytes]) -> tuple[str
     return repository.commit(empty, (), f"goalseek ledger {repository.name}\n", 0), lines
 
 
-def _commit(repository: Repository, below: str, line: bytes) -> str:
+def _commit(repository: Repository, below: str, line: str) -> str:
     record = parse_record(line)
     objects, tree, parents = repository.objects, repository.tree_of(below), [below]
     if isinstance(record, IterationRecord):
@@ -230,4 +234,4 @@ def _commit(repository: Repository, below: str, line: bytes) -> str:
             blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
             tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, parents, line.decode("utf-8", "surrogateescape"), timestamp)
+    return repository.commit(tree, parents, line, timestamp)

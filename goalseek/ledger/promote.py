@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.git.as_user import PlannedCommit
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit
 from goalseek.git.merge import Conflicts, merge_trees
@@ -20,18 +21,11 @@ from goalseek.values import Outcome, StopReason
 
 
 @dataclass(frozen=True)
-class PromotedCommit:
-    """One commit to make: its tree on the new base, its message, and what it changes there."""
+class PromotedCommit(PlannedCommit):
+    """One commit to make on the new base, and the files that it changes there."""
 
     records: tuple[IterationRecord, ...]
-    tree: str
-    message: str
     files: tuple[str, ...]
-
-    @property
-    def iterations(self) -> tuple[int, ...]:
-        """The numbers of the iterations that are in it."""
-        return tuple(record.iteration for record in self.records)
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedCommit]:
@@ -48,7 +42,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
             raise _conflict_error(change.record, conflicts) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
-            promoted.append(PromotedCommit((change.record,), after, commit_message(change.record), files))
+            message, record = commit_message(change.record), change.record
+            promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
 
@@ -65,7 +60,8 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     gain = _gain(records[-1], first.metric.incumbent)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
-    return [PromotedCommit(records, promoted[-1].tree, message, files)]
+    iterations = tuple(record.iteration for record in records)
+    return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
 
 
 def commit_message(record: IterationRecord) -> str:

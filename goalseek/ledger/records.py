@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from msgspec import Struct
+
+from goalseek.values import Attempt, ByFields, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 1
 REASONS: dict[str, tuple[Reason, ...]] = {
@@ -38,8 +40,8 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Head:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Head(ByFields):
     """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
@@ -51,7 +53,7 @@ class Head:
     timestamp: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunRecord(Head):
     """A run began."""
 
@@ -63,7 +65,7 @@ class RunRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MeasurementRecord(Head):
     """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
 
@@ -78,8 +80,8 @@ class MeasurementRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True)
-class MetricResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class MetricResult(ByFields):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
 
     name: str
@@ -90,15 +92,15 @@ class MetricResult:
     odds: Number | None = None
 
 
-@dataclass(frozen=True)
-class Isolation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Isolation(ByFields):
     """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class IterationRecord(Head):
     """One iteration, whatever came of it. Paths are C-quoted as git does."""
 
@@ -137,7 +139,7 @@ class IterationRecord(Head):
         return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SettleRecord(Head):
     """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
@@ -163,7 +165,7 @@ class SettleRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HoldoutRecord(Head):
     """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
 
@@ -195,12 +197,32 @@ KINDS: dict[str, type[Record]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Struct):
     """The part of a record that says which kind it is."""
 
     kind: Any = None
     schema: Any = None
+
+
+class MetricValue(Struct, frozen=True, gc=False):
+    """The value of an iteration's metric."""
+
+    name: str
+    value: Number | None
+
+
+class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of an iteration's record that a line of ``log`` is made of: to read them alone takes a third."""
+
+    schema: Literal[1]
+    kind: Literal["iteration"]
+    timestamp: str
+    iteration: int
+    outcome: str
+    reason: str
+    why: str
+    metric: MetricValue
+    hypothesis_summary: str = ""
 
 
 def parse_record(line: str | bytes) -> Record:
@@ -211,3 +233,12 @@ def parse_record(line: str | bytes) -> Record:
     if head.schema != SCHEMA:
         raise ValueError(f"a record of schema {head.schema}; this version reads schema {SCHEMA}")
     return from_line(KINDS[head.kind], line)
+
+
+def parse_summary(line: str | bytes) -> IterationSummary | None:
+    """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
+    try:
+        return from_line(IterationSummary, line)
+    except ValueError:
+        parse_record(line)
+        return None

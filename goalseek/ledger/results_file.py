@@ -11,13 +11,15 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationRecord, Record, parse_record
+from goalseek.ledger.records import IterationRecord, IterationSummary, Record, parse_record, parse_summary
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
@@ -25,18 +27,17 @@ from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 _SNAPSHOT = "standing.json"
+Parsed = TypeVar("Parsed")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One complete line of the file, without its newline, and where it begins."""
 
     offset: int
     text: bytes
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The standing of the records before ``end``, an offset in bytes."""
 
     standing: Standing = Standing()
@@ -117,8 +118,15 @@ class History:
 
     def parsed(self, line: Line) -> Record:
         """The record on a line. Raises GoalseekError where the line is no record."""
+        return self._read(line, parse_record)
+
+    def summary(self, line: Line) -> IterationSummary | None:
+        """The summary of the iteration on a line; None for another record. Raises GoalseekError as ``parsed`` does."""
+        return self._read(line, parse_summary)
+
+    def _read(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
         try:
-            return parse_record(line.text)
+            return parse(line.text)
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"

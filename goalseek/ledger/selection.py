@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from msgspec import Struct
+
 from goalseek import humanize
 from goalseek.errors import GoalseekError
-from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History
+from goalseek.ledger.records import IterationRecord, IterationSummary
+from goalseek.ledger.results_file import History, Line
 
 MAX_OLDER_IN_A_ROW = 1000
+_Entry = tuple[Line, IterationSummary]
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Conditions on iterations; None, 0 and "" are no condition. ``last`` limits the result to the newest so many."""
 
     outcome: str = ""
@@ -26,22 +27,35 @@ class Selection:
     moment: datetime | None = None
     last: int | None = None
 
-    def holds(self, record: IterationRecord) -> bool:
-        """Whether a record fulfils all conditions but ``last``."""
-        if self.outcome not in ("", record.outcome) or self.reason not in ("", record.reason):
+    def holds(self, summary: IterationSummary) -> bool:
+        """Whether an iteration fulfils all conditions but ``last``."""
+        if self.outcome not in ("", summary.outcome) or self.reason not in ("", summary.reason):
             return False
-        return record.iteration >= self.iteration and not self.is_older(record)
+        return summary.iteration >= self.iteration and not self.is_older(summary)
 
-    def is_older(self, record: IterationRecord) -> bool:
-        """Whether a record was made before the moment."""
-        return self.moment is not None and datetime.fromisoformat(record.timestamp) < self.moment
+    def is_older(self, summary: IterationSummary) -> bool:
+        """Whether an iteration was made before the moment."""
+        return self.moment is not None and datetime.fromisoformat(summary.timestamp) < self.moment
 
 
 def select_records(history: History, selection: Selection) -> Iterator[IterationRecord]:
     """The selected records, oldest first, each as soon as it is read."""
+    for line, _ in _select(history, selection):
+        record = history.parsed(line)
+        assert isinstance(record, IterationRecord)
+        yield record
+
+
+def select_summaries(history: History, selection: Selection) -> Iterator[IterationSummary]:
+    """The same, in summary."""
+    return (summary for _, summary in _select(history, selection))
+
+
+def _select(history: History, selection: Selection) -> Iterator[_Entry]:
     if selection.last is not None:
         return iter(list(islice(_select_newest(history, selection), min(selection.last, sys.maxsize)))[::-1])
-    return _select_forward(history, selection)
+    entries = _entries(history, history.forward(_first_offset(history, selection)))
+    return (entry for entry in entries if selection.holds(entry[1]))
 
 
 def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
@@ -68,11 +82,9 @@ def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
         raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None
 
 
-def _select_forward(history: History, selection: Selection) -> Iterator[IterationRecord]:
-    for line in history.forward(_first_offset(history, selection)):
-        record = history.parsed(line)
-        if isinstance(record, IterationRecord) and selection.holds(record):
-            yield record
+def _entries(history: History, lines: Iterator[Line]) -> Iterator[_Entry]:
+    """The lines that have an iteration, with its summary."""
+    return ((line, summary) for line in lines if (summary := history.summary(line)))
 
 
 def _first_offset(history: History, selection: Selection) -> int:
@@ -83,12 +95,9 @@ def _first_offset(history: History, selection: Selection) -> int:
         return 0
     offset = history.size()
     older = 0
-    for line in history.backward():
-        record = history.parsed(line)
-        if not isinstance(record, IterationRecord):
-            continue
+    for line, summary in _entries(history, history.backward()):
         # A clock that was set back leaves some later ones behind an older one.
-        older = older + 1 if selection.is_older(record) else 0
+        older = older + 1 if selection.is_older(summary) else 0
         if not older:
             offset = line.offset
         if older == MAX_OLDER_IN_A_ROW:
@@ -96,13 +105,11 @@ def _first_offset(history: History, selection: Selection) -> int:
     return offset
 
 
-def _select_newest(history: History, selection: Selection) -> Iterator[IterationRecord]:
+def _select_newest(history: History, selection: Selection) -> Iterator[_Entry]:
     older = 0
-    for record in history.newest():
-        if not isinstance(record, IterationRecord):
-            continue
-        if selection.holds(record):
-            yield record
-        older = older + 1 if selection.is_older(record) else 0
-        if record.iteration < selection.iteration or older == MAX_OLDER_IN_A_ROW:
+    for line, summary in _entries(history, history.backward()):
+        if selection.holds(summary):
+            yield line, summary
+        older = older + 1 if selection.is_older(summary) else 0
+        if summary.iteration < selection.iteration or older == MAX_OLDER_IN_A_ROW:
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.statistics.noise_state import NoiseState
@@ -19,8 +20,7 @@ CRASHED = (
 )
 
 
-@dataclass(frozen=True)
-class MeasuredCommit:
+class MeasuredCommit(Struct, frozen=True):
     """A measured commit: its value, guards, and the longest seconds of each command."""
 
     iteration: int
@@ -32,8 +32,7 @@ class MeasuredCommit:
     seconds: dict[str, Number] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ReusableMeasurement:
+class ReusableMeasurement(Struct, frozen=True):
     """A measurement made outside an iteration, of ``tree`` under ``ruler``."""
 
     tree: str
@@ -41,8 +40,7 @@ class ReusableMeasurement:
     record: MeasurementRecord
 
 
-@dataclass(frozen=True)
-class Spend:
+class Spend(Struct, frozen=True):
     """What was spent: iterations (baselines not counted), active seconds, and the providers' usage."""
 
     iterations: int = 0
@@ -64,8 +62,7 @@ class Spend:
         return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``keeps`` and ``measured``, the candidates that had a number, are of this epoch; ``outcomes`` and ``spend`` are of
@@ -104,13 +101,13 @@ class Standing:
 
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
-        following = replace(self, seq=record.seq, project=record.project)
+        following = structs.replace(self, seq=record.seq, project=record.project)
         if isinstance(record, RunRecord):
             return _after_run(following, record)
         if isinstance(record, MeasurementRecord):
             return _after_measurement(following, record)
         if isinstance(record, SettleRecord):
-            return replace(following, settled=record, settling=())
+            return structs.replace(following, settled=record, settling=())
         if isinstance(record, HoldoutRecord):
             return _after_look(following, record)
         return _after_iteration(following, record)
@@ -121,7 +118,7 @@ class Standing:
 
     def spending(self, seconds: float, usage: Usage) -> Standing:
         """This standing with what the current iteration has spent so far."""
-        return replace(
+        return structs.replace(
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
 
@@ -141,28 +138,28 @@ class Standing:
 
 
 def _after_run(standing: Standing, record: RunRecord) -> Standing:
-    return replace(_reset_run(standing), run_id=record.run_id, run_began=record.timestamp)
+    return structs.replace(_reset_run(standing), run_id=record.run_id, run_began=record.timestamp)
 
 
 def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
     pool = (*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:]
     noise = standing.noise.after_measurement(record.value, (record.tree, record.ruler))
-    following = replace(standing, pool=pool, noise=noise)
+    following = structs.replace(standing, pool=pool, noise=noise)
     if record.asked_by != "settle":
         return following
-    return _add_spend(replace(following, settling=(*standing.settling, record)), record.seconds)
+    return _add_spend(structs.replace(following, settling=(*standing.settling, record)), record.seconds)
 
 
 def _after_look(standing: Standing, record: HoldoutRecord) -> Standing:
     """With the newest holdout record of each side: the baseline, and the last best."""
     others = tuple(look for look in standing.holdout if look.of != record.of)
-    return _add_spend(replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
+    return _add_spend(structs.replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
 
 
 def _add_spend(standing: Standing, seconds: float) -> Standing:
     """With seconds that the run has spent outside its iterations."""
     none = Usage()
-    return replace(
+    return structs.replace(
         standing,
         spend=standing.spend.plus_unrecorded(seconds, none),
         total=standing.total.plus_unrecorded(seconds, none),
@@ -170,13 +167,13 @@ def _add_spend(standing: Standing, seconds: float) -> Standing:
 
 
 def _reset_run(standing: Standing) -> Standing:
-    return replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
+    return structs.replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     outcomes = {**standing.outcomes, record.outcome: standing.outcomes.get(record.outcome, 0) + 1}
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
-    following = replace(
+    following = structs.replace(
         standing,
         noise=standing.noise.after_iteration(record.runs, record.outcome, record.metric.odds, code),
         epoch=record.epoch,
@@ -193,7 +190,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     if record.outcome == Outcome.BASELINE:
         commit = _measured_commit(record)
         ruler = record.digests.get("ruler", "")
-        return replace(
+        return structs.replace(
             following,
             ruler=ruler,
             baseline=commit,
@@ -207,7 +204,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             settled=None,
             holdout=(),
         )
-    following = replace(
+    following = structs.replace(
         following,
         tried=standing.tried + 1,
         provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
@@ -215,9 +212,11 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         crashes=standing.crashes + 1 if record.reason in CRASHED else _crash_streak(standing, record),
     )
     if record.outcome != Outcome.KEPT:
-        return replace(following, stagnation=standing.stagnation + 1)
+        return structs.replace(following, stagnation=standing.stagnation + 1)
     commit = _measured_commit(record)
-    return replace(following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None)
+    return structs.replace(
+        following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
+    )
 
 
 def _crash_streak(standing: Standing, record: IterationRecord) -> int:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from goalseek.disk import machine_error
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
-from goalseek.evaluation.measurements import baseline_error, take_ruler
+from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ruler
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
@@ -49,7 +49,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     """
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
-    ruler = take_ruler(project, config)
+    ruler = take_ruler(Evaluation(project, config))
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
     context = read_baseline_context(iteration, source)
@@ -107,7 +107,7 @@ def end_unfinished(project: Project) -> None:
         return
     config = project.config()
     try:
-        project.refuse_changed_hidden_files(config)
+        project.config_reader.refuse_changed_hidden_files(config)
     except GoalseekError:
         record_abandoned(project, config, candidate, RULER_CHANGED)
         return
@@ -159,7 +159,7 @@ def saving_failure(project: Project) -> Iterator[None]:
 def _failure_checkpoints(project: Project) -> Checkpoints:
     """The checkpoints of the next iteration that hold for every run."""
     folder = project.run_folder(project.standing.next_iteration)
-    return Checkpoints(folder, project.seal, "", project.standing.last_seal)
+    return Checkpoints(folder, project.ledger.seal, "", project.standing.last_seal)
 
 
 def abandoned_candidate(iteration: Iteration) -> Candidate | None:

@@ -85,7 +85,7 @@ def _report_error(project: Project, error: GoalseekError, first_seq: int) -> Non
 def _write_error_state(project: Project, error: GoalseekError) -> Stop:
     """Writes an error to ``state.json``, except a usage error before anything was written; gives its stop."""
     stop = _with_manifest_named(project, Stop(error.stop_reason, error.message, error.hint))
-    if error.exit_code != USAGE or project.picture.has_content:
+    if error.exit_code != USAGE or project.activity.picture.has_content:
         _write_final_state(project, _STATUS.get(error.exit_code, "failed"), stop)
     return stop
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from goalseek.errors import LimitReached
 from goalseek.evaluation.holdout import look_at_holdout
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, unrecorded_seconds
@@ -66,8 +67,9 @@ class Invocation:
         _warn_of_budgets(project, config)
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         manifest, standing = config.manifest, project.standing.for_run(project.run_id)
-        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, project.recent, now))
-        look_at_holdout(project, config, is_end=False)
+        recent = project.ledger.recent
+        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, recent, now))
+        look_at_holdout(Evaluation(project, config), is_end=False)
         project.stop = self._why_stop(config)
         return None if project.stop else config
 
@@ -92,8 +94,8 @@ class Invocation:
         assert project.stop and config
         if project.stop.reason not in RUN_STOP_REASONS:
             return
-        settle_at_end(project, config)
-        look_at_holdout(project, config, is_end=True)
+        settle_at_end(Evaluation(project, config))
+        look_at_holdout(Evaluation(project, config), is_end=True)
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
@@ -127,17 +129,17 @@ def limit_stop(project: Project, config: Config, usual: float | None = None) -> 
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)
-    return why_stop(manifest.limits, manifest.metric, standing, project.clock.now(), usual, reserved)
+    return why_stop(manifest.limits, manifest.metric, standing, project.activity.clock.now(), usual, reserved)
 
 
 def _usual_seconds(project: Project) -> float | None:
     """Usual seconds of an iteration of this run; None where the next has its candidate already and may finish."""
     standing = project.standing
     folder = project.run_folder(standing.next_iteration)
-    stored = Checkpoints(folder, project.seal, project.run_id, standing.last_seal).stored()
+    stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal).stored()
     if CheckpointName("candidate") in stored:
         return None
-    return median_iteration_seconds(record for record in project.recent if record.run_id == project.run_id)
+    return median_iteration_seconds(record for record in project.ledger.recent if record.run_id == project.run_id)
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:

@@ -78,7 +78,7 @@ class Iteration:
 
     def take_context(self, context: Context) -> None:
         """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
-        self.config = self.project.config_of_begun_iteration(self.config, context)
+        self.config = self.project.config_reader.read_begun(self.config, context, self.project.confines.mounts)
         self.briefing = brief_iteration(self.project, self.config, context, self.steps.usage_log, self.folder)
 
     def begin_attempts(self, plan: Plan) -> Attempts:
@@ -127,7 +127,7 @@ class Iteration:
 
     def seed(self, measurement: int) -> int:
         """The seed of a measurement, counted from 1 over all attempts."""
-        return self.project.seal.seed(self.project.run_id, self.number, measurement)
+        return self.project.ledger.seal.seed(self.project.run_id, self.number, measurement)
 
     @property
     def result(self) -> IterationResult:

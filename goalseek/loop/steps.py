@@ -56,14 +56,14 @@ class StepRunner:
         self._remaining = phase_limit
         self._make_folder()
         follows = project.standing.last_seal
-        self._checkpoints = Checkpoints(self.folder, project.seal, project.run_id, follows)
-        self._seconds = project.took = PhaseSeconds(self._checkpoints, project.active_seconds)
+        self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, follows)
+        self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
         self.usage_log = UsageLog(
             Checkpoints(
-                self.folder, project.seal, "", follows
+                self.folder, project.ledger.seal, "", follows
             ),  # of no run: a new one pays for what the last one began
             lambda: read_usage(project.places.call / "usage.json"),
-            cache(lambda calls_each: median_call(project.recent, calls_each)),
+            cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
         )
         self._finished: dict[CheckpointName, FinishedStep] = {}
         self._digest = f"iteration {number} {source}".rstrip()
@@ -176,9 +176,11 @@ class StepRunner:
         self.usage_log.settle({str(name) for name in self._finished})
         if self._limits:
             spent = project.standing.for_run(project.run_id).spending(sum(self.seconds.values()), self.usage)
-            if stop := limit_before_phase(phase, self._limits, spent, project.clock.now(), self.usage_log.usual()):
+            if stop := limit_before_phase(
+                phase, self._limits, spent, project.activity.clock.now(), self.usage_log.usual()
+            ):
                 raise LimitReached(stop)
-        project.last_phase = phase
+        project.activity.last_phase = phase
         if not self.folder.is_dir():  # somebody's git clean may have removed it
             self._make_folder()
         if is_first:

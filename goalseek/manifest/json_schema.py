@@ -1,6 +1,6 @@
 """JSON Schemas of what goalseek reads and writes: generated from its types and published as files in this folder.
 
-``python -m goalseek.cli.schemas`` writes the files again.
+``python tests/support/schemas.py`` writes the files again.
 """
 
 from __future__ import annotations

@@ -10,21 +10,19 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.locks import exclusive_lock
-from goalseek.measurement.measure import Measurement, is_in_place, measure_repeatedly
+from goalseek.measurement.measure import Measurement, MeasurementSpec, is_in_place, measure_repeatedly
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS, move_outputs
 from goalseek.measurement.setup import run_setup
 from goalseek.measurement.verifier import Verifier, has_stop_code
 from goalseek.own_folders import remove_if_exists
-from goalseek.phase_values import Evidence, Failure, Side
+from goalseek.phase_values import Evidence, Failure
 from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.values import StopReason, VerifierRun
 
 
-def add_measurement(
-    verifier: Verifier, side: Side, tree: str, evidence: Evidence, seed: int, iteration: int, run_folder: Path
-) -> Evidence:
-    """``evidence`` and one more measurement, of the candidate or the incumbent (``side``).
+def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
+    """``evidence`` and one more measurement.
 
     Measurement k writes ``measurements/k/`` and appends to ``verifier.log``; ``metrics.json`` and ``outputs/`` are
     those of the candidate's last. If a measurement fails and the bench is gone, the bench is made again and the tree
@@ -40,16 +38,16 @@ def add_measurement(
         remove_if_exists(run_folder / "measurements")
         remove_if_exists(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(number)
-    verifier.turn(side, number)
+    verifier.turn(spec.side, number)
     exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
-        log.write(f"[run {number}: {side}, seed {seed}]\n".encode())
-        sample = _measure_on_bench(verifier, tree, seed, iteration, log, artifacts)
+        log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())
+        sample = _measure_on_bench(verifier, spec, log, artifacts)
         result = sample.failure.why if sample.failure else f"{verifier.manifest.metric.name} = {sample.value!r}"
         log.write(f"[run {number}: {result}]\n".encode("utf-8", "replace"))
     run_folder.mkdir(parents=True, exist_ok=True)
-    run = VerifierRun(side, sample.value, sample.seed, sample.seconds)
-    if side == "incumbent":
+    run = VerifierRun(spec.side, sample.value, sample.seed, sample.seconds)
+    if spec.side == "incumbent":
         if sample.failure and (evidence.is_incumbent_failing or has_stop_code(verifier.manifest, sample.verify)):
             raise _incumbent_error(sample.failure)
         return evidence.plus(Evidence((run,)))
@@ -60,19 +58,17 @@ def add_measurement(
     return evidence.plus(Evidence((run,), guards, sample.verify, sample.failure))
 
 
-def _measure_on_bench(
-    verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path
-) -> Measurement:
+def _measure_on_bench(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
     try:
         run_setup(verifier, log)
-        sample = measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
+        sample = measure_repeatedly(verifier, spec, log, artifacts)
         if sample.failure is None or is_in_place(verifier):
             return sample
         log.write(b"[the bench was removed while it was in use: measured once more]\n")
         run_setup(verifier, log)
-        return measure_repeatedly(verifier, tree, seed, iteration, log, artifacts)
+        return measure_repeatedly(verifier, spec, log, artifacts)
     except NoNumber as error:
-        return Measurement(None, {}, (), seed, 0.0, Failure(error.reason, error.why))
+        return Measurement(None, {}, (), spec.seed, 0.0, Failure(error.reason, error.why))
 
 
 def _incumbent_error(failure: Failure) -> GoalseekError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -29,9 +29,9 @@ from goalseek.measurement.outputs import (
     reads_once_command,
 )
 from goalseek.measurement.setup import copy_given_folders
-from goalseek.measurement.verifier import Verifier, failure_of, run_command, timeout_of
+from goalseek.measurement.verifier import Verifier, failure_of, run_command
 from goalseek.own_folders import recreate_folder, remove_if_exists
-from goalseek.phase_values import Failure
+from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import CommandRun, Reason
@@ -51,93 +51,50 @@ class Measurement:
     failure: Failure | None = None
 
 
-def measure(verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None) -> Measurement:
+@dataclass(frozen=True)
+class MeasurementSpec:
+    """One measurement to be made: of which tree, with which seed, in which iteration; of candidate or incumbent."""
+
+    tree: str
+    seed: int
+    iteration: int
+    side: Side = "candidate"
+
+
+def measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
     """Measures a tree once. What the commands wrote into their run folders is copied to ``artifacts``.
 
     Raises GoalseekError, ``tampered``, if the ruler is not as it was pinned, before or after, and OSError if the
     measurement failed and the disk is full.
     """
     verifier.refuse_changed()
-    verifier.bench.refuse_other_ruler(verifier.baseline_tree, tree)
-    folders = _Folders.make(verifier, tree)
-    stale: dict[str, str] = {}
-    results: dict[str, ProgramResult] = {}
-    runs: list[CommandRun] = []
-    failure = None
-    for command in verifier.manifest.verify:
-        if command.once and folders.once and folders.once.is_done:
-            log.write(f"[{command.name} runs once, and did]\n".encode())
-            continue
-        if command.name == verifier.own_folder:
-            for run_folder in folders.fresh.values():
-                run_folder.empty()
-        run_folder = folders.fresh[_kind(command)]
-        before = file_facts(run_folder.path) if command.once else {}
-        try:
-            result = _run_on_bench(verifier, command, tree, seed, iteration, log, run_folder.path, folders.kept_outputs)
-            results[command.name] = result
-            runs.append(CommandRun(command.name, result.exit_code, round(result.seconds, 6), result.killed))
-            failure = (
-                failure_of(command, result)
-                or _check_ruler_files(verifier, command)
-                or collect_outputs(verifier, command, tree, folders.kept_outputs, run_folder, stale)
-            )
-            if command.once and folders.once and not failure:
-                folders.once.take(command, _kind(command), run_folder.path, before, folders.kept_outputs)
-        except OSError as error:
-            if not is_full_disk(error):
-                raise
-            failure = Failure(Reason.VERIFY_FAILED, f"{command.name}: what it handed on left no room on the disk")
-        if failure:
-            break
-    seconds = round(sum(run.seconds for run in runs), 6)
+    verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
+    trial = _Trial.begin(verifier, spec, log)
+    failure = next(filter(None, map(trial.run, verifier.manifest.verify)), None)
     value: float | None = None
     guards: dict[str, float] = {}
     if failure is None:
         try:
-            value, guards = _read_numbers(verifier, folders, stale, results)
+            value, guards = trial.read_numbers()
         except NoNumber as error:
             failure = Failure(error.reason, error.why)
     verifier.refuse_changed()
-    if artifacts is not None:
-        remove_if_exists(artifacts)
-        for run_folder in folders.fresh.values():
-            _copy_run_folder(run_folder.path, artifacts, log)
+    remove_if_exists(artifacts)
+    for run_folder in trial.fresh.values():
+        _copy_run_folder(run_folder.path, artifacts, log)
     if failure or is_full(verifier.places.scratch):
         _make_room(verifier)
         refuse_full(verifier.places.scratch)
-    return Measurement(value, guards, tuple(runs), seed, seconds, failure)
+    runs = tuple(
+        CommandRun(name, result.exit_code, round(result.seconds, 6), result.killed)
+        for name, result in trial.results.items()
+    )
+    return Measurement(value, guards, runs, spec.seed, round(sum(run.seconds for run in runs), 6), failure)
 
 
 def is_in_place(verifier: Verifier) -> bool:
     """Whether bench and run folder still exist: both are in a cache that anybody may empty."""
     return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
-
-
-def _read_number(
-    verifier: Verifier,
-    reading: Reading,
-    folders: _Folders,
-    stale: Mapping[str, str],
-    results: Mapping[str, ProgramResult],
-) -> float:
-    """One number. That of a command with ``sees = "hidden"`` is never read from what candidate code wrote.
-
-    Raises NoNumber.
-    """
-    sees = {command.name: command.sees for command in verifier.manifest.verify}
-    run_folders = (folders.fresh["hidden"], folders.fresh["both"])
-    if sees[reading.command] != "hidden":
-        return read_number(reading, run_folders, folders.kept_outputs, stale, results)
-    try:
-        return read_number(reading, run_folders[:1], folders.kept_outputs, stale, results)
-    except NoNumber as error:
-        if reading.source != "json" or not os.path.lexists(folders.fresh["both"].path / reading.path):
-            raise
-        hint = (
-            f"what a command with candidate code wrote is not read as {reading.command}'s: see {reading.name}.command"
-        )
-        raise NoNumber(error.reason, f"{error.why}; {hint}") from None
 
 
 def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
@@ -165,71 +122,112 @@ def _make_room(verifier: Verifier) -> None:
 
 
 @dataclass(frozen=True)
-class _Folders:
-    """Where one measurement writes: run folders, outputs handed on, and the stored files of ``once`` commands."""
+class _Trial:
+    """One measurement under way: where its commands write, the stored files of ``once`` commands, and results so far.
 
+    ``stale`` are the outputs that this measurement did not write, with the reason.
+    """
+
+    verifier: Verifier
+    spec: MeasurementSpec
+    log: Sink
     fresh: dict[Kind, RunFolder]
-    kept_outputs: Path
     once: OnceFiles | None
+    stale: dict[str, str] = field(default_factory=dict)
+    results: dict[str, ProgramResult] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, verifier: Verifier, tree: str) -> _Folders:
+    def begin(cls, verifier: Verifier, spec: MeasurementSpec, log: Sink) -> _Trial:
         fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
         recreate_folder(verifier.places.outputs)
-        once = open_once_files(verifier.manifest, verifier.bench.folder / "once", f"{tree} {verifier.ruler}")
+        once = open_once_files(verifier.manifest, verifier.bench.folder / "once", f"{spec.tree} {verifier.ruler}")
         if once and once.is_done:
             once.give({kind: run_folder.path for kind, run_folder in fresh.items()}, verifier.places.outputs)
-        return cls(fresh, verifier.places.outputs, once)
+        return cls(verifier, spec, log, fresh, once)
+
+    def run(self, command: VerifyCommand) -> Failure | None:
+        """Runs a command; the failure that ends the measurement, or None."""
+        once = self.once if command.once else None
+        if once and once.is_done:
+            self.log.write(f"[{command.name} runs once, and did]\n".encode())
+            return None
+        if command.name == self.verifier.own_folder:
+            for folder in self.fresh.values():
+                folder.empty()
+        run_folder = self.fresh[_kind(command)]
+        before = file_facts(run_folder.path) if command.once else {}
+        try:
+            result = self.results[command.name] = self._run_on_bench(command, run_folder.path)
+            failure = (
+                failure_of(command, result)
+                or _check_ruler_files(self.verifier, command)
+                or collect_outputs(self.verifier, command, self.spec.tree, run_folder, self.stale)
+            )
+            if once and not failure:
+                once.take(command, _kind(command), run_folder.path, before, self.verifier.places.outputs)
+        except OSError as error:
+            if not is_full_disk(error):
+                raise
+            return Failure(Reason.VERIFY_FAILED, f"{command.name}: what it handed on left no room on the disk")
+        return failure
+
+    def _run_on_bench(self, command: VerifyCommand, run_folder: Path) -> ProgramResult:
+        assert command.sees is not None
+        verifier, kept_outputs = self.verifier, self.verifier.places.outputs
+        root = verifier.bench.sync_to(command.sees, self.spec.tree)
+        below = root / verifier.places.prefix
+        if command.sees != "hidden":
+            copy_given_folders(verifier, below)
+        kept_outputs.mkdir(parents=True, exist_ok=True)
+        files.copy_regular_files(kept_outputs, below, None, 2**63)
+        variables = {
+            "GOALSEEK_RUN_DIR": str(run_folder),
+            "GOALSEEK_ITERATION": str(self.spec.iteration),
+            "GOALSEEK_SEED": str(self.spec.seed),
+        }
+        return run_command(verifier, command, root, variables, self.log)
+
+    def read_numbers(self) -> tuple[float, dict[str, float]]:
+        """The metric and the guards. Raises NoNumber."""
+        manifest, once = self.verifier.manifest, self.once
+        known = (once.numbers or {}) if once else {}
+        value = self._read_number(manifest.metric)
+        guards = {
+            guard.name: known[guard.name] if guard.name in known else self._read_number(guard)
+            for guard in manifest.guard
+        }
+        if once and not once.is_done:
+            path = manifest.metric.path
+            is_stale_metric = any(once.is_unchanged(path, kind, self.fresh[kind].path) for kind in KINDS)
+            if manifest.metric.source == "json" and is_stale_metric:
+                why = f"{path} is written by a command that runs once: no repeat would give another number"
+                raise NoNumber(Reason.NO_METRIC, why)
+            once.finish(
+                {guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)}
+            )
+        return value, guards
+
+    def _read_number(self, reading: Reading) -> float:
+        """One number. That of a command with ``sees = "hidden"`` is never read from what candidate code wrote.
+
+        Raises NoNumber.
+        """
+        sees = {command.name: command.sees for command in self.verifier.manifest.verify}
+        run_folders = [self.fresh["hidden"]]
+        if is_mixed := sees[reading.command] != "hidden":
+            run_folders.append(self.fresh["both"])
+        try:
+            return read_number(reading, run_folders, self.verifier.places.outputs, self.stale, self.results)
+        except NoNumber as error:
+            if is_mixed or reading.source != "json" or not os.path.lexists(self.fresh["both"].path / reading.path):
+                raise
+            hint = f"what a command with candidate code wrote is not read as {reading.command}'s"
+            raise NoNumber(error.reason, f"{error.why}; {hint}: see {reading.name}.command") from None
 
 
 def _kind(command: VerifyCommand) -> Kind:
     """Which run folder a command has: commands without the candidate's code have one of their own."""
     return "hidden" if command.sees == "hidden" else "both"
-
-
-def _read_numbers(
-    verifier: Verifier, folders: _Folders, stale: Mapping[str, str], results: Mapping[str, ProgramResult]
-) -> tuple[float, dict[str, float]]:
-    """The metric and the guards. Raises NoNumber."""
-    manifest, once = verifier.manifest, folders.once
-    known = (once.numbers or {}) if once else {}
-    value = _read_number(verifier, manifest.metric, folders, stale, results)
-    guards = {
-        guard.name: known[guard.name] if guard.name in known else _read_number(verifier, guard, folders, stale, results)
-        for guard in manifest.guard
-    }
-    if once and not once.is_done:
-        is_stale_metric = any(once.is_unchanged(manifest.metric.path, kind, folders.fresh[kind].path) for kind in KINDS)
-        if manifest.metric.source == "json" and is_stale_metric:
-            why = f"{manifest.metric.path} is written by a command that runs once: no repeat would give another number"
-            raise NoNumber(Reason.NO_METRIC, why)
-        once.finish({guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)})
-    return value, guards
-
-
-def _run_on_bench(
-    verifier: Verifier,
-    command: VerifyCommand,
-    tree: str,
-    seed: int,
-    iteration: int,
-    log: Sink,
-    run_folder: Path,
-    kept_outputs: Path,
-) -> ProgramResult:
-    assert command.sees is not None
-    root = verifier.bench.sync_to(command.sees, tree)
-    below = root / verifier.places.prefix
-    if command.sees != "hidden":
-        copy_given_folders(verifier, below)
-    kept_outputs.mkdir(parents=True, exist_ok=True)
-    files.copy_regular_files(kept_outputs, below, None, 2**63)
-    variables = {
-        "GOALSEEK_RUN_DIR": str(run_folder),
-        "GOALSEEK_ITERATION": str(iteration),
-        "GOALSEEK_SEED": str(seed),
-    }
-    return run_command(verifier, command, root, variables, timeout_of(command, verifier.baseline_seconds), log)
 
 
 def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | None:
@@ -256,26 +254,24 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
 AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}
 
 
-def measure_repeatedly(
-    verifier: Verifier, tree: str, seed: int, iteration: int, log: Sink, artifacts: Path | None
-) -> Measurement:
+def measure_repeatedly(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
     """Measures a tree ``metric.repeats`` times; the first failure ends it.
 
     Guards are aggregated as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
     """
     metric = verifier.manifest.metric
     if metric.repeats == 1:
-        return measure(verifier, tree, seed, iteration, log, artifacts)
+        return measure(verifier, spec, log, artifacts)
     measurements: list[Measurement] = []
     for index in range(metric.repeats):
-        repeat_seed = seed_of_repeat(seed, index)
+        repeat_seed = seed_of_repeat(spec.seed, index)
         log.write(f"[repeat {index + 1} of {metric.repeats}, seed {repeat_seed}]\n".encode())
-        sample = measure(verifier, tree, repeat_seed, iteration, log, artifacts / str(index + 1) if artifacts else None)
+        sample = measure(verifier, replace(spec, seed=repeat_seed), log, artifacts / str(index + 1))
         measurements.append(sample)
         if sample.failure:
             break
         log.write(f"[{metric.name} = {sample.value!r}]\n".encode())
-    return aggregate(measurements, seed, AGGREGATES[metric.aggregate])
+    return aggregate(measurements, spec.seed, AGGREGATES[metric.aggregate])
 
 
 def aggregate(

@@ -13,9 +13,10 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import Reading
@@ -94,8 +95,7 @@ class StaleFile(Exception):
     """A file exists that this measurement did not write; the text says how that shows."""
 
 
-@dataclass(frozen=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """An empty folder made for one measurement. ``began`` is its modification time then: no file in it can be older.
 
     ``ahead`` is the time of day minus a clock that nobody can set, at that moment. Both are in nanoseconds.

@@ -10,9 +10,10 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from goalseek import files
 from goalseek.files import write_atomic
@@ -31,8 +32,7 @@ Kind = Literal["both", "hidden"]
 KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
-@dataclass(frozen=True)
-class OnceFiles:
+class OnceFiles(Struct, frozen=True):
     """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
 
     ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
@@ -103,12 +103,7 @@ def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def collect_outputs(
-    verifier: Verifier,
-    command: VerifyCommand,
-    tree: str,
-    kept_outputs: Path,
-    fresh: RunFolder,
-    stale: dict[str, str],
+    verifier: Verifier, command: VerifyCommand, tree: str, fresh: RunFolder, stale: dict[str, str]
 ) -> Failure | None:
     """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why."""
     assert command.sees is not None
@@ -123,7 +118,7 @@ def collect_outputs(
         return matches(path) and not is_there_anyhow
 
     try:
-        copied = files.copy_regular_files(below, kept_outputs, is_wanted, command.output_max)
+        copied = files.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
     except files.SizeExceeded as error:
         return Failure(Reason.VERIFY_FAILED, f"{command.name}: {error}; raise its output_max")
     except (FileNotFoundError, NotADirectoryError):

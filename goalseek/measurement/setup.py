@@ -29,10 +29,10 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
     if (stored / "done").exists():
         (stored / "done").touch()
         return
-    command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network)
+    command = VerifyCommand(run=setup.run, name="setup", sees="candidate", network=setup.network, timeout=setup.timeout)
     (verifier.places.scratch / "run").mkdir(parents=True, exist_ok=True)
     root = verifier.bench.sync_to("candidate", verifier.baseline_tree)
-    result = run_command(verifier, command, root, {}, setup.timeout, log)
+    result = run_command(verifier, command, root, {}, log)
     if result.timed_out or result.exit_code:
         how = "ran past its timeout" if result.timed_out else f"ended with {result.exit_code}"
         raise NoNumber(Reason.VERIFY_FAILED, f"setup {how}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
@@ -24,8 +25,7 @@ LEAST_AUTO_TIMEOUT = 60.0
 _OUTPUT_LIMIT = 4096
 
 
-@dataclass(frozen=True)
-class Verifier:
+class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
@@ -50,12 +50,7 @@ class Verifier:
 
 
 def run_command(
-    verifier: Verifier,
-    command: VerifyCommand,
-    root: Path,
-    variables: Mapping[str, str],
-    timeout: float | None,
-    log: Sink,
+    verifier: Verifier, command: VerifyCommand, root: Path, variables: Mapping[str, str], log: Sink
 ) -> ProgramResult:
     """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
 
@@ -69,9 +64,8 @@ def run_command(
         verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
     )
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    log.write(
-        f"$ {command.run if isinstance(command.run, str) else ' '.join(command.run)}\n".encode("utf-8", "replace")
-    )
+    words = command.run if isinstance(command.run, str) else " ".join(command.run)
+    log.write(f"$ {words}\n".encode("utf-8", "replace"))
 
     def on_output(chunk: bytes) -> None:
         log.write(chunk)
@@ -81,7 +75,7 @@ def run_command(
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
-        result = verifier.programs.run(launch, on_output, timeout)
+        result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
         return ProgramResult(STOP_THE_RUN - 1, 0.0, False, 0, b"", str(error).encode("utf-8", "replace"))

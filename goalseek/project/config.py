@@ -6,13 +6,16 @@ It is read afresh for each iteration, so that a person can change manifest, prog
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.ledger.ledger import Ledger
+from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
+from goalseek.measurement.ruler import Ruler, with_pinned_ruler
+from goalseek.own_folders import add_own
+from goalseek.phase_values import Context
 from goalseek.project import directions
 from goalseek.project.directions import Direction
 from goalseek.providers.prompt_templates import Templates, load_templates
@@ -42,26 +45,64 @@ class Config:
 
 
 class ConfigReader:
-    """Reads configurations; scope and prompts are computed again only where they have changed.
+    """Reads configurations of a climb whose manifest was ``loaded``; what has not changed is not computed again.
 
-    ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree, ``top`` the repository's.
-    ``digest`` gives a digest that only this project's secret can make.
+    ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree; ``asked`` is the provider that
+    the command line names, if it does. The last good manifest is in ``loaded``.
     """
 
-    def __init__(self, folder: Path, prefix: str, top: Path, digest: Callable[[str], str]) -> None:
-        self.folder = folder
+    def __init__(self, loaded: ManifestFile, ledger: Ledger, prefix: str, asked: ProviderTable | None) -> None:
+        self.loaded = loaded
+        self.folder = loading.base_of(loaded, ledger.repository.top)
+        self._ledger = ledger
         self._prefix = prefix
-        self._top = top
-        self._digest = digest
+        self._asked = asked
         self._templates: Templates | None = None
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
         self._narrow_cache: tuple[Scope, Scope] | None = None
+        self._ruler_cache: tuple[int, Ruler] | None = None
+        self._changed_cache: tuple[tuple[str, str], frozenset[str]] | None = None
+
+    def reload(self) -> tuple[str, ...]:
+        """Reads the manifest afresh. Where it is wrong now, the last good one holds, and a note says so."""
+        try:
+            self.loaded = loading.load(self.loaded.path, self.loaded)
+        except GoalseekError as error:
+            return (f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}",)
+        finally:
+            add_own(self.loaded.logs, self.loaded.runs)
+        return ()
+
+    def reload_strictly(self) -> None:
+        """Reads the manifest afresh. Raises GoalseekError where it is wrong now."""
+        self.loaded = loading.load(self.loaded.path)
+        add_own(self.loaded.logs, self.loaded.runs)
+
+    def read_pinned(self, mounts: bool, notes: tuple[str, ...], trees: tuple[str, str] | None = None) -> Config:
+        """The configuration of an iteration: keys of the ruler as they were pinned, all others from the manifest.
+
+        ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
+        incumbent.
+        """
+        ruler = self._read_ruler()
+        manifest = with_pinned_ruler(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
+        pinned_files = ruler.hidden_from if ruler else None
+        return self.read(manifest, mounts, notes, pinned_files, self._changed_paths(trees))
+
+    def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
+        """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
+        scope = config.manifest.scope
+        first_scope = replace(scope, writable=context.writable, generated=context.generated)
+        if not context.writable or first_scope == scope:
+            return config
+        manifest = replace(config.manifest, scope=first_scope)
+        first_config = self.read(manifest, mounts, (), config.hidden_from, self._changed_paths(None))
+        note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
+        return replace(first_config, notes=(*config.notes, note))
 
     def read(
         self,
-        loaded: ManifestFile,
         manifest: Manifest,
-        provider_table: ProviderTable | None,
         mounts: bool,
         notes: tuple[str, ...] = (),
         pinned_files: Listing | None = None,
@@ -69,11 +110,11 @@ class ConfigReader:
     ) -> Config:
         """The configuration that follows from a manifest; ``notes`` are what a person should know about it.
 
-        ``provider_table`` is that of the provider that proposes; ``mounts`` says whether trees are mounted on the
-        repository's own path. ``pinned_files`` are the files of ``hidden_from``; None for those that are there now.
-        ``changed_paths`` are those that candidates have changed. Raises GoalseekError where the files of
-        ``hidden_from`` cannot be read.
+        ``mounts`` says whether trees are mounted on the repository's own path. ``pinned_files`` are the files of
+        ``hidden_from``; None for those that are there now. ``changed_paths`` are those that candidates have changed.
+        Raises GoalseekError where the files of ``hidden_from`` cannot be read.
         """
+        loaded = self.loaded
         listing = self._list_hidden_files(manifest) if pinned_files is None else pinned_files
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
         scope_inputs = (manifest, listing, mounts)
@@ -84,10 +125,38 @@ class ConfigReader:
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         current_directions = tuple(directions.read_directions(loaded.directions))
-        templates, template_notes = self._read_templates(provider_table)
+        templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
         return Config(
             manifest, scope, key, text, current_directions, (*notes, *template_notes), links, listing, templates
         )
+
+    def refuse_changed_hidden_files(self, config: Config) -> None:
+        """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
+        folder = hidden_files.folder_of(self.folder, config.manifest)
+        if folder:
+            hidden_files.refuse_changed(folder, config.hidden_from)
+
+    def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
+        """The paths on which two trees differ, as ``read_pinned`` takes them; cached for the last pair."""
+        standing = self._ledger.standing
+        if trees is None and standing.baseline and standing.incumbent:
+            trees = (standing.baseline.tree, standing.incumbent.tree)
+        if trees is None:
+            return frozenset()
+        if self._changed_cache is None or self._changed_cache[0] != trees:
+            differences = self._ledger.repository.objects.differences(*trees)
+            self._changed_cache = (trees, frozenset(difference.path for difference in differences))
+        return self._changed_cache[1]
+
+    def _read_ruler(self) -> Ruler | None:
+        """The ruler of the present epoch; it is read once an epoch."""
+        epoch = self._ledger.standing.epoch
+        if self._ruler_cache is None or self._ruler_cache[0] != epoch:
+            text = self._ledger.pinned_ruler()
+            if text is None:
+                return None
+            self._ruler_cache = (epoch, Ruler.from_json(text))
+        return self._ruler_cache[1]
 
     def _narrow_scope(self, scope: Scope, key: str, changed_paths: frozenset[str]) -> tuple[Scope, str]:
         """The scope and its key, with the changed paths that the scope does not let candidates change any more."""
@@ -106,7 +175,7 @@ class ConfigReader:
         """A digest of all that trees depend on: where it is another one, they are made anew."""
         table = manifest.provider
         lists = (
-            self._digest("trees"),
+            self._ledger.seal.digest("trees"),
             manifest.scope,
             [table.script, table.prompts, table.record, table.recordings] if table else "",
             manifest.cheat,
@@ -131,4 +200,4 @@ class ConfigReader:
     def _list_hidden_files(self, manifest: Manifest) -> Listing:
         """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be read."""
         folder = hidden_files.folder_of(self.folder, manifest)
-        return hidden_files.list_hidden(folder, self._top) if folder else ()
+        return hidden_files.list_hidden(folder, self._ledger.repository.top) if folder else ()

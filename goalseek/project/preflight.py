@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import USAGE, GitFailed, GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
@@ -260,11 +260,11 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
 def _is_partial(repository: Repository) -> bool:
     if b"promisor" not in (repository.location.common_dir / "config").read_bytes():
         return False
-    import git
-
-    with git.Repo(repository.location.common_dir) as repo, repo.config_reader("repository") as configuration:
-        remotes = [section for section in configuration.sections() if section.startswith("remote ")]
-        return any(configuration.get_value(remote, "promisor", False) is True for remote in remotes)
+    try:
+        listing = repository.git("config", "--type=bool", "--get-regexp", r"^remote\..*\.promisor$")
+    except GitFailed:  # none is set
+        return False
+    return any(line.endswith(b" true") for line in listing.splitlines())
 
 
 def _walk_files(folder: Path) -> Iterator[str]:

@@ -1,23 +1,33 @@
-"""Progress of a climb as a view shows it between two records, and the warnings about its numbers and budgets."""
+"""What a climb is doing, its progress between two records, and the warnings about its numbers and budgets."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goalseek.files import write_atomic
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
-from goalseek.project.limits import BudgetUse, budget_use
-from goalseek.values import Outcome
+from goalseek.project.limits import BudgetUse, Clock, budget_use
+from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
+from goalseek.values import Outcome, Phase
+
+if TYPE_CHECKING:  # status asks for the progress alone
+    from goalseek.ledger.checkpoints import PhaseSeconds
+    from goalseek.phase_values import Side
+    from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
+MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
 
@@ -47,6 +57,78 @@ class Progress:
 def format_turn(side: str, number: int) -> str:
     """``run 3, the incumbent again``."""
     return f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
+
+
+class Activity:
+    """What an invocation is doing, as ``state.json`` shows it, and the seconds that it has worked.
+
+    ``phase_seconds`` count the present step's time, ``waited`` are notes for the next record on waits that are over.
+    ``clock`` is that of deadlines.
+    """
+
+    def __init__(self, state: Path, observer: Callable[[], Observer]) -> None:
+        self.picture = StateFile(state)
+        self.clock = Clock.started()
+        self.started_at = utc_now()
+        self.last_phase = ""
+        self.phase_seconds: PhaseSeconds | None = None
+        self.waited: tuple[str, ...] = ()
+        self._observer = observer
+        self._idle_seconds = 0.0
+        self._wait_start: float | None = None
+
+    def state_of(
+        self, status: str, run_id: str, iteration: int | None, phase: str | None, stop: tuple[str, str]
+    ) -> RunState:
+        """The state of now; ``stop`` is the reason of an end, and what a person can do, in words."""
+        now = utc_now()
+        ended_at = None if status in ACTIVE_STATUSES else now
+        times = (self.started_at, iteration, phase, now if phase else None, stop[0] or None, ended_at)
+        return RunState(status, run_id, *times, stop[1])
+
+    def beat(self) -> None:
+        """Keeps the state file and the stored seconds fresh."""
+        self.picture.beat()
+        if self.phase_seconds:
+            self.phase_seconds.beat()
+
+    def show_turn(self, side: Side, number: int) -> None:
+        """Shows which tree is measured, the how manieth time."""
+        self._observer().on_measurement(side, number)
+        if self.last_phase == Phase.VERIFY:
+            self.picture.set_turn(format_turn(side, number))
+
+    def seconds(self) -> float:
+        """Seconds on a clock that stops while the run waits for somebody else, and while the machine sleeps."""
+        return (time.monotonic() if self._wait_start is None else self._wait_start) - self._idle_seconds
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """While this block waits, ``state.json`` and the view say what for, and the time counts for no phase."""
+        start = self._wait_start = time.monotonic()
+        observer = self._observer()
+        observer.on_note(text)
+        observer.on_wait(text)
+        self.picture.waiting(text)
+        try:
+            yield
+        finally:
+            self._wait_start = None
+            self._idle_seconds += time.monotonic() - start
+            observer.on_wait("")
+            self.picture.waiting("")
+
+    @contextlib.contextmanager
+    def making_tree(self, root: Path) -> Iterator[None]:
+        """Notes that a tree is being made, where this block takes longer than ``MOMENT_SECONDS``."""
+        text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
+        timer = threading.Timer(MOMENT_SECONDS, lambda: self._observer().on_note(text))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def progress_of(

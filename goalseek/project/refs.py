@@ -120,7 +120,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     assert last is not None
     if refs.branch is None:
         # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
-        if last.iteration > 0 and key_of(last.seal) == project.seal.key:
+        if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
             project.watch.on_note(
                 f"the branch {repository.branch} was deleted; it shows the tip again, {standing.tip[:12]}"
             )

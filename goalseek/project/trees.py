@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects, TreeUpdateContext
+from goalseek.git.objects import Objects, TreeUpdateContext
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
+from goalseek.project.config import Config
 from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
+from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.places import BenchName, CachePaths
-from goalseek.workspace.scan import Listing
-from goalseek.workspace.scope import Scope
 from goalseek.workspace.workspace import AgentCommit, Workspace
-
-
-@dataclass(frozen=True)
-class TreePlan:
-    """What the trees are made from. ``links`` are the shared folders: path in a tree to path on disk.
-
-    Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
-    command; ``hidden_folder`` is where the files of ``hidden_from`` are read.
-    """
-
-    scope: Scope
-    scope_key: str
-    keep: tuple[str, ...]
-    links: dict[str, str]
-    mounts: bool
-    hidden_from: Listing
-    hidden_folder: Path | None
 
 
 class ProjectTrees:
@@ -61,12 +42,7 @@ class ProjectTrees:
         """The agent's tree."""
         self._apply_plan(plan)
         if self._workspace is None:
-            links = {} if plan.mounts else plan.links
-            is_seen, mounted_paths = plan.scope.seen_by("agent"), _mounted_paths(plan)
-            folder = self._places.workspace
-            self._workspace = Workspace(
-                folder, self._objects, is_seen, plan.scope_key, links, mounted_paths, self._announce
-            )
+            self._workspace = Workspace(self._places.workspace, self._objects, plan, self._announce)
         return self._workspace
 
     @contextlib.contextmanager
@@ -76,7 +52,7 @@ class ProjectTrees:
             raise RuntimeError(f"bench {name} is in use")
         self._apply_plan(plan)
         if name not in self._benches:
-            self._benches[name] = self._make_bench(plan, name)
+            self._benches[name] = Bench(self._places.bench(name), self._objects, plan, self._announce)
         self._acquired.add(name)
         try:
             yield self._benches[name]
@@ -99,32 +75,18 @@ class ProjectTrees:
         self._places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._plan_key = key
 
-    def _make_bench(self, plan: TreePlan, name: BenchName) -> Bench:
-        prefix, is_kept = self._places.prefix, matcher(plan.keep)
-        return Bench(
-            self._places.bench(name),
-            self._objects,
-            plan.scope,
-            plan.scope_key,
-            {} if plan.mounts else plan.links,
-            (lambda path: path.startswith(prefix) and is_kept(path[len(prefix) :])) if plan.keep else None,
-            _mounted_paths(plan),
-            hidden_files.as_entries(plan.hidden_from, prefix),
-            _hidden_file_reader(plan, prefix),
-            self._announce,
-        )
 
-
-def _mounted_paths(plan: TreePlan) -> frozenset[str]:
-    return frozenset(plan.links if plan.mounts else ())
-
-
-def _hidden_file_reader(plan: TreePlan, prefix: str) -> Callable[[str, Entry], bytes]:
-    def read(path: str, expected: Entry) -> bytes:
-        assert plan.hidden_folder
-        return hidden_files.content_of(plan.hidden_folder, path[len(prefix) :], expected)
-
-    return read
+def plan_trees(config: Config, mounts: bool, folder: Path) -> TreePlan:
+    """The plan of the trees under a configuration; ``folder`` is the manifest's."""
+    return TreePlan(
+        config.scope,
+        config.scope_key,
+        tuple(pattern for command in config.manifest.verify for pattern in command.keep),
+        config.links,
+        mounts,
+        config.hidden_from,
+        hidden_files.folder_of(folder, config.manifest),
+    )
 
 
 def agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:

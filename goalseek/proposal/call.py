@@ -57,7 +57,7 @@ def brief_iteration(
     """The briefing of an iteration, with the past tries under this ruler."""
     epoch = project.standing.epoch
     verify = config.manifest.verify
-    records = [record for record in project.recent if record.epoch == epoch]
+    records = [record for record in project.ledger.recent if record.epoch == epoch]
     if context.best_iteration not in [record.iteration for record in records]:
         best = project.ledger.history.iteration(context.best_iteration)
         records += [best] if best else []
@@ -73,7 +73,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     manifest, usage_log = config.manifest, briefing.usage_log
     brief = {**briefing.brief, "review": request.review.brief} if request.review else briefing.brief
     name = str(CheckpointName(request.phase, request.number))
-    nonce = project.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
+    nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
         secrets.add_variables(credentials_in_manifest(table))
@@ -91,14 +91,14 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         brief=brief,
         variables=agent_variables(manifest, context, request.phase, nonce),
         is_review=request.review is not None,
-        phase=project.last_phase,
+        phase=project.activity.last_phase,
         usage_log=usage_log,
         secrets=secrets,
     )
 
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
-        usage_log.failed(project.last_phase, why, usage)
+        usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
     return Call(
@@ -125,6 +125,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         secrets=launch.secrets,
         name=name,
         keep=recorder(project, context.iteration, name, prompt, launch.secrets),
+        baseline_file=lambda path: _baseline_file(project, path),
     )
 
 
@@ -144,6 +145,13 @@ def _writable_paths(briefing: Briefing, workspace: Workspace) -> tuple[str, ...]
     """The existing files that the provider may edit, as it names them."""
     prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind
     return tuple(path[prefix_length:] for path in workspace.tree.entries if kind(path) == "writable")
+
+
+def _baseline_file(project: Project, path: str) -> bytes | None:
+    """What a writable file below the manifest's folder held at the baseline; None where there was no such file."""
+    baseline, objects = project.standing.baseline, project.repository.objects
+    entry = objects.entry(baseline.tree, project.places.prefix + path) if baseline else None
+    return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
 
 
 def recorder(
@@ -180,7 +188,7 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.clock.now())
+    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
     if project.ends_at is not None:
         invocation_seconds = project.ends_at - time.monotonic()
         remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)
@@ -188,11 +196,11 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
         return False
     end = seconds_with_sleep() + seconds
     end_text = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
-    with project.waiting(f"{why}; waits until {end_text}, {format_duration(seconds)} from now"):
+    with project.activity.waiting(f"{why}; waits until {end_text}, {format_duration(seconds)} from now"):
         while (remaining := end - seconds_with_sleep()) > 0:
             if stop := take_stop_request(project.repository.own):
                 raise LimitReached(stop)
-            project.picture.beat()
+            project.activity.picture.beat()
             time.sleep(min(_PAUSE_SECONDS, remaining))
-    project.waited += (f"waited {format_duration(seconds)}: {why}",)
+    project.activity.waited += (f"waited {format_duration(seconds)}: {why}",)
     return True

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from goalseek.disk import refuse_full
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Session
+from goalseek.process import inherited_variables
 from goalseek.project.project import Project
 from goalseek.proposal.brief import as_json
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.credentials import Login
 from goalseek.providers.provider import LaunchSpec
-from goalseek.sandbox.environment import credentials_in_manifest, credentials_of, program_environment
+from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.redaction import Redactor
@@ -29,8 +31,7 @@ from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.workspace.places import cache_folder
 
 
-@dataclass(frozen=True)
-class AgentLaunch:
+class AgentLaunch(Struct, frozen=True):
     """How one agent call is started: tree, HOME, prompt file, environment.
 
     ``folder`` is the manifest's in ``tree``. HOME is reused while ``label`` is equal; reviewer and author have
@@ -79,7 +80,7 @@ class AgentLaunch:
         """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials."""
         project, confines = self.project, self.project.confines
         self._write_files()
-        credentials = credentials_of(spec.login.variables)
+        credentials = inherited_variables(spec.login.variables)
         contract = {
             "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(self.tree, self.folder)).rstrip("/"),
             "GOALSEEK_PROMPT": str(self.files / "prompt.md"),
@@ -107,10 +108,10 @@ class AgentLaunch:
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
                     remove_if_exists(path)
         if self.usage_log:
-            self.usage_log.ended(result.killed, result.timed_out)
+            self.usage_log.note_end(result.killed, result.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
         redact = self.secrets.redact
-        return replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
+        return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
 
     def _write_files(self) -> None:
         recreate_folder(self.files)
@@ -155,7 +156,9 @@ class AgentLaunch:
                 folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 doing = "is at work with that login"
-                locks.enter_context(exclusive_lock(name, project.waiting, project.picture.beat, folder, doing))
+                locks.enter_context(
+                    exclusive_lock(name, project.activity.waiting, project.activity.picture.beat, folder, doing)
+                )
             home.make(self._home_label(spec.home), self._login_links(spec.login), spec.home_files)
             try:
                 yield

@@ -87,13 +87,13 @@ def crash_output(project: Project, record: IterationRecord) -> str:
     """The end of the output of a crashed candidate, as far as the agent may see it; "" where its evidence is gone."""
     folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Checkpoints.stored_value(folder, CheckpointName("candidate", number), project.seal) or {}
+        candidate = Checkpoints.stored_value(folder, CheckpointName("candidate", number), project.ledger.seal) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Checkpoints.stored_value(folder, CheckpointName("evidence", number), project.seal) or {}
+            evidence = Checkpoints.stored_value(folder, CheckpointName("evidence", number), project.ledger.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
 
 
 def _crash_records(project: Project, standing: Standing) -> Iterator[IterationRecord]:
     """The iterations of this ruler whose candidates crashed, newest first."""
-    return (record for record in project.recent if record.reason in CRASHED and record.epoch == standing.epoch)
+    return (record for record in project.ledger.recent if record.reason in CRASHED and record.epoch == standing.epoch)

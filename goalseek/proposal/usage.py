@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from statistics import median
+
+from msgspec import Struct, structs
 
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
@@ -23,8 +25,7 @@ from goalseek.values import Outcome, Phase, Usage
 _CALLS = CheckpointName("calls")
 
 
-@dataclass(frozen=True)
-class CallEntry:
+class CallEntry(Struct, frozen=True):
     """A call that began in a phase. ``charged`` is None while the cost may still come from checkpoint ``answer``.
 
     ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
@@ -42,8 +43,7 @@ class CallEntry:
     session: Session | None = None
 
 
-@dataclass(frozen=True)
-class CallList:
+class CallList(Struct, frozen=True):
     """The calls since the last record, in order, as they are checkpointed."""
 
     calls: tuple[CallEntry, ...] = ()
@@ -71,20 +71,22 @@ class UsageLog:
         """Stores durably that a call begins."""
         self._store((*self._calls, CallEntry(phase, answer=self.current_step, home=home)))
 
-    def ended(self, killed_programs: int, timed_out: bool) -> None:
+    def note_end(self, killed_programs: int, timed_out: bool) -> None:
         """Stores how many programs the last call left running, and whether its time was up."""
         if killed_programs or timed_out:
-            self._store((*self._calls[:-1], replace(self._calls[-1], killed=killed_programs, timed_out=timed_out)))
+            self._store(
+                (*self._calls[:-1], structs.replace(self._calls[-1], killed=killed_programs, timed_out=timed_out))
+            )
 
     def set_session(self, session: Session) -> None:
         """Stores the session of the last call."""
-        self._store((*self._calls[:-1], replace(self._calls[-1], session=session)))
+        self._store((*self._calls[:-1], structs.replace(self._calls[-1], session=session)))
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
-    def failed(self, phase: str, why: str, usage: Usage) -> None:
+    def note_failure(self, phase: str, why: str, usage: Usage) -> None:
         """Stores that the last call gave no answer, why, and its usage; also where it started no program."""
         earlier, last = self._calls[:-1], self._calls[-1:]
         if not last or last[0].answer != self.current_step:
@@ -93,7 +95,7 @@ class UsageLog:
         if call.timed_out and call.charged is None:
             usage = killed_call_usage(usage, self.usual())
         total = usage.plus(call.charged or Usage())
-        self._store((*earlier, replace(call, charged=total, failed=why)))
+        self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
     def settle(self, answers: Collection[str]) -> None:
         """Charges each call whose answer, a checkpoint's name, is not among ``answers``."""
@@ -101,7 +103,7 @@ class UsageLog:
         for index, call in enumerate(self._calls):
             if call.charged is None and call.answer not in answers:
                 usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
-                calls[index] = replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
+                calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, require_plan
-from goalseek.providers.credentials import Login, find_login, sources_of
+from goalseek.providers.answer import clean_title, find_block, parse_plan, require_plan
+from goalseek.providers.command import CommandProvider
+from goalseek.providers.credentials import Login, Source
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Reply, run_program
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import Phase, StopReason, Usage
 
@@ -24,23 +20,15 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 
 
 @dataclass(frozen=True)
-class AgentProvider:
-    """A coding agent, called once to plan and once to apply. ``folder`` is the manifest's."""
+class AgentProvider(CommandProvider):
+    """A coding agent, called once to plan and once to apply."""
 
     preset: Preset
-    table: ProviderTable
-    folder: Path
-    needs_consent: bool = True
 
     @property
     def name(self) -> str:
         """The preset's name."""
         return self.preset.name
-
-    @property
-    def model(self) -> str:
-        """The model that the manifest names."""
-        return self.table.model
 
     @property
     def needs_sandbox(self) -> bool:
@@ -52,21 +40,14 @@ class AgentProvider:
         """The program, and the manifest's arguments before the preset's own."""
         return self.table.command or (self.preset.program,)
 
-    def login(self) -> Login:
-        """The credentials that are there now."""
-        sources = self.preset.credentials
-        names = self.table.credentials
-        return find_login(sources if names is None else sources_of(names, sources), self.table.billing)
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The preset's credentials."""
+        return self.preset.credentials
 
     def is_subscription(self) -> bool:
-        """Whether a subscription pays, so that the cost that a call reports is not charged."""
-        if self.table.billing != "auto":
-            return self.table.billing == "subscription"
-        return self.login().billing == "subscription"
-
-    def program(self) -> str | None:
-        """The program's path: as named from the manifest's folder, or on PATH."""
-        return find_program(self.words[0], self.folder)
+        """Whether a subscription pays: as the manifest says, or else as the login does."""
+        return super().is_subscription() or (self.table.billing == "auto" and self.login().billing == "subscription")
 
     def check(self) -> None:
         """Raises GoalseekError where the program cannot be found."""
@@ -74,10 +55,6 @@ class AgentProvider:
             message = f"provider {self.name}: there is no program {self.words[0]!r}"
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
             raise GoalseekError(message, hint, StopReason.PROVIDER)
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan, without a way to edit where the agent has such a mode."""
@@ -94,25 +71,16 @@ class AgentProvider:
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
-    def review(self, call: Call) -> Reply:
-        """Asks for a verdict on the change in the tree."""
-        reply = self.ask(call)
-        verdict, reasons = parse_review(reply.output, call.nonce)
-        return replace(reply, title=verdict, text="\n".join(reasons), files=())
-
     def ask(self, call: Call, session: Session | None = None) -> Reply:
         """One call, which resumes ``session``. Raises Failed where no answer came."""
-        program = self.program()
-        if program is None:
-            raise Failed("crashed", f"there is no program {self.words[0]!r}")
-        login = self.login()
+        program, login = self.find_program(), self.login()
         facts = self._facts(call, login, session is not None)
         values = self._placeholder_values(call, session.name if session else "")
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
         words = (*self.words[1:], *self._arguments(facts, values, call))
-        result = started(
+        result = run_program(
             call,
             LaunchSpec(
                 (program, *words),
@@ -137,10 +105,8 @@ class AgentProvider:
         if next_session := session_after(answer, session, self.model):
             call.went(next_session)
         if answer.trouble:
-            trouble = answer.trouble
-            why = f"{self.name}: {trouble.why}"
-            failure = failure_class(answer, session)
-            raise failure(trouble.kind, why, output, usage, _seconds_until(trouble.reset))
+            trouble, failure = answer.trouble, failure_class(answer, session)
+            raise failure(trouble.kind, f"{self.name}: {trouble.why}", output, usage, _seconds_until(trouble.reset))
         lines = find_block(answer.text, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
@@ -184,19 +150,6 @@ class AgentProvider:
                 for word in part.words:
                     arguments += call.writable if word == "{files}" else [_fill(word, values)]
         return arguments
-
-
-def find_program(name: str, folder: Path) -> str | None:
-    """A program's path: as named from a folder, or on PATH, or beside goalseek's own interpreter."""
-    if "/" in name:
-        path = (folder / Path(name).expanduser()).resolve()
-        return str(path) if path.is_file() else None
-    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-
-
-def from_preset(preset: Preset, table: ProviderTable, folder: Path) -> Provider:
-    """The provider that a preset describes."""
-    return AgentProvider(preset, table, folder)
 
 
 def _without_zero_cost(usage: Usage) -> Usage:
@@ -250,15 +203,12 @@ def session_after(answer: Answer, session: Session | None, model: str) -> Sessio
     A call that failed in a new session may have left none.
     """
     is_same = session is not None and session.name == answer.session
-    if not _is_session_name(answer.session) or (answer.trouble and not is_same):
+    is_name = isinstance(answer.session, str) and _NAME.fullmatch(answer.session)
+    if not is_name or (answer.trouble and not is_same):
         return None
     previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
     return Session(answer.session, model, replace(previous, **totals))
-
-
-def _is_session_name(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def failure_class(answer: Answer, session: Session | None) -> type[Failed]:

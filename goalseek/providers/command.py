@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,39 +12,68 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
-from goalseek.providers.coding_agent import find_program
-from goalseek.providers.credentials import Login, find_login, sources_of
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
+from goalseek.providers.credentials import Login, Source, find_login, sources_of
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, run_program
 from goalseek.values import Phase, StopReason
 
 
 @dataclass(frozen=True)
 class CommandProvider:
-    """Runs ``command`` in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so."""
+    """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
 
-    command: tuple[str, ...]
-    ask_plan: bool
-    model: str
+    ``folder`` is the manifest's.
+    """
+
+    table: ProviderTable
     folder: Path
-    timeout: float | None = None
-    credentials: tuple[str, ...] | None = None
-    billing: str = "auto"
-    name: str = "command"
-    needs_consent: bool = True
-    needs_sandbox: bool = False
+    needs_consent = True
+
+    @property
+    def name(self) -> str:
+        """The name in the manifest."""
+        return self.table.name
+
+    @property
+    def model(self) -> str:
+        """The model that the manifest names."""
+        return self.table.model
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether it runs every command unasked and has no other way."""
+        return False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program and its first arguments."""
+        return self.table.command or ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where its credentials are, unless the manifest says it."""
+        return ()
 
     def login(self) -> Login:
-        """The credentials that the manifest names and that are there."""
-        return find_login(sources_of(self.credentials or (), ()), self.billing)
+        """The credentials that are there now."""
+        names = self.table.credentials
+        return find_login(self.sources if names is None else sources_of(names, self.sources), self.table.billing)
 
     def is_subscription(self) -> bool:
-        """Whether the manifest says so."""
-        return self.billing == "subscription"
+        """Whether a subscription pays, so that the cost that a call reports is not charged."""
+        return self.table.billing == "subscription"
+
+    def program(self) -> str | None:
+        """The program's path: as named from the manifest's folder, on PATH, or beside goalseek's own interpreter."""
+        name = self.words[0]
+        if "/" in name:
+            path = (self.folder / Path(name).expanduser()).resolve()
+            return str(path) if path.is_file() else None
+        return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
     def check(self) -> None:
         """Raises GoalseekError where the program cannot be found."""
-        if self._program() is None:
-            message = f"provider: there is no program {self.command[0]!r}"
+        if self.program() is None:
+            message = f"provider: there is no program {self.words[0]!r}"
             raise GoalseekError(message, "give its path, or put it on PATH", StopReason.PROVIDER)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
@@ -51,17 +82,15 @@ class CommandProvider:
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
-        if not self.ask_plan:
+        if not self.table.ask_plan:
             return Reply("", "The provider plans while it edits.")
         return require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit."""
         reply = self.ask(call)
-        if reply.title:
-            return reply
         lines = [line for line in reply.output.splitlines() if line.strip()]
-        return Reply(clean_title(lines[0]) if lines else "", reply.text, reply.files, reply.output, reply.usage)
+        return reply if reply.title or not lines else replace(reply, title=clean_title(lines[0]))
 
     def review(self, call: Call) -> Reply:
         """Asks for a verdict on the change in the tree."""
@@ -71,11 +100,8 @@ class CommandProvider:
 
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
-        program = self._program()
-        if program is None:
-            raise Failed("crashed", f"there is no program {self.command[0]!r}")
-        arguments = (program, *self.command[1:])
-        result = started(call, LaunchSpec(arguments, login=self.login(), timeout=self.timeout))
+        arguments = (self.find_program(), *self.words[1:])
+        result = run_program(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
@@ -91,15 +117,16 @@ class CommandProvider:
         title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)
 
-    def _program(self) -> str | None:
-        """The program's path: as named from the manifest's folder, or on PATH."""
-        return find_program(self.command[0], self.folder)
+    def find_program(self) -> str:
+        """The program's path. Raises Failed where it is gone."""
+        program = self.program()
+        if program is None:
+            raise Failed("crashed", f"there is no program {self.words[0]!r}")
+        return program
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
     """The provider for a manifest. Raises GoalseekError where it names no command."""
     if not table.command:
         raise GoalseekError('the provider "command" needs provider.command', 'command = ["my-agent", "--edit"]')
-    return CommandProvider(
-        table.command, table.ask_plan, table.model, folder, table.timeout, table.credentials, table.billing
-    )
+    return CommandProvider(table, folder)

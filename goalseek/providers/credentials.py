@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Billing = Literal["api", "subscription"]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential.
 
     ``moved_by`` names the environment variable with another folder for the file. ``is_key`` says whether the file's
@@ -49,16 +49,14 @@ class Source:
             return self.billing
 
 
-@dataclass(frozen=True)
-class LoginFile:
+class LoginFile(Struct, frozen=True):
     """A credential file: its real path, and its path relative to HOME, "" for one outside of it."""
 
     real: Path
     below_home: str
 
 
-@dataclass(frozen=True)
-class Login:
+class Login(Struct, frozen=True):
     """The credentials that a call gets. ``billing`` is None where there are none."""
 
     billing: Billing | None = None

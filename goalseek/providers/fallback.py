@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import format_duration
@@ -20,8 +22,7 @@ LIMIT_PAUSES = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
 _RESET_MARGIN = 1.0
 
 
-@dataclass(frozen=True)
-class ProviderChain:
+class ProviderChain(Struct, frozen=True):
     """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
 
     planners: tuple[Provider, ...]

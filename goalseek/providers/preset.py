@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from goalseek.providers.credentials import Source
 from goalseek.providers.provider import Kind
 from goalseek.sandbox.pipes import KEPT_BYTES
@@ -19,8 +21,7 @@ MOST = 10**15  # above any count of tokens, dollars or seconds
 ARGUMENT_MOST = 128 * 1024 - 1
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Arguments of a command line, used where all of the conditions ``when`` hold.
 
     These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, with or without a sandbox; ``key`` where an API
@@ -33,8 +34,7 @@ class Part:
     when: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """The result of a program: exit code, output, and ``read``, which gives the text of a file in its HOME."""
 
     exit_code: int
@@ -51,8 +51,7 @@ class Printed:
                     yield row
 
 
-@dataclass(frozen=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """Why there is no answer. ``reset``: seconds until the limit is lifted, or the time of it in seconds since 1970."""
 
     kind: Kind
@@ -60,8 +59,7 @@ class Trouble:
     reset: float | None = None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer in a program's output. ``session`` is the name by which the next call can resume it.
 
     A program that should resume a session, and gives neither an answer nor a session, has not found it.

@@ -7,9 +7,10 @@ import hashlib
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 
@@ -34,8 +35,7 @@ _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
 _LIMIT_BYTES = 2**20
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True):
     """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text."""
 
     text: str

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from msgspec import Struct
+
 from goalseek.disk import full_disk_error
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Session
@@ -59,7 +61,8 @@ class Call:
     model, None where it cannot be resumed; ``went`` must be called with the session of this call. ``read_home(name,
     path)`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` removes credentials
     from texts. ``name`` is unique within the iteration: the phase, numbered from its second call on. ``keep`` is
-    called with the reply, or the rejection, and the patch of the call.
+    called with the reply, or the rejection, and the patch of the call. ``baseline_file(path)`` gives the bytes that a
+    file of ``writable`` had at the baseline, None where there was none.
     """
 
     phase: str
@@ -85,6 +88,7 @@ class Call:
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
+    baseline_file: Callable[[str], bytes | None] = lambda path: None
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,7 @@ class Reply:
     answered_by: str = ""
 
 
-@dataclass(frozen=True)
-class WritableFile:
+class WritableFile(Struct, frozen=True):
     """A file that a provider may edit; ``read`` gives its bytes."""
 
     path: str
@@ -147,6 +150,21 @@ class Provider(Protocol):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+
+
+class ProgramlessProvider:
+    """What providers have in common that start no program: no consent is needed, no sandbox, and nobody pays."""
+
+    needs_consent = False
+    needs_sandbox = False
+
+    def is_subscription(self) -> bool:
+        """No: a recorded cost counts again, so that limits can be tried."""
+        return False
+
+    def look_over(self, files: Iterable[WritableFile]) -> str:
+        """Any file will do."""
+        return ""
 
 
 class Reviewer(Provider, Protocol):
@@ -193,10 +211,10 @@ def kind_of_status(status: int) -> Kind:
     return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
 
 
-def started(call: Call, asked: LaunchSpec) -> ProgramResult:
+def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
     """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
     try:
-        return call.start(asked)
+        return call.start(spec)
     except OSError as error:
         if full_disk_error(error):
             raise

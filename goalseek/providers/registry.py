@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -63,7 +63,9 @@ def find_preset(name: str) -> Preset | None:
 
 def provider_names() -> tuple[str, ...]:
     """Every name that a provider can have."""
-    plugins = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
+
+    plugins = [point.name for point in entry_points(group=GROUP)]
     return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *plugins)))
 
 
@@ -85,9 +87,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
     if plugin is None:
         raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(provider_names())}")
     if isinstance(plugin, Preset):
-        from goalseek.providers.coding_agent import from_preset
+        from goalseek.providers.coding_agent import AgentProvider
 
-        return from_preset(plugin, table, folder)
+        return AgentProvider(table, folder, plugin)
     assert callable(plugin)
     built: Provider = plugin(table, folder)
     return built
@@ -95,7 +97,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
 
 def _load_plugin(name: str) -> object:
     """The entry point of this name: a Preset, or a function of table and folder; None where there is none."""
-    points = importlib.metadata.entry_points(group=GROUP, name=name)
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=GROUP, name=name)
     if not points:
         return None
     point = next(iter(points))
@@ -119,7 +123,7 @@ class ProviderChoice:
         self._provider: ProviderChain | None = None
         self._review: ReviewTable | None = None
 
-    def made(self, loaded: ManifestFile) -> ProviderChain:
+    def build(self, loaded: ManifestFile) -> ProviderChain:
         """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
         if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review
@@ -165,6 +169,6 @@ def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
     commands: list[list[str]] = []
     for member in provider.members:
-        words = getattr(member, "words", None) or getattr(member, "command", None)
+        words = getattr(member, "words", None)
         commands += [list(words)] if words else []
     return commands

@@ -4,46 +4,38 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply
 from goalseek.providers.scripted import apply_patch
 from goalseek.values import Outcome, Reason, StopReason, from_plain, to_plain
 
 
 @dataclass(frozen=True)
-class ReplayProvider:
+class ReplayProvider(ProgramlessProvider):
     """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
 
     folder: Path
     model: str = ""
-    name: str = "replay"
-    needs_consent: bool = False
-    needs_sandbox: bool = False
+    name = "replay"
 
     @cached_property
     def _recordings(self) -> dict[int, dict[str, Recording]]:
         return read_recordings(self.folder)
 
-    def is_subscription(self) -> bool:
-        """No: the recorded cost counts again, so that limits can be tried."""
-        return False
-
     def check(self) -> None:
         """Raises GoalseekError where there are no recordings, or one cannot be read."""
         read_recordings(self.folder)
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
     def plan(self, call: Call) -> Reply:
         """The recorded plan; where only a change was recorded, an empty one: the plan comes with the change."""
@@ -54,8 +46,7 @@ class ReplayProvider:
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the recorded change. Raises Rejected where it does not apply."""
-        iteration, calls = self._find_iteration(call)
-        return self._replay(call, iteration, calls).reply
+        return self._replay(call, *self._find_iteration(call)).reply
 
     def review(self, call: Call) -> Reply:
         """The recorded verdict."""
@@ -99,8 +90,7 @@ _NAME = re.compile(r"([0-9]{4,})-([a-z]+(?:-[1-9][0-9]*)?)\.json")
 _SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """One call: its prompt, its reply, and the ``patch`` that it made.
 
     ``rejected`` says how a call without an answer ended. Bytes of the patch that are no UTF-8 are surrogates.

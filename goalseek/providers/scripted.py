@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct, field
 
 from goalseek import process
 from goalseek.errors import GoalseekError, Rejected
@@ -17,12 +19,11 @@ from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply
 from goalseek.values import Outcome, Reason, StopReason
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """One ``[[move]]``: new texts by path, or a patch as ``git apply`` takes it, or both."""
 
     title: str
@@ -31,27 +32,17 @@ class Move:
 
 
 @dataclass(frozen=True)
-class ScriptedProvider:
+class ScriptedProvider(ProgramlessProvider):
     """Proposal n makes the n-th move."""
 
     script: Path
     model: str = ""
     name: str = "scripted"
-    needs_consent: bool = False
-    needs_sandbox: bool = False
-    repairs: bool = False
-
-    def is_subscription(self) -> bool:
-        """It costs nothing."""
-        return False
+    repairs = False
 
     def check(self) -> None:
         """Raises GoalseekError where the script cannot be read."""
         read_script(self.script)
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
     def plan(self, call: Call) -> Reply:
         """Announces the next move. Raises Rejected where the script has no more."""

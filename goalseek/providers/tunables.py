@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek.errors import GoalseekError
@@ -48,6 +48,11 @@ class Range:
     log: bool = False
     step: int = 1
 
+    @property
+    def values(self) -> Sequence[Value] | None:
+        """All of these numbers; None where they cannot be listed."""
+        return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else None
+
     def holds(self, value: Value) -> bool:
         """Whether the value is one of these numbers."""
         if isinstance(value, str) or not self.low <= value <= self.high:
@@ -80,6 +85,11 @@ class Choices:
     """One of at least two texts."""
 
     options: tuple[str, ...]
+
+    @property
+    def values(self) -> Sequence[Value] | None:
+        """All of these texts."""
+        return self.options
 
     def holds(self, value: Value) -> bool:
         """Whether the value is one of these texts."""

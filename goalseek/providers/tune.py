@@ -14,8 +14,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, Provider, Reply, WritableFile
-from goalseek.providers.tunables import Constant, Range, Value
+from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply, WritableFile
+from goalseek.providers.tunables import Choices, Constant, Range, Value
 from goalseek.values import Outcome, Reason
 
 Setting = dict[str, Value]
@@ -36,21 +35,15 @@ _COUNTABLE = 10_000
 _REFUSED = (Reason.GUARD, Reason.NOT_VALID)
 
 
-class TuneProvider:
+class TuneProvider(ProgramlessProvider):
     """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
-    needs_consent = False
-    needs_sandbox = False
     repairs = False
 
     def __init__(self, table: ProviderTable) -> None:
         self.model: str = table.sampler
         self._seed = table.seed
-
-    def is_subscription(self) -> bool:
-        """It costs nothing."""
-        return False
 
     def check(self) -> None:
         """Raises GoalseekError where the packages of the extra are missing."""
@@ -74,9 +67,11 @@ class TuneProvider:
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
         sampler, note = _choose_sampler(self.model, constants)
         seed = _digest(self._seed, call.context.attempt, len(past))
-        known = [present, *(setting for setting, _ in past)]
-        with _ignore_warnings():
-            study = _Study(sampler, call.direction, constants, present, seed, self._seed)
+        known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optuna = _import_optuna()
+            study = _Study(optuna, _make_sampler(optuna, sampler, present, seed, self._seed), call.direction, constants)
             study.tell(present, call.context.incumbent_value, "COMPLETE")
             for setting, attempt in past:
                 if setting != present:
@@ -142,28 +137,12 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
 class _Study:
     """An Optuna study in memory with the settings of the past, which suggests the next."""
 
-    def __init__(
-        self, sampler: str, direction: str, constants: Mapping[str, Constant], present: Setting, seed: int, base: int
-    ) -> None:
-        optuna = _import_optuna()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
+    def __init__(self, optuna: Any, sampler: Any, direction: str, constants: Mapping[str, Constant]) -> None:
         self._optuna = optuna
         self._constants = constants
-        self._must_replay = sampler == "cmaes"
+        self._must_replay = isinstance(sampler, optuna.samplers.CmaEsSampler)
         self._distributions = {name: _distribution(optuna, constant) for name, constant in constants.items()}
-        tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
-        if sampler == "cmaes":
-            numbers = {name: value for name, value in present.items() if not isinstance(value, str)}
-            chosen = optuna.samplers.CmaEsSampler(
-                x0=numbers,
-                seed=_digest(base) % 2**31,
-                n_startup_trials=0,
-                independent_sampler=tpe,
-                warn_independent_sampling=False,
-            )
-        else:
-            chosen = optuna.samplers.RandomSampler(seed=seed) if sampler == "random" else tpe
-        self._study = optuna.create_study(direction=direction, sampler=chosen)
+        self._study = optuna.create_study(direction=direction, sampler=sampler)
 
     def tell(self, setting: Setting, value: float | None, state: str) -> None:
         """Adds a setting with its result: COMPLETE with its value, PRUNED, or FAIL."""
@@ -200,11 +179,41 @@ def _find_constants(call: Call) -> dict[str, Constant]:
     return tunables.by_name(constants)
 
 
+def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
+    """The values that these constants had at the baseline, which no title names; none where it had other constants."""
+    contents = {constant.path: call.baseline_file(constant.path) for constant in constants.values()}
+    try:
+        marked = tunables.by_name(
+            constant for path, content in contents.items() for constant in tunables.find_constants(path, content or b"")
+        )
+    except GoalseekError:
+        return []
+    if marked.keys() != constants.keys():
+        return []
+    return [{name: constant.domain.nearest(marked[name].value) for name, constant in constants.items()}]
+
+
 def _choose_sampler(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
     numbers = sum(isinstance(constant.domain, Range) for constant in constants.values())
     if sampler != "cmaes" or numbers > 1:
         return sampler, []
     return "tpe", ["cmaes needs two numbers at least; tpe took its place."]
+
+
+def _make_sampler(optuna: Any, name: str, present: Setting, seed: int, base: int) -> Any:
+    """Optuna's sampler. ``seed`` is another one for each proposal, ``base`` the same for all of a climb."""
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
+    if name != "cmaes":
+        return tpe
+    return optuna.samplers.CmaEsSampler(
+        x0={constant: value for constant, value in present.items() if not isinstance(value, str)},
+        seed=_digest(base) % 2**31,
+        n_startup_trials=0,
+        independent_sampler=tpe,
+        warn_independent_sampling=False,
+    )
 
 
 def _distribution(optuna: Any, constant: Constant) -> Any:
@@ -220,18 +229,11 @@ def _distribution(optuna: Any, constant: Constant) -> Any:
 def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
     """A random setting that is not in ``known``. Raises Rejected where there is none."""
     domains = {name: constant.domain for name, constant in constants.items()}
-    sizes = [
-        len(domain.options)
-        if not isinstance(domain, Range)
-        else (int(domain.high) - int(domain.low)) // domain.step + 1
-        if domain.kind == "int"
-        else math.inf
-        for domain in domains.values()
-    ]
+    values = [domain.values for domain in domains.values()]
     rng = random.Random(seed)
-    if math.prod(sizes) <= _COUNTABLE:
-        every = itertools.product(*(_values(domain) for domain in domains.values()))
-        rest = [setting for values in every if (setting := dict(zip(domains, values, strict=True))) not in known]
+    if math.prod(math.inf if options is None else len(options) for options in values) <= _COUNTABLE:
+        every = (dict(zip(domains, setting, strict=True)) for setting in itertools.product(*filter(None, values)))
+        rest = [setting for setting in every if setting not in known]
         if rest:
             return rng.choice(rest)
         raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
@@ -242,17 +244,10 @@ def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed:
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
 
 
-def _values(domain: Range | tunables.Choices) -> list[Value]:
-    if not isinstance(domain, Range):
-        return list(domain.options)
-    return list(range(int(domain.low), int(domain.high) + 1, domain.step))
-
-
-def _draw(domain: Range | tunables.Choices, rng: random.Random) -> Value:
-    if not isinstance(domain, Range):
-        return rng.choice(domain.options)
-    if domain.kind == "int":
-        return rng.randrange(int(domain.low), int(domain.high) + 1, domain.step)
+def _draw(domain: Range | Choices, rng: random.Random) -> Value:
+    if domain.values is not None:
+        return rng.choice(domain.values)
+    assert isinstance(domain, Range)
     if domain.log:
         return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
     return domain.nearest(rng.uniform(domain.low, domain.high))
@@ -286,11 +281,5 @@ def _import_optuna() -> Any:
         import optuna
     except ImportError:
         raise _missing_package("optuna") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
-
-
-@contextmanager
-def _ignore_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

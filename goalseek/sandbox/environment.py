@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Manifest, Variables
+from goalseek.process import inherited_variables
 from goalseek.sandbox import level
 from goalseek.sandbox.redaction import is_credential_name
 from goalseek.values import StopReason
@@ -37,7 +38,7 @@ def program_environment(variables: Variables, extra: Mapping[str, str], temporar
     Raises GoalseekError if ``set`` refers to a variable that is not set.
     """
     names = (*PUBLISHED, *variables.pass_)
-    environment = {name: os.environ[name] for name in names if name in os.environ}
+    environment = inherited_variables(names)
     interpreter = str(Path(sys.executable).parent)
     environment["PATH"] = os.pathsep.join([*filter(None, [environment.get("PATH", os.defpath)]), interpreter])
     environment["TMPDIR"] = str(temporary)
@@ -67,14 +68,9 @@ def refuse_unconfined(manifest: Manifest, provider: str) -> None:
         )
 
 
-def credentials_of(names: Iterable[str]) -> dict[str, str]:
-    """The user's variables of these names that are set, which hold credentials, with their values."""
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:
     """Variables that a manifest passes on or sets and whose names say that they hold a credential, with values."""
-    values = {**credentials_of(variables.pass_)}
+    values = inherited_variables(variables.pass_)
     values |= {name: _substitute(f"env: {name}", value) for name, value in variables.set.items()}
     return {name: value for name, value in values.items() if is_credential_name(name)}
 

@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from goalseek.sandbox.view import is_system_path
 
@@ -19,8 +20,7 @@ _SHEBANG_LIMIT = 512
 _DEPTH_LIMIT = 8
 
 
-@dataclass(frozen=True)
-class RequiredPath:
+class RequiredPath(Struct, frozen=True):
     """A path to show read-only, and why."""
 
     path: Path
@@ -33,30 +33,25 @@ def required_paths(
     """The paths that commands need beside the system's own folders and those in ``inside``, which are shown anyway.
 
     A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
-    bare name of a program counts wherever it stands, and ``USUAL`` are looked for with them, as scripts in the tree
-    call those. A file that is only mentioned is not shown: that, and what a program opens by itself, is for
+    bare name of a program counts wherever it stands, and ``COMMON_PROGRAMS`` are looked for with them, as scripts in
+    the tree call those. A file that is only mentioned is not shown: that, and what a program opens by itself, is for
     ``sandbox.read``. ``folder`` is where the commands would run in the user's own checkout, never in a candidate's
     tree: the first line of a script says what is shown. Nothing is started.
     """
-    required: dict[Path, RequiredPath] = {}
-    path = environment.get("PATH", os.defpath)
-
-    def resolve(word: str) -> Path | None:
-        return which(word, path, folder) or _script(word, folder)
-
-    words = [word for command in commands for word in words_of(command, lambda text: resolve(text) is not None)]
+    search = _Search(environment.get("PATH", os.defpath), folder)
+    words = [word for command in commands for word in words_of(command, lambda text: search.find(text) is not None)]
     for word in dict.fromkeys((*words, *(Word(name, False) for name in COMMON_PROGRAMS))):
-        program = resolve(word.text) if word.is_run or "/" not in word.text else None
+        program = search.find(word.text) if word.is_run or "/" not in word.text else None
         if program is not None:
-            _add_program(program, word.text, path, folder, required)
+            search.add_program(program, word.text)
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and os.path.isdir(entry):
-                required.setdefault(Path(entry), RequiredPath(Path(entry), f"it is in {name}"))
+                search.add(Path(entry), f"it is in {name}")
     top = resolve_links(inside).real
-    unseen = {program: entry for program, entry in required.items() if not _is_shown_anyway(program, top)}
-    outermost = [program for program in unseen if not any(outer in unseen for outer in program.parents)]
-    return tuple(unseen[program] for program in sorted(outermost))
+    unseen = {path: entry for path, entry in search.required.items() if not _is_shown_anyway(path, top)}
+    outermost = [path for path in unseen if not any(outer in unseen for outer in path.parents)]
+    return tuple(unseen[path] for path in sorted(outermost))
 
 
 def as_manifest_line(paths: Iterable[Path]) -> str:
@@ -76,44 +71,48 @@ def which(word: str, path: str, folder: Path) -> Path | None:
     return None
 
 
-def _script(word: str, folder: Path) -> Path | None:
-    """The file that an interpreter would read; None if there is none."""
-    if "\0" in word:
-        return None
-    file = Path(os.path.normpath(folder / word))
-    return file if os.path.isfile(file) else None
+class _Search:
+    """Collects the paths that programs need; a word is looked for on ``path``, and from ``folder``."""
 
+    def __init__(self, path: str, folder: Path) -> None:
+        self._path = path
+        self._folder = folder
+        self.required: dict[Path, RequiredPath] = {}
 
-def _add_program(
-    program: Path, name: str, path: str, folder: Path, required: dict[Path, RequiredPath], depth: int = 0
-) -> None:
-    """Adds to ``required`` a program by each of its paths, their installations, and what its first line names."""
-    if depth > _DEPTH_LIMIT:
-        return
-    chain = resolve_links(program)
-    for program_path in chain.names:
-        install = installation(program_path)
-        if install is None:
-            required.setdefault(program_path, RequiredPath(program_path, f"{name}: the program"))
-            continue
-        required.setdefault(install.folder, RequiredPath(install.folder, f"{name}: {install.kind}"))
-        for named_folder in install.also:
-            if named_folder in required or not os.path.exists(named_folder):
+    def find(self, word: str) -> Path | None:
+        """The program of this name, or the file that an interpreter would read; None where there is none."""
+        program = which(word, self._path, self._folder)
+        if program is not None or "\0" in word:
+            return program
+        file = Path(os.path.normpath(self._folder / word))
+        return file if os.path.isfile(file) else None
+
+    def add(self, path: Path, why: str) -> None:
+        """Adds a path, unless it is needed already."""
+        self.required.setdefault(path, RequiredPath(path, why))
+
+    def add_program(self, program: Path, name: str, depth: int = 0) -> None:
+        """Adds a program by each of its paths, their installations, and what its first line names."""
+        if depth > _DEPTH_LIMIT:
+            return
+        chain = resolve_links(program)
+        for program_path in chain.names:
+            install = installation(program_path)
+            if install is None:
+                self.add(program_path, f"{name}: the program")
                 continue
-            required[named_folder] = RequiredPath(named_folder, f"{name}: {install.kind} names it")
-            for interpreter in (named_folder / "python3", named_folder / "python"):
-                if os.path.exists(interpreter):
-                    _add_program(interpreter, name, path, folder, required, depth + 1)
-    for word in _shebang(chain.real):
-        interpreter_path = which(word, path, folder)
-        if interpreter_path is not None and interpreter_path not in required:
-            _add_program(interpreter_path, f"{name}: {interpreter_path.name}", path, folder, required, depth + 1)
-
-
-def _shebang(program: Path) -> list[str]:
-    """The programs that a script's first line names, or their arguments."""
-    words = os.fsdecode(first_line(program)).split()
-    return [word for word in words if not word.startswith("-") and "=" not in word]
+            self.add(install.folder, f"{name}: {install.kind}")
+            for named_folder in install.also:
+                if named_folder in self.required or not os.path.exists(named_folder):
+                    continue
+                self.add(named_folder, f"{name}: {install.kind} names it")
+                for interpreter in (named_folder / "python3", named_folder / "python"):
+                    if os.path.exists(interpreter):
+                        self.add_program(interpreter, name, depth + 1)
+        for word in os.fsdecode(first_line(chain.real)).split():
+            named = None if word.startswith("-") or "=" in word else which(word, self._path, self._folder)
+            if named is not None and named not in self.required:
+                self.add_program(named, f"{name}: {named.name}", depth + 1)
 
 
 def first_line(program: Path) -> bytes:
@@ -145,8 +144,7 @@ _OPERATORS = "();<>|&\n"
 _COMMAND_END = "\n"  # separates two commands
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a command. ``is_run``: it is in the position of a program, or of the script of an interpreter.
 
     Any other word may still be a program's bare name, as in ``make CC=x`` or ``hyperfine 'one x'``.
@@ -199,7 +197,7 @@ def _plain_words(word: str) -> Iterator[Word]:
 
 
 def _split(command: str) -> Iterator[str]:
-    """The words as a shell splits them, without redirections; ``_NEXT`` wherever another command may begin."""
+    """The words as a shell splits them, without redirections; ``_COMMAND_END`` wherever another command may begin."""
     lexer = shlex.shlex(command.replace("\\\n", " ").replace("`", "\n"), posix=True, punctuation_chars=_OPERATORS)
     lexer.commenters = ""
     lexer.whitespace = " \t\r"
@@ -239,8 +237,7 @@ _MARKS = (
 )
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """A folder that is needed as a whole, its kind, and further folders that it refers to."""
 
     folder: Path
@@ -270,10 +267,8 @@ def installation(program: Path) -> Installation | None:
             if mark == "pyvenv.cfg":
                 return Installation(root, kind, _base_python(root / mark))
             return Installation(root, kind, _toolchains(program) if kind == "a Rust toolchain" else ())
-    if program.parent == root / "bin" and root.name == ".cargo":
-        return (
-            None if not _toolchains(program) else Installation(root / "bin", "proxies of rustup", _toolchains(program))
-        )
+    if program.parent == root / "bin" and root.name == ".cargo" and _toolchains(program):
+        return Installation(root / "bin", "proxies of rustup", _toolchains(program))
     return None
 
 
@@ -300,8 +295,7 @@ def _toolchains(program: Path) -> tuple[Path, ...]:
 _LINK_LIMIT = 40
 
 
-@dataclass(frozen=True)
-class LinkChain:
+class LinkChain(Struct, frozen=True):
     """The links on the way to a path, as (path of the link, target), and the real path at the end.
 
     ``names`` are the whole path as it reads after each link, the path itself first.

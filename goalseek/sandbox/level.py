@@ -6,9 +6,10 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.errors import GoalseekError
@@ -38,8 +39,7 @@ _HINTS = (
 _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap"
 
 
-@dataclass(frozen=True)
-class SandboxLevel:
+class SandboxLevel(Struct, frozen=True):
     """A level that works. ``reason`` says why it is no better one, a line for each level that does not work."""
 
     name: Name
@@ -66,10 +66,6 @@ class SandboxLevel:
         how = bubblewrap.launch if self.name == "bubblewrap" else landlock.launch
         return how(view, arguments, environment, folder)
 
-    def seen_at(self, view: View, path: Path) -> Path:
-        """The path at which a program sees a path on disk that its view shows."""
-        return view.seen_at(path) if self.name == "bubblewrap" else path
-
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
     """The best level that works here and that the mode allows; each is tried once in a process.
@@ -78,21 +74,16 @@ def probe(mode: Mode = "auto") -> SandboxLevel:
     """
     if mode == "none":
         return SandboxLevel("none", ('sandbox.mode = "none"',))
-    if mode == "bubblewrap":
-        failure = _failure("bubblewrap")
-        return SandboxLevel("bubblewrap") if failure is None else _refuse_level("bubblewrap", failure)
-    if mode == "landlock":
-        failure = _failure("landlock")
-        return (
-            SandboxLevel("landlock", ('sandbox.mode = "landlock"',))
-            if failure is None
-            else _refuse_level("landlock", failure)
-        )
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ('sandbox.mode = "landlock"',) if mode == "landlock" else ()
     for name in ("bubblewrap", "landlock"):
+        if mode not in ("auto", name):
+            continue
         failure = _failure(name)
         if failure is None:
             return SandboxLevel(name, reasons)
+        if mode == name:
+            message = f'sandbox.mode = "{name}" cannot be had here: {failure}'
+            raise GoalseekError(message, installation_hint(name), StopReason.SANDBOX)
         reasons += (f"{name}: {failure}",)
     return SandboxLevel("none", reasons)
 
@@ -143,12 +134,6 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
             lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
             return lines[0] if lines else f"the probe ended with {answer.exit_code}"
     return None
-
-
-def _refuse_level(name: Name, failure: str) -> SandboxLevel:
-    raise GoalseekError(
-        f'sandbox.mode = "{name}" cannot be had here: {failure}', installation_hint(name), StopReason.SANDBOX
-    )
 
 
 def _setting(path: Path) -> str:

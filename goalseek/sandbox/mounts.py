@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.sandbox.executables import resolve_links
@@ -16,8 +17,7 @@ VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is anothe
 Links = tuple[tuple[Path, str], ...]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """What to mount in an empty root, what to cover in it, and which links to make. All paths are real ones."""
 
     mounts: tuple[Mount, ...]

@@ -149,12 +149,8 @@ class HeadAndTail:
 
     def content(self) -> bytes:
         """What was kept."""
-        return bytes(self._head) + self.rest()
-
-    def rest(self) -> bytes:
-        """What was kept after the head."""
         gap = b"\n[... %d bytes left out ...]\n" % self._omitted if self._omitted else b""
-        return gap + bytes(self._tail)
+        return bytes(self._head) + gap + bytes(self._tail)
 
 
 def shorten(text: str) -> str:

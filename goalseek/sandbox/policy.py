@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct, structs
+
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
@@ -28,8 +30,7 @@ _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
 
-@dataclass(frozen=True)
-class ProgramAccess:
+class ProgramAccess(Struct, frozen=True):
     """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
 
     ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
@@ -108,7 +109,7 @@ class SandboxPolicy:
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
-        return replace(
+        return structs.replace(
             view,
             shown=(
                 *(Mount.in_place(path) for path in readable),
@@ -156,6 +157,19 @@ class SandboxPolicy:
             if not Path(text).exists():
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
         return tuple(Path(text) for text in self.table.devices)
+
+    def without_sandbox(self) -> SandboxPolicy:
+        """The policy under which programs run without a sandbox, as somebody asked for."""
+        return replace(self, level=SandboxLevel("none", ("outside, as was asked for",)))
+
+    def reading(self, paths: tuple[str, ...]) -> SandboxPolicy:
+        """The policy under which programs may read these paths too."""
+        return replace(self, table=replace(self.table, read=(*self.table.read, *paths)))
+
+    def with_checkouts_of(self, location: Location) -> SandboxPolicy:
+        """The policy with the other checkouts that the repository has now: somebody may have added one."""
+        elsewhere = other_folders(location)
+        return self if elsewhere == self.elsewhere else replace(self, elsewhere=elsewhere)
 
     def refuse_unfit(self) -> None:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""

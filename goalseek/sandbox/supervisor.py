@@ -11,9 +11,10 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.process import MARK_VARIABLE, deferring_signals, kill_marked, wait_for_marked
@@ -25,8 +26,7 @@ GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
 
 
-@dataclass(frozen=True)
-class ProgramResult:
+class ProgramResult(Struct, frozen=True):
     """How a program ended, after how many seconds of wall time; ``killed`` counts the descendants that it left running.
 
     ``stdout`` and ``stderr`` are head and tail if there was too much.

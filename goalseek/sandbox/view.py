@@ -9,16 +9,16 @@ import functools
 import glob
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.own_folders import recreate_folder
 
 SPARE_HOME = Path("/home/goalseek")
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A file or folder on disk, and the path at which it is seen if the level can mount; both absolute."""
 
     source: Path
@@ -31,8 +31,7 @@ class Mount:
         return cls(path, path, writable)
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """All that a program may see beside the system's own programs and libraries.
 
     ``home`` and ``temporary`` are throw-away folders, the second seen as /tmp. ``shown`` is the rest: shared folders,
@@ -163,8 +162,7 @@ def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -
 _LOADER_VARIABLES = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """What to start, with which environment, and in which folder.
 
     ``is_cage`` says that the first process contains all others: it ends when they do, and its end is their end at once.

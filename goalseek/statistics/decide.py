@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from goalseek.humanize import format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.guards import guard_violation, range_violation
-from goalseek.statistics.scale import representative
 from goalseek.values import Outcome, Reason
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What a candidate is compared with: the incumbent's value, and the baseline's guards for bounds on a change."""
-
-    value: float
-    guards: dict[str, float]
-
-
-def decide(
-    metric: Metric, guards: Sequence[Guard], reference: Reference, evidence: Evidence, lines_saved: int
-) -> Verdict:
-    """The verdict on a candidate by plain comparison. Failures, invalid values and broken guards reject it first."""
-    rejection = rejection_of(metric, guards, evidence) or guard_rejection(guards, reference.guards, evidence)
-    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
-    if evidence.failure:
-        assert rejection
-        return Verdict(Outcome.REVERTED, *rejection, incumbent=reference.value)
-    verdict = compare_values(metric.direction, metric.min_delta, reference.value, representative(values), lines_saved)
-    return replace(verdict, outcome=Outcome.REVERTED, reason=rejection[0], why=rejection[1]) if rejection else verdict
 
 
 def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:

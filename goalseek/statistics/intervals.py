@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_percent, pluralize
 from goalseek.statistics.scale import median, scale_of
@@ -17,8 +18,7 @@ PAIRS = 5
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class SettledDifference:
+class SettledDifference(Struct, frozen=True):
     """The difference of two trees, positive where better, its interval, and the medians ``before`` and ``after``.
 
     Medians are in the metric's units, the difference and its interval are too, or shares of ``before`` where

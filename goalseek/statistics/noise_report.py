@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
+
+from msgspec import Struct
 
 from goalseek.statistics.scale import MAD_TO_SD, Scale, median, scale_of
 
@@ -15,8 +16,7 @@ POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
 """True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
 
 
-@dataclass(frozen=True)
-class NoiseReport:
+class NoiseReport(Struct, frozen=True):
     """What ``values`` of unchanged code show.
 
     ``sd``, its 90% ``interval``, and ``drift`` are shares where ``in_percent``, else in the metric's units. Drift is

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
@@ -72,7 +71,9 @@ class NoiseState(Struct, frozen=True):
             state = baseline_state(runs)
         else:
             state = self.after_candidate(runs, outcome == Outcome.KEPT, odds)
-        return replace(state, tree=code[0], ruler=code[1]) if outcome in (Outcome.BASELINE, Outcome.KEPT) else state
+        if outcome not in (Outcome.BASELINE, Outcome.KEPT):
+            return state
+        return structs.replace(state, tree=code[0], ruler=code[1])
 
     def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
         """With a run outside an iteration, which is a repeat if it ran the incumbent's code."""
@@ -83,11 +84,11 @@ class NoiseState(Struct, frozen=True):
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
         if odds is not None:
-            state = replace(state, tested=self.tested + 1, kept=self.kept + kept)
+            state = structs.replace(state, tested=self.tested + 1, kept=self.kept + kept)
         candidate_runs = timed_runs(self.clock, runs, "candidate") if kept else ()
         if not candidate_runs:
             return state
-        return replace(
+        return structs.replace(
             state,
             incumbent=candidate_runs[1:][-MAX_INCUMBENT_RUNS:],
             opening=(),
@@ -107,9 +108,9 @@ class NoiseState(Struct, frozen=True):
         has_difference = agreed < len(repeats)
         state = self
         if has_difference and not self.differed:
-            state = replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
+            state = structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
         fresh = timed_runs(self.clock, runs, "incumbent")
-        return replace(
+        return structs.replace(
             state,
             clock=self.clock + len(runs),
             all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
@@ -126,7 +127,7 @@ def baseline_state(runs: Sequence[Run]) -> NoiseState:
     """The state that a baseline begins with."""
     as_incumbent = [VerifierRun("incumbent", run.value, 0, 0.0) for run in runs]
     values = values_of(runs, "candidate")
-    return replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
+    return structs.replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
 
 
 def values_of(runs: Sequence[Run], side: str) -> list[float]:

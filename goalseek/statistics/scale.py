@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek.values import Number
 
@@ -14,8 +15,7 @@ _CLIP = 2.5
 MAD_TO_SD = 1.4826  # of normal values
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """x = f(y), lower is better: f is s·log(y) where all values are positive, else s·y; s is 1 for minimize, else -1.
 
     The sign goes on x, never on y before the log.

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
@@ -46,45 +45,20 @@ CAUTION = 1.2  # the sd is an estimate, and runs are reused
 BETA = 0.3
 
 
-@dataclass(frozen=True)
-class RuleParameters:
-    """The test's parameters from the manifest. ``alpha`` is None for "auto"; ``window`` is in verifier runs.
-
-    Raises ValueError for fewer than two ``max_repeats``, an ``alpha`` outside (0, 0.5], or no window.
-    """
-
-    direction: str
-    noise: Literal["auto", "none", "always"] = "auto"
-    max_repeats: int = 8
-    alpha: float | None = None
-    window: int = 30
-    min_delta: float | str = 0.0
-
-    def __post_init__(self) -> None:
-        if self.max_repeats < MIN_CANDIDATE_RUNS:
-            raise ValueError(f"max_repeats is at least {MIN_CANDIDATE_RUNS}: one lucky run is not enough to keep")
-        if self.alpha is not None and not 0 < self.alpha <= 0.5:
-            raise ValueError("alpha is more than 0 and at most 0.5")
-        if self.window < 1:
-            raise ValueError("window is at least 1")
-
-
 NextStep = Side | Verdict
 """Whether to measure candidate or incumbent next, or the verdict."""
 
 
-def baseline_needs_run(parameters: RuleParameters, values: Sequence[float]) -> bool:
+def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
     """Whether a baseline with these values so far is to be run again."""
-    if parameters.noise == "none":
+    if metric.noise == "none":
         return not values
     agree = len(set(values)) <= 1
-    needed = AGREEING_REPEATS + 1 if parameters.noise == "auto" and agree else MAX_BASELINE_RUNS
+    needed = AGREEING_REPEATS + 1 if metric.noise == "auto" and agree else MAX_BASELINE_RUNS
     return len(values) < needed
 
 
-def next_step(
-    parameters: RuleParameters, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0
-) -> NextStep:
+def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> NextStep:
     """The next step for a candidate with ``runs`` so far: its own and the incumbent's, in the order they were made.
 
     The caller has rejected a candidate that failed; a run of the incumbent without a value does not count.
@@ -92,19 +66,17 @@ def next_step(
     """
     if state.value is None:
         raise ValueError("there is no baseline")
-    if parameters.noise == "none":
-        return (
-            _compare_once(parameters, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
-        )
+    if metric.noise == "none":
+        return _compare_once(metric, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
     is_noisy = state.differed or turns_noisy(state, runs)
-    if parameters.noise == "always" or is_noisy:
-        return _next_step_under_noise(parameters, state, runs)
+    if metric.noise == "always" or is_noisy:
+        return _next_step_under_noise(metric, state, runs)
     if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
         return "incumbent"
     candidate_values = values_of(runs, "candidate")
     if not candidate_values:
         return "candidate"
-    verdict = _compare_once(parameters, state.value, runs, lines_saved)
+    verdict = _compare_once(metric, state.value, runs, lines_saved)
     if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
         return "candidate"
     return verdict
@@ -115,18 +87,16 @@ def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
 
 
-def alpha_of(parameters: RuleParameters, state: NoiseState) -> float:
+def alpha_of(metric: Metric, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
-    if parameters.alpha is not None:
-        return parameters.alpha
+    if metric.alpha is not None:
+        return metric.alpha
     return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
 
 
-def _compare_once(
-    parameters: RuleParameters, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int
-) -> Verdict:
+def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
     value = representative(values_of(runs, "candidate"))
-    return compare_values(parameters.direction, parameters.min_delta, incumbent, value, lines_saved)
+    return compare_values(metric.direction, metric.min_delta, incumbent, value, lines_saved)
 
 
 @dataclass(frozen=True)
@@ -166,34 +136,32 @@ def _clip(distance: float, sd: float) -> float:
     return math.copysign(CLIP, distance) if distance else 0.0
 
 
-def _next_step_under_noise(parameters: RuleParameters, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
+def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
     candidate_values, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
     calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
-    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= parameters.window]
+    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
     if len(reused) + len(fresh) < (MAX_BASELINE_RUNS if calibrating else 1):
         return "incumbent"
     if not candidate_values:
         return "candidate"
     incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-MAX_INCUMBENT_RUNS:]
-    scale = scale_of(
-        parameters.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values))
-    )
+    scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values)))
     pairs = successive_pairs(fresh[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
     sd = spread(scale, pairs, fresh[:MAX_BASELINE_RUNS] if calibrating else reused)
     values_before = (reused + _incumbent_values_before(runs))[-MAX_INCUMBENT_RUNS:]
     screening = _Comparison(scale, sd, values_before, candidate_values[:1])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
-        return _verdict(parameters, screening, Reason.WORSE, None)
+        return _verdict(metric, screening, Reason.WORSE, None)
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
-        log_odds, alpha = comparison.log_odds(), alpha_of(parameters, state)
+        log_odds, alpha = comparison.log_odds(), alpha_of(metric, state)
         is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
-            return _verdict(parameters, comparison, Reason.BETTER, log_odds)
-        is_spent = len(candidate_values) >= parameters.max_repeats and len(incumbent_values) >= needed
+            return _verdict(metric, comparison, Reason.BETTER, log_odds)
+        is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _verdict(parameters, comparison, Reason.WITHIN_NOISE, log_odds)
+            return _verdict(metric, comparison, Reason.WITHIN_NOISE, log_odds)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
 
 
@@ -202,12 +170,12 @@ def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
     return values_of(runs[:first], "incumbent")
 
 
-def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
+def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
     incumbent, gain = comparison.incumbent_middle, comparison.gain
     counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
     why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts)
-    margin = parse_share(parameters.min_delta, incumbent)
+    margin = parse_share(metric.min_delta, incumbent)
     if reason == Reason.BETTER and gain < margin:
         reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
     elif reason == Reason.WITHIN_NOISE and gain <= 0:
@@ -220,13 +188,6 @@ def _verdict(parameters: RuleParameters, comparison: _Comparison, reason: Reason
         incumbent,
         gain,
         odds,
-    )
-
-
-def rule_parameters(metric: Metric) -> RuleParameters:
-    """The test's parameters from the manifest."""
-    return RuleParameters(
-        metric.direction, metric.noise, metric.max_repeats, metric.alpha, metric.window, metric.min_delta
     )
 
 
@@ -254,11 +215,17 @@ class AcceptanceRule:
         candidate_values = values_of(evidence.runs, "candidate")
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return self._reject(() if evidence.failure else candidate_values, rejection)
-        step = next_step(rule_parameters(self.metric), self.state, evidence.runs, self.lines_saved)
+        step = next_step(self.metric, self.state, evidence.runs, self.lines_saved)
         violation = guard_rejection(self.guards, self.baseline_guards, evidence)
         if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
             return self._reject(candidate_values, violation)
         return step
+
+    def plain_verdict(self, evidence: Evidence) -> Verdict:
+        """The verdict by plain comparison of what there is, however noisy the metric may be."""
+        verdict = replace(self, metric=replace(self.metric, noise="none")).next_step(evidence)
+        assert isinstance(verdict, Verdict)
+        return verdict
 
     def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
         verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
@@ -282,7 +249,7 @@ class BaselineRule:
         if (verdict := baseline_rejection(self.metric, self.guards, evidence)) is not None:
             return verdict
         values = values_of(evidence.runs, "candidate")
-        if baseline_needs_run(rule_parameters(self.metric), values):
+        if baseline_needs_run(self.metric, values):
             return "candidate"
         why = f"measured at {self.commit[:12]}{_count_text(values)}"
         return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))

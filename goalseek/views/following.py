@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -21,8 +23,7 @@ from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
 RECENT_RECORDS = 200
 
 
-@dataclass(frozen=True)
-class ClimbState:
+class ClimbState(Struct, frozen=True):
     """The state at one moment, the records since the look before, oldest first, and the bytes printed since then."""
 
     scene: Progress

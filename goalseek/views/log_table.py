@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
+
 from goalseek.humanize import better_or_worse, format_age, format_duration, format_number, format_short_age
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
 
@@ -16,8 +17,7 @@ _WITH_OUTCOME = 78
 _LEAST_TAIL = 12
 
 
-@dataclass(frozen=True)
-class LogTable:
+class LogTable(Struct, frozen=True):
     """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
 
     Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.
@@ -32,7 +32,7 @@ class LogTable:
         name = one_line(metric, 9)
         return self.paint(self._head("", "when", "outcome", "reason", name) + "why; title", "bold")
 
-    def line(self, record: IterationRecord) -> str:
+    def line(self, record: IterationSummary) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         is_wide = self.width is None or self.width >= _WIDE
         when = (format_age if is_wide else format_short_age)(record.timestamp, self.now)
@@ -55,8 +55,7 @@ _LABEL = 11
 _LEAST = 20
 
 
-@dataclass(frozen=True)
-class RecordPage:
+class RecordPage(Struct, frozen=True):
     """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped."""
 
     paint: Paint

@@ -5,29 +5,22 @@ from __future__ import annotations
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from goalseek.humanize import format_number
+from goalseek.statistics.advice import PlannedClimb, advice, findings
 from goalseek.statistics.noise_report import NoiseReport
-from goalseek.views.terminal_text import Paint
+from goalseek.views.terminal_text import Paint, terminal_width
 
 _LABEL = 15
 _NARROWEST = 40
 
 
-def noise_page(
-    head: str,
-    report: NoiseReport,
-    findings: Sequence[tuple[str, str]],
-    advice: Sequence[str],
-    stream: TextIO,
-    columns: int | None,
-    paint: Paint,
-) -> Iterator[str]:
-    """The lines, none wider than ``columns``; None is for a file or a pipe: nothing is wrapped."""
-    glyphs = choose_glyphs(stream)
+def noise_page(head: str, report: NoiseReport, climb: PlannedClimb, stream: TextIO, paint: Paint) -> Iterator[str]:
+    """The lines, none wider than the terminal; for a file or a pipe nothing is wrapped."""
+    glyphs, columns = choose_glyphs(stream), terminal_width(stream)
     yield from _wrap(head, columns, 0)
     plot = plot_lines(report, columns or MAX_COLUMNS, glyphs, paint)
     if plot:
@@ -35,11 +28,11 @@ def noise_page(
         yield from plot
         yield paint(" " * len("in order  ") + legend(report, glyphs), "grey")
     yield ""
-    for name, text in findings:
+    for name, text in findings(report, climb):
         first, *rest = _wrap(f"{name:<{_LABEL}}{text}", columns, _LABEL)
         yield paint(first[:_LABEL], "bold") + first[_LABEL:]
         yield from rest
-    for number, text in enumerate(advice, start=1):
+    for number, text in enumerate(advice(report, climb), start=1):
         first, *rest = _wrap(f"{'advice' if number == 1 else '':<{_LABEL}}{number}. {text}", columns, _LABEL + 3)
         yield paint(first[:_LABEL], "bold") + first[_LABEL:]
         yield from rest

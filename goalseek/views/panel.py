@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
@@ -32,8 +33,7 @@ _NAMES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Signs:
+class Signs(Struct, frozen=True):
     """The characters of the panel."""
 
     rule: str = "─"
@@ -46,8 +46,7 @@ class Signs:
 ASCII = Signs("-", "#", ".", "", " | ")
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """The present activity. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
 
     ``turn`` is the run of the verifier, ``waits`` what a wait is for, ``says`` the last line of output; each may be

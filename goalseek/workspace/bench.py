@@ -8,51 +8,38 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError, tampered_error
 from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import remove_if_exists
-from goalseek.workspace.checkout import LINK, OURS, Checkout, occupied
+from goalseek.workspace.checkout import OURS, Checkout, TreePlan, occupied_paths
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
+from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope
 
 
 class Bench:
-    """The trees of one commit below ``folder``; ``is_kept`` says which paths outlive a command in them.
-
-    ``links`` are made in each tree by path; what is mounted on ``mount_points`` is left alone. ``copies`` are hidden
-    files that are in no tree of git's; ``read_copy`` gives the content of one. ``build_context`` is entered while a
-    tree is made anew.
-    """
+    """The trees of one commit below ``folder``. ``build_context`` is entered while a tree is made anew."""
 
     def __init__(
         self,
         folder: Path,
         objects: Objects,
-        scope: Scope,
-        scope_key: str,
-        links: Mapping[str, str],
-        is_kept: Callable[[str], bool] | None,
-        mount_points: frozenset[str] = frozenset(),
-        copies: Mapping[str, Entry] | None = None,
-        read_copy: Callable[[str, Entry], bytes] | None = None,
+        plan: TreePlan,
         build_context: TreeUpdateContext = contextlib.nullcontext,
     ) -> None:
         self.folder = folder
         self._objects = objects
-        self._scope = scope
-        self._scope_key = scope_key
-        self._links = {path: Entry(LINK, target) for path, target in links.items()}
-        self._is_kept = is_kept
-        self._mount_points = mount_points
-        self._copies = dict(copies or {})
-        self._read_copy = read_copy
+        self._plan = plan
+        self._scope = plan.scope
+        self._mount_points = plan.mount_points
         self._build_context = build_context
         self._entries_of = functools.lru_cache(maxsize=256)(objects.tree)
         self._checkouts: dict[Path, Checkout] = {}
@@ -92,7 +79,7 @@ class Bench:
         self.folder.mkdir(parents=True, exist_ok=True)
         root = self.root_for(sees)
         is_seen = self._scope.seen_by(sees)
-        view = f"{sees} {self._scope_key}"
+        view = f"{sees} {self._plan.scope_key}"
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None:
@@ -132,7 +119,7 @@ class Bench:
             return ["the tree itself"]
         self._last_walks[root] = (changes, self._fingerprint_of(checkout))
         ruler_files = (path for path in (*changes.changed, *changes.missing) if self._is_ruler_file(checkout, path))
-        return sorted((*ruler_files, *occupied(root, self._mount_points)))
+        return sorted((*ruler_files, *occupied_paths(root, self._mount_points)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether a file is as goalseek wrote it, so that no command made it."""
@@ -184,15 +171,16 @@ class Bench:
         return checkout.entries[path].mode in OURS or self._scope.in_ruler(path)
 
     def _entries_for(self, sees: Sees, tree: str) -> dict[str, Entry]:
-        copies = self._copies if sees != "candidate" else {}
-        return {**visible_entries(self._objects.files(tree), self._scope.seen_by(sees)), **self._links, **copies}
+        copies = as_entries(self._plan.hidden_from, self._scope.prefix) if sees != "candidate" else {}
+        return {**visible_entries(self._objects.files(tree), self._scope.seen_by(sees)), **self._plan.links, **copies}
 
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
         with self._build_context(checkout.root):
             checkout.build(self._entries_for(sees, tree), label)
-        fixed = ((path, entry) for path, entry in checkout.entries.items() if self._scope.in_ruler(path))
         try:
-            refuse_other_files(checkout.root, fixed)
+            for path, entry in checkout.entries.items():
+                if entry.mode.startswith("100") and self._scope.in_ruler(path):
+                    refuse_other_content(path, entry, (checkout.root / path).read_bytes())
         except GoalseekError:
             remove_if_exists(checkout.root)
             raise
@@ -200,7 +188,7 @@ class Bench:
 
     def _clean(self, checkout: Checkout) -> None:
         """Cleans the tree. The walk at a command's end is used again where nothing has changed since."""
-        for path in occupied(checkout.root, self._mount_points):
+        for path in occupied_paths(checkout.root, self._mount_points):
             remove_if_exists(checkout.root / path)
         changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
         if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):
@@ -218,15 +206,20 @@ class Bench:
         return self._candidate_files[checkout.root]
 
     def _checkout(self, root: Path) -> Checkout:
+        prefix, matches_keep = self._scope.prefix, matcher(self._plan.keep)
+
         def read(path: str, entry: Entry) -> bytes:
             if entry.mode in OURS:
-                assert self._read_copy
-                return self._read_copy(path, entry)
+                assert self._plan.hidden_folder
+                return content_of(self._plan.hidden_folder, path[len(prefix) :], entry)
             content = self._objects.read(entry.blob)
             refuse_other_content(path, entry, content)
             return content
 
-        return Checkout(root, root.with_suffix(".state"), read, self._objects.fill, self._is_kept, self._mount_points)
+        def is_left_alone(path: str) -> bool:
+            return path in self._mount_points or (path.startswith(prefix) and matches_keep(path[len(prefix) :]))
+
+        return Checkout(root, root.with_suffix(".state"), read, self._objects.fill, is_left_alone)
 
 
 def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree: str) -> None:
@@ -245,18 +238,7 @@ def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree:
 
 def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:
     """Raises GoalseekError where bytes are not those of the blob: git does not check the hash when it reads one."""
-    if entry.blob != _blob_name(entry, content):
+    kind = "sha1" if len(entry.blob) == 40 else "sha256"
+    if entry.blob != hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
         raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)
-
-
-def refuse_other_files(root: Path, entries: Iterable[tuple[str, Entry]]) -> None:
-    """Raises GoalseekError where a file that was just written from git's objects is not what its entry says."""
-    for path, entry in entries:
-        if entry.mode.startswith("100"):
-            refuse_other_content(path, entry, (root / path).read_bytes())
-
-
-def _blob_name(entry: Entry, content: bytes) -> str:
-    kind = "sha1" if len(entry.blob) == 40 else "sha256"
-    return hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

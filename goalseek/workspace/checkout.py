@@ -1,4 +1,4 @@
-"""A checkout: a folder kept equal to a list of files, compared in one walk and restored path by path.
+"""A checkout, a folder kept equal to a list of files, compared in one walk and restored path by path.
 
 An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
 Anything else that can list the changes of a folder may replace this class: it needs ``update``, ``changes`` and
@@ -13,13 +13,15 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
-from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, RecordedFiles, parents, signature_of, walk
+from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, parents, signature_of, walk
+from goalseek.workspace.scope import Scope
 
 LINK = "link"
 COPY = "copy"
@@ -28,12 +30,38 @@ OURS = (LINK, COPY, COPY_PROGRAM)
 _FORMAT = 2
 
 
+@dataclass(frozen=True)
+class TreePlan:
+    """What a project's trees are made from. ``shared`` are the shared folders: path in a tree to path on disk.
+
+    Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
+    command; ``hidden_folder`` is where the files of ``hidden_from`` are read.
+    """
+
+    scope: Scope
+    scope_key: str
+    keep: tuple[str, ...]
+    shared: Mapping[str, str]
+    mounts: bool
+    hidden_from: Listing
+    hidden_folder: Path | None
+
+    @property
+    def links(self) -> dict[str, Entry]:
+        """The shared folders that are links in the trees."""
+        return {} if self.mounts else {path: Entry(LINK, target) for path, target in self.shared.items()}
+
+    @property
+    def mount_points(self) -> frozenset[str]:
+        """The paths in the trees that shared folders are mounted on."""
+        return frozenset(self.shared if self.mounts else ())
+
+
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
     An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
-    ``copy`` is a file that is in no tree of git's. What is new and ``is_ignored``, or in ``exceptions``, is left
-    alone.
+    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change.
     """
 
     def __init__(
@@ -42,16 +70,14 @@ class Checkout:
         state: Path,
         read: Callable[[str, Entry], bytes],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
-        is_ignored: Callable[[str], bool] | None = None,
-        exceptions: frozenset[str] = frozenset(),
+        is_left_alone: Callable[[str], bool] = lambda path: False,
     ) -> None:
         self.root = root
         self.state = state
         self.label = ""
         self._read = read
         self._fill = fill
-        self._is_ignored = is_ignored
-        self._exceptions = exceptions
+        self._is_left_alone = is_left_alone
         self._recorded = RecordedFiles()
 
     @property
@@ -167,9 +193,6 @@ class Checkout:
         """The size in bytes of a recorded file."""
         return self._recorded.signature(path)[2]
 
-    def _is_left_alone(self, path: str) -> bool:
-        return path in self._exceptions or bool(self._is_ignored and self._is_ignored(path))
-
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]
         full_path = self.root / path
@@ -208,7 +231,7 @@ class Checkout:
             self._recorded.record(path, signature_of((self.root / path).lstat()), now)
 
 
-def occupied(root: Path, paths: Iterable[str]) -> list[str]:
+def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
     """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
 
     A path below a link is none of them: the link itself is what somebody put there.

@@ -11,8 +11,9 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek.git.paths import looks_like_git
 
@@ -20,8 +21,7 @@ Hazard = tuple[str, str]
 _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One kind of name. ``on`` "part" covers folders of that name too; ``even_ignored`` covers what git ignores.
 
     An ignored file never gets into a candidate: it needs a rule only where its name alone shows an attempt to cheat.
@@ -87,8 +87,7 @@ def git_name_refusal(path: str) -> str:
     return _GIT_NAME_REASON if looks_like_git(path) else ""
 
 
-@dataclass(frozen=True)
-class TreePaths:
+class TreePaths(Struct, frozen=True):
     """What is in a tree: ``has`` says it of before, ``is_added`` is what is new, ``is_fixed`` not the candidate's."""
 
     has: Callable[[str], bool] = lambda path: False

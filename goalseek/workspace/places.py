@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
@@ -16,8 +17,7 @@ from goalseek.values import StopReason
 BenchName = Literal["a", "b"]
 
 
-@dataclass(frozen=True)
-class CachePaths:
+class CachePaths(Struct, frozen=True):
     """The folders of one project. ``prefix`` is the manifest's folder below the top, "" or "sub/"."""
 
     home: Path

@@ -11,8 +11,9 @@ import os
 import stat
 import typing
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.own_folders import ForeignPath, open_folder, split_path
 from goalseek.values import to_line
@@ -28,8 +29,7 @@ _DEPTH_LIMIT = 200
 _LENGTH_LIMIT = 1000
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """The result of one walk: paths that are no longer as recorded, recorded ones that are gone, and new ones.
 
     ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
@@ -44,8 +44,7 @@ class Changes:
         return bool(self.changed or self.missing or self.added or self.folders)
 
 
-@dataclass(frozen=True)
-class _Walk:
+class _Walk(Struct, frozen=True):
     """What a folder is compared with, and the differences so far."""
 
     root: Path
@@ -140,8 +139,7 @@ RACY_NANOSECONDS = 20_000_000
 Signature = tuple[int, int, int, int, int]
 
 
-@dataclass
-class RecordedFiles:
+class RecordedFiles(Struct):
     """Files by path, their signatures by folder ("" or "a/b/") and name, and how many files lie below each folder.
 
     ``racy`` are files whose change time is too near to the moment when they were recorded to tell a later change.
@@ -221,8 +219,7 @@ def parents(path: str) -> Iterator[str]:
         yield path
 
 
-@dataclass(frozen=True)
-class ListedFile:
+class ListedFile(Struct, frozen=True):
     """One file: its path below the folder, its size in bytes, its modification time in nanoseconds since 1970.
 
     ``kind`` is "file", "program" (it may be run), "link", or "other".

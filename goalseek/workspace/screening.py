@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
@@ -26,14 +27,13 @@ from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parent_out_of_scope
 
 
-@dataclass
-class ChangeSize:
+class ChangeSize(Struct):
     """The number and bytes of a change's files, counted before any is read; a sparse file counts with its full size."""
 
     files: int = 0
     size: int = 0
 
-    def counted(self, path: Path) -> str:
+    def add(self, path: Path) -> str:
         """Counts one more file; gives why the change is now too large, or "". Raises OSError where there is none."""
         status = path.lstat()
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
@@ -46,8 +46,7 @@ class ChangeSize:
         return ""
 
 
-@dataclass(frozen=True)
-class ScreenedChange:
+class ScreenedChange(Struct, frozen=True):
     """A change, sorted by what is done with each path.
 
     ``edits`` are the candidate's; ``beyond`` is what it did to files that are not its to edit, by path; ``strays`` are
@@ -61,8 +60,7 @@ class ScreenedChange:
     size: ChangeSize = field(default_factory=ChangeSize)
 
 
-@dataclass(frozen=True)
-class Screening:
+class Screening(Struct, frozen=True):
     """What the changes of the folder ``tree`` are checked against. Files that are taken are copied to ``snapshot``."""
 
     tree: Checkout
@@ -82,7 +80,7 @@ def screen(screening: Screening, changes: Changes) -> ScreenedChange:
         if scope.kind(path) == "generated":
             continue
         if scope.kind(path) != "writable":
-            is_unread = path in changes.missing or result.size.counted(tree.root / path)
+            is_unread = path in changes.missing or result.size.add(tree.root / path)
             entry = None if is_unread else _entry(screening, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
                 result.refused.append(
@@ -147,7 +145,7 @@ def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
     tree = screening.tree
     try:
-        if why := result.size.counted(tree.root / path):
+        if why := result.size.add(tree.root / path):
             result.refused.append(f"{quote_path(path)}: {why}")
             return
         entry = _entry(screening, path)

@@ -10,8 +10,9 @@ import json
 import shlex
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
@@ -32,8 +33,7 @@ if typing.TYPE_CHECKING:
 MAX_FILES = 20_000
 
 
-@dataclass(frozen=True)
-class SharedBaseline:
+class SharedBaseline(Struct, frozen=True):
     """What the shared folders held when an epoch began."""
 
     epoch: int
@@ -91,7 +91,7 @@ def _list_files(base: Path, names: Sequence[str]) -> Listing:
             listing = list_folder((base / name).resolve(), MAX_FILES - len(files))
         except OSError:  # what cannot be listed cannot be used either, and the command says so
             continue
-        files += tuple(replace(item, path=f"{name}/{item.path}") for item in listing)
+        files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
     return files
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, structs
 
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
-from goalseek.workspace.checkout import LINK, Checkout, occupied
+from goalseek.workspace.checkout import Checkout, TreePlan, occupied_paths
 from goalseek.workspace.scan import Changes
 
 Value = TypeVar("Value")
@@ -27,8 +28,7 @@ _LOOSE_LIMIT = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
 
 
-@dataclass(frozen=True)
-class AgentCommit:
+class AgentCommit(Struct, frozen=True):
     """One commit of the history that the agent sees: a kept tree, its message, its ``moment`` in Unix seconds."""
 
     label: str
@@ -37,8 +37,7 @@ class AgentCommit:
     moment: int
 
 
-@dataclass(frozen=True)
-class _TreeLabel:
+class _TreeLabel(Struct, frozen=True):
     """The parts of the tree's label: of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
 
     label: str = ""
@@ -48,38 +47,36 @@ class _TreeLabel:
 
 
 class Workspace:
-    """The agent's tree and its git folder. ``links`` are made in it; ``mount_points`` are left alone."""
+    """The agent's tree and its git folder. ``build_context`` is entered while they are made anew."""
 
     def __init__(
         self,
         folder: Path,
         objects: Objects,
-        is_seen: Callable[[str], bool],
-        scope_key: str,
-        links: Mapping[str, str],
-        mount_points: frozenset[str] = frozenset(),
+        plan: TreePlan,
         build_context: TreeUpdateContext = contextlib.nullcontext,
     ) -> None:
         self.root = folder
         self._objects = objects
-        self._is_seen = is_seen
-        self._scope_key = scope_key
-        self._links = {path: Entry(LINK, target) for path, target in links.items()}
-        self._mount_points = mount_points
+        self._is_seen = plan.scope.seen_by("agent")
+        self._scope_key = plan.scope_key
+        self._links = plan.links
+        self._mount_points = plan.mount_points
         self._build_context = build_context
         self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
-        object_format = "sha1" if len(objects.zero) == 40 else "sha256"
-        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        self._store = self._open_store()
         self.tree = Checkout(
             folder,
             folder.with_name(folder.name + ".state"),
-            self._content,
+            lambda path, entry: objects.read(entry.blob),
             objects.fill,
-            exceptions=frozenset({".git"}) | mount_points,
+            (self._mount_points | {".git"}).__contains__,
         )
         self.git_folder = Checkout(
-            folder / ".git", folder.with_name(folder.name + ".git.state"), self._pristine_content
+            folder / ".git",
+            folder.with_name(folder.name + ".git.state"),
+            lambda path, entry: (self._pristine / path).read_bytes(),
         )
 
     def close(self) -> None:
@@ -136,7 +133,7 @@ class Workspace:
         Something at a mount point counts as new.
         """
         changes = self.tree.changes()
-        return replace(changes, added=(*changes.added, *occupied(self.root, self._mount_points)))
+        return structs.replace(changes, added=(*changes.added, *occupied_paths(self.root, self._mount_points)))
 
     def restore(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""
@@ -155,8 +152,7 @@ class Workspace:
         self._store.close()
         remove_if_exists(self._pristine)
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
-        self._store = Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        self._store = self._open_store()
         for key, value in (
             ("core.bare", "false"),
             ("core.logAllRefUpdates", "true"),
@@ -172,6 +168,10 @@ class Workspace:
         (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
         remove_if_exists(self.root)
         self.tree.label = self.git_folder.label = ""
+
+    def _open_store(self) -> Objects:
+        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
+        return Objects.prepare(self._pristine, self._pristine / "objects", object_format)
 
     def _tree_label(self) -> _TreeLabel:
         return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()
@@ -237,12 +237,6 @@ class Workspace:
         else:
             removals = {path: None for path in self.git_folder.entries if path not in entries}
             self.git_folder.update({**removals, **entries}, "mirror")
-
-    def _content(self, path: str, entry: Entry) -> bytes:
-        return self._objects.read(entry.blob)
-
-    def _pristine_content(self, path: str, entry: Entry) -> bytes:
-        return (self._pristine / path).read_bytes()
 
 
 def _signature_variables(moment: int) -> dict[str, str]:

@@ -32,11 +32,12 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "cli.commands.baseline": ("baseline",),
     "cli.commands.show": ("baseline",),
     "doctor.cheats": ("kept",),  # a kind of file
-    "doctor.doctor": ("repository", "sandbox"),  # names of checks
+    "doctor.doctor": ("provider", "repository", "sandbox"),  # names of checks
     "evaluation.holdout": ("baseline", "kept"),
     "humanize": ("better", "worse"),
     "ledger.artifacts": ("kept",),  # log.keep_outputs
     "locks": ("baseline",),
+    "loop.ending": ("interrupted",),  # a status
     "loop.notify": ("kept", "needs_human"),  # notify.on
     "manifest.rules": ("guard", "provider"),
     "manifest.tables": ("kept", "needs_human"),
@@ -54,7 +55,9 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "views.log_table": ("provider",),
     "views.report.evidence": ("baseline", "kept", "time"),
     "views.report.markdown": ("baseline",),
+    "views.report.rows": ("baseline",),  # a target of the holdout
     "views.report.sections": ("baseline", "count"),
+    "views.report.source": ("interrupted",),  # a status
     "workspace.scope": ("kept",),  # a kind of file
 }
 PROJECTS, CONFIGS = ("Project", "Run"), ("Config", "Setting")

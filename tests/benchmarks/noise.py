@@ -22,12 +22,13 @@ from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.statistics.sequential_test import RuleParameters, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import baseline_needs_run, next_step
 from goalseek.values import VerifierRun
 
-TERMS = RuleParameters("minimize")
+TERMS = Metric(direction="minimize")
 PAIRS = 5
 Measure = Callable[[], float]
 
@@ -170,21 +171,6 @@ class Greedy:
         better = value < self.claims[-1]
         self.claims += [value] if better else []
         return better
-
-
-def other() -> Callable[[Measure, Measure, dict[str, float]], bool]:
-    """The rule as a callable that keeps what it claims in a dict, for other simulations."""
-    rule = Rule()
-
-    def decide(candidate: Measure, incumbent: Measure, memory: dict[str, float]) -> bool:
-        if rule.state is None:
-            rule.baseline(incumbent)
-            memory["base"] = rule.claims[0]
-        kept = rule(candidate, incumbent)
-        memory["now"] = rule.claims[-1]
-        return kept
-
-    return decide
 
 
 @dataclass(frozen=True)

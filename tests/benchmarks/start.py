@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.manifest.tables import SandboxTable
 from goalseek.sandbox.level import Name, probe
@@ -65,7 +66,7 @@ def way(level: Name, folder: Path, network: bool) -> Callable[[], Launch]:
     scratch = cache / "scratch"
     seen = build_view(cache / "tree", folder / "repository", scratch)
     run = Mount.in_place(scratch / "run", writable=True)
-    seen = replace(seen, shown=(run,), masked=(cache, *seen.masked), network=network)
+    seen = structs.replace(seen, shown=(run,), masked=(cache, *seen.masked), network=network)
     return lambda: keeper.launch(seen, ["true"], os.environ, seen.tree.source)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,10 @@ def make(top: Path, **metric: Any) -> Project:
     return project
 
 
-@pytest.fixture(scope="session")
-def kept_aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climb that most tests begin with is kept, so that it is made once."""
-    return tmp_path_factory.mktemp("measured")
-
-
 @pytest.fixture
-def climbed(tmp_path: Path, kept_aside: Path) -> Project:
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     """A copy of the climb."""
-    if not (kept_aside / "repository").exists():
-        make(kept_aside / "making").top.rename(kept_aside / "repository")
-    shutil.copytree(kept_aside / "repository", tmp_path / "repository", symlinks=True)
-    return Project(tmp_path / "repository", tmp_path / "repository")
+    return made_once(make, tmp_path / "repository")
 
 
 def drift(digit: str) -> None:

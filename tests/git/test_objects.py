@@ -13,7 +13,7 @@ from project import Project
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import read_commit, walk_first_parents
 from goalseek.git.location import locate
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, Objects, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository
 
 
@@ -127,3 +127,15 @@ def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Proje
         assert repository.refs().tip == next_one and not repository.refs().branch_is_checked_out
     finally:
         repository.close()
+
+
+def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened: tuple[Project, Objects]) -> None:
+    _, objects = opened
+    dead = ["99999999-0", "index-99999999", "index-99999999.lock", "patched-99999999", "attributes-99999999-2.lock"]
+    for name in (*dead, "mine", "mine-99999999-x"):
+        (objects.scratch / name).touch()
+    with objects.scratch_file("index") as own:
+        own.touch()
+        remove_scratch_files([objects.git_dir])
+        assert sorted(path.name for path in objects.scratch.iterdir()) == sorted([own.name, "mine", "mine-99999999-x"])
+    assert not own.exists()

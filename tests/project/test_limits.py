@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
@@ -35,7 +36,7 @@ def reason(limits: Limits, standing: Standing, metric: Metric = METRIC, now: dat
 def test_without_limits_and_target_a_run_never_ends(
     iterations: int, seconds: float, failures: int, crashes: int, value: float
 ) -> None:
-    standing = replace(
+    standing = structs.replace(
         best(value),
         spend=Spend(iterations, seconds),
         provider_failures=failures,
@@ -45,28 +46,20 @@ def test_without_limits_and_target_a_run_never_ends(
     assert reason(NONE, standing) is None
 
 
-@given(st.integers(1, 100), st.integers(0, 200))
-def test_iterations_end_a_run_exactly_at_the_limit(limit: int, done: int) -> None:
-    stop = reason(replace(NONE, iterations=limit), replace(best(0.5), spend=Spend(done)))
-    assert stop == ("iterations" if done >= limit else None)
-
-
-@given(st.floats(1, 1e6), st.floats(0, 2e6))
-def test_active_time_ends_a_run_exactly_at_the_limit(limit: float, used: float) -> None:
-    stop = reason(replace(NONE, time=limit), replace(best(0.5), spend=Spend(0, used)))
-    assert stop == ("time" if used >= limit else None)
-
-
-@given(st.integers(1, 100), st.tuples(*[st.integers(0, 60)] * 3))
-def test_tokens_of_all_three_kinds_end_a_run_exactly_at_the_limit(limit: int, told: tuple[int, int, int]) -> None:
-    stop = reason(replace(NONE, tokens=limit), replace(best(0.5), spend=Spend(1, 1.0, Usage(*told))))
-    assert stop == ("tokens" if sum(told) >= limit else None)
+@given(st.integers(1, 100), st.integers(0, 200), st.tuples(*[st.integers(0, 60)] * 3))
+def test_each_limit_ends_a_run_exactly_where_it_is_reached(limit: int, done: int, told: tuple[int, int, int]) -> None:
+    spent = structs.replace(best(0.5), spend=Spend(done, float(done), Usage(*told)))
+    assert reason(replace(NONE, iterations=limit), spent) == ("iterations" if done >= limit else None)
+    assert reason(replace(NONE, time=float(limit)), spent) == ("time" if done >= limit else None)
+    assert reason(replace(NONE, tokens=limit), spent) == ("tokens" if sum(told) >= limit else None)
 
 
 @given(st.integers(1, 100), st.none() | st.integers(0, 200))
 def test_dollars_end_a_run_exactly_at_the_limit(cents: int, told: int | None) -> None:
     cost = None if told is None else sum([0.01] * told)
-    stop = reason(replace(NONE, cost_usd=cents / 100), replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=cost))))
+    stop = reason(
+        replace(NONE, cost_usd=cents / 100), structs.replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=cost)))
+    )
     assert stop == ("cost" if told is not None and told >= cents else None)
 
 
@@ -79,14 +72,17 @@ BUDGETS = (
 
 
 @pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
-def test_a_total_is_of_every_run_and_a_new_run_does_not_help(
+def test_a_budget_of_a_run_is_named_and_a_total_is_of_every_run(
     budget: Budget, spent: Spend, nearly: Spend, expected: str
 ) -> None:
-    stop = why_stop(replace(NONE, total=budget), METRIC, replace(best(0.5), total=spent), NOON)
-    assert stop is not None
-    assert (stop.reason, stop.exit_code) == (expected, 0)
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    stop = why_stop(of_run, METRIC, structs.replace(best(0.5), spend=spent), NOON)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
+    assert f"limits.{expected.replace('cost', 'cost_usd')} = 4" in stop.why and "--new" in stop.next
+    stop = why_stop(replace(NONE, total=budget), METRIC, structs.replace(best(0.5), total=spent), NOON)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
     assert "limits.total." in stop.why and "--new" not in stop.next
-    assert reason(replace(NONE, total=budget), replace(best(0.5), spend=spent, total=nearly)) is None
+    assert reason(replace(NONE, total=budget), structs.replace(best(0.5), spend=spent, total=nearly)) is None
 
 
 @pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
@@ -95,8 +91,8 @@ def test_from_three_quarters_on_a_budget_is_warned_of_until_it_is_reached(
 ) -> None:
     of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
     for limits, standing in (
-        (of_run, lambda spend: replace(best(0.5), spend=spend)),
-        (Limits(total=budget), lambda spend: replace(best(0.5), total=spend)),
+        (of_run, lambda spend: structs.replace(best(0.5), spend=spend)),
+        (Limits(total=budget), lambda spend: structs.replace(best(0.5), total=spend)),
     ):
         ((key, text),) = budget_warnings(limits, standing(nearly)).items()
         assert key in text and text.startswith("three quarters of limits.")
@@ -115,13 +111,13 @@ def test_before_a_phase_that_spends_the_limits_are_asked_with_what_the_iteration
     budget, spent, nearly, expected = row
     of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
     limits = Limits(total=budget) if is_total else of_run
-    begun = replace(best(0.5), spend=Spend(spent.iterations), total=Spend(spent.iterations))
+    begun = structs.replace(best(0.5), spend=Spend(spent.iterations), total=Spend(spent.iterations))
     standing = begun.spending(spent.seconds, spent.usage)
     stop = limit_before_phase(phase, limits, standing, NOON)
     asked = ("time",) if phase == "VERIFY" else ("iterations", "time", "tokens", "cost")
     spends = phase in ("PLAN", "APPLY_CHANGE", "VERIFY")
     assert (stop.reason if stop else None) == (expected if spends and expected in asked else None)
-    before = replace(best(0.5), spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
+    before = structs.replace(best(0.5), spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
     assert limit_before_phase(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
 
 
@@ -147,7 +143,7 @@ def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> No
 def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
     limits: Limits, call: Usage, expected: str | None
 ) -> None:
-    spent = replace(best(0.5), spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
+    spent = structs.replace(best(0.5), spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
     for phase in ("PLAN", "APPLY_CHANGE", "REVIEW"):
         stop = limit_before_phase(phase, limits, spent, NOON, call)
         assert (stop.reason if stop else None) == expected
@@ -164,7 +160,7 @@ def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
     total: Budget, iterations: int | None, tokens: int | None, spend: Spend, spent_by_all: Spend
 ) -> None:
     limits = Limits(iterations=iterations, tokens=tokens, total=total)
-    left = remaining_budget(limits, replace(best(0.5), spend=spend, total=spent_by_all))
+    left = remaining_budget(limits, structs.replace(best(0.5), spend=spend, total=spent_by_all))
     for key, of_run, of_all, by_run, by_all in (
         ("iterations", iterations, total.iterations, spend.iterations, spent_by_all.iterations),
         ("tokens", tokens, total.tokens, spend.tokens, spent_by_all.tokens),
@@ -174,22 +170,21 @@ def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
         assert left.get(key) == min(rests, default=None)
 
 
-def test_dollars_and_the_deadline_are_among_what_is_left() -> None:
-    standing = replace(best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3)))
+def test_dollars_and_the_deadline_are_among_what_is_left_and_unreported_dollars_are_told() -> None:
+    standing = structs.replace(
+        best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3))
+    )
     limits = Limits(cost_usd=1.0, deadline=NOON, total=Budget(cost_usd=0.9))
     assert remaining_budget(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
     assert remaining_budget(Limits(), standing) == {}
-
-
-def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:
     limits = replace(NONE, cost_usd=1.0)
-    assert "does not report" in "".join(budget_warnings(limits, replace(best(0.5), spend=Spend(1))).values())
-    assert budget_warnings(limits, replace(best(0.5), spend=Spend(0))) == {}
+    assert "does not report" in "".join(budget_warnings(limits, structs.replace(best(0.5), spend=Spend(1))).values())
+    assert budget_warnings(limits, structs.replace(best(0.5), spend=Spend(0))) == {}
 
 
 @given(st.integers(1, 40), st.integers(0, 60))
 def test_stagnation_stop_asks_for_a_person_and_says_what_to_do(limit: int, since: int) -> None:
-    stop = why_stop(replace(NONE, stagnation_stop=limit), METRIC, replace(best(0.5), stagnation=since), NOON)
+    stop = why_stop(replace(NONE, stagnation_stop=limit), METRIC, structs.replace(best(0.5), stagnation=since), NOON)
     assert (stop is not None) == (since >= limit)
     if stop:
         assert (stop.reason, stop.exit_code) == ("needs_human", 5)
@@ -199,7 +194,7 @@ def test_stagnation_stop_asks_for_a_person_and_says_what_to_do(limit: int, since
 @given(st.floats(0.1, 1e5), st.floats(0.1, 1e5))
 def test_an_iteration_that_cannot_end_in_time_is_not_begun(left: float, usual: float) -> None:
     now = NOON - timedelta(seconds=left)
-    standing = replace(best(0.5), spend=Spend(1, 100.0), total=Spend(1, 200.0))
+    standing = structs.replace(best(0.5), spend=Spend(1, 100.0), total=Spend(1, 200.0))
     late = why_stop(replace(NONE, deadline=NOON), METRIC, standing, now, usual)
     used = why_stop(replace(NONE, time=100.0 + left), METRIC, standing, now, usual)
     total = why_stop(replace(NONE, total=Budget(time=200.0 + left)), METRIC, standing, now, usual)
@@ -233,21 +228,16 @@ def test_what_ends_an_invocation_is_said(ends: Ends, reason: str | None) -> None
 def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
     assert Ends(count=1).spendings(0, 2.0) == (BudgetUse("iterations", 0, 1, "now"),)
     assert Ends().spendings(0, 2.0) == ()
-    standing = replace(best(0.5), spend=Spend(iterations=2))
+    standing = structs.replace(best(0.5), spend=Spend(iterations=2))
     told = progress_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
     assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]
 
 
 @given(st.timedeltas(timedelta(days=-9), timedelta(days=9)), st.integers(-12, 14))
-def test_a_deadline_is_a_moment_whatever_its_time_zone(away: timedelta, hours: int) -> None:
+def test_a_deadline_is_a_moment_whatever_its_time_zone_and_without_one_local(away: timedelta, hours: int) -> None:
     deadline = (NOON + away).astimezone(timezone(timedelta(hours=hours)))
-    assert reason(replace(NONE, deadline=deadline), best(0.5)) == ("deadline" if away <= timedelta() else None)
-
-
-def test_a_deadline_without_a_time_zone_is_local_time() -> None:
-    local = NOON.astimezone().replace(tzinfo=None)
-    assert reason(replace(NONE, deadline=local), best(0.5)) == "deadline"
-    assert reason(replace(NONE, deadline=local + timedelta(seconds=1)), best(0.5)) is None
+    for moment in (deadline, deadline.astimezone().replace(tzinfo=None)):
+        assert reason(replace(NONE, deadline=moment), best(0.5)) == ("deadline" if away <= timedelta() else None)
 
 
 @given(st.integers(1, 30), st.integers(0, 60))
@@ -263,19 +253,7 @@ def test_failures_in_a_row_and_crashes_in_a_row_end_a_run(limit: int, failures: 
 ])  # fmt: skip
 def test_a_target_that_is_reached_ends_the_run(direction: str, value: float, stop: str | None) -> None:
     metric = Metric(name="accuracy", direction=direction, target=0.99)  # type: ignore[arg-type]
-    assert reason(NONE, best(value), metric) == stop
-
-
-def test_without_a_best_no_target_is_reached() -> None:
-    assert reason(NONE, Standing(), replace(METRIC, target=0.0)) is None
-
-
-def test_the_limit_is_named_and_what_to_do() -> None:
-    stop = why_stop(replace(NONE, iterations=3), METRIC, replace(best(0.5), spend=Spend(3)), NOON)
-    assert stop is not None
-    assert "limits.iterations = 3" in stop.why
-    assert "--new" in stop.next
-    assert stop.exit_code == 0
+    assert reason(NONE, best(value), metric) == stop and reason(NONE, Standing(), metric) is None
 
 
 @pytest.mark.parametrize(

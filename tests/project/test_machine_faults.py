@@ -12,7 +12,7 @@ from project import Project, answer
 
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
-from goalseek.loop import loop
+from goalseek.loop import invocation
 
 FILE = "/somewhere/of the user's/0001"
 
@@ -42,7 +42,7 @@ def test_in_a_climb_it_is_told_and_shown(
     def failing(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(loop, "check_provider", failing)
+    monkeypatch.setattr(invocation, "check_provider", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == code
     told = capsys.readouterr().err
     assert words in told and ("Traceback" in told) == (code == BUG)

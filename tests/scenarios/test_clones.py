@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, answer, copy_folder
 
 REFS = "refs/goalseek/*:refs/goalseek/*"
 LEDGER = "refs/goalseek/demo/ledger"
@@ -151,7 +150,7 @@ def test_what_was_sealed_with_another_key_is_never_believed(origin: Project, tmp
         head = {"offset": results(origin).stat().st_size - len(line) - 1, "line": sha256(line), "seal": seal}
         snapshot.write_text(json.dumps(head) + '\n{"seq":99,"last_iteration":98}\n')
         copy = tmp_path / f"copy-{seal[:12]}"
-        shutil.copytree(origin.top, copy, symlinks=True)
+        copy_folder(origin.top, copy)
         record = Project(copy, copy).climb()[-1]
         assert (record["iteration"], record["metric"]["value"]) == (3, 3)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from fixture_projects import FixtureProject
-from git import Repo
 
 KEPT, SIMPLER = ("kept", "better"), ("kept", "simpler")
 WORSE, TIE, GUARD = ("reverted", "worse"), ("reverted", "tie"), ("reverted", "guard")
@@ -129,30 +128,27 @@ def climbed(project: FixtureProject, writable: str, *arguments: str) -> list[dic
 
 def the_branch_tells_the_records(project: FixtureProject, records: Sequence[dict[str, Any]]) -> None:
     """Each kept candidate is one commit, each reverted one two, each skipped one none, and there is nothing else."""
-    with Repo(project.top) as repository:
-        commits = {commit.hexsha: commit for commit in repository.iter_commits(project.branch, first_parent=True)}
-        expected = [project.start_commit]
-        for record in records[1:]:
-            if record["outcome"] == "skipped":
-                assert (record["commit_hash"], record["rollback_commit_hash"]) == (None, None)
-                continue
-            candidate = commits[record["commit_hash"]]
-            assert [parent.hexsha for parent in candidate.parents] == [expected[-1]]
-            assert f"Goalseek-Iteration: {record['iteration']}\n" in candidate.message
-            assert candidate.tree.hexsha == record["tree_hash"] != commits[expected[-1]].tree.hexsha
-            expected.append(candidate.hexsha)
-            if record["outcome"] == "kept":
-                assert record["rollback_commit_hash"] is None
-                continue
-            revert = commits[record["rollback_commit_hash"]]
-            assert revert.message == (
-                f'Revert "{str(candidate.message).splitlines()[0]}"\n\nThis reverts commit {candidate.hexsha}.\n'
-            )
-            assert [parent.hexsha for parent in revert.parents] == [candidate.hexsha]
-            assert revert.tree.hexsha == candidate.parents[0].tree.hexsha
-            expected.append(revert.hexsha)
-        assert list(commits)[::-1] == expected
-        assert repository.commit(f"refs/goalseek/{project.name}/tip").hexsha == expected[-1]
+    log = project.git("log", "--first-parent", "-z", "--format=%H%n%P%n%T%n%B", project.branch)
+    rows = [row.split("\n", 3) for row in log.split("\0") if row]
+    commits = {name: (parents.split(), tree, message) for name, parents, tree, message in rows}
+    expected = [project.start_commit]
+    for record in records[1:]:
+        if record["outcome"] == "skipped":
+            assert (record["commit_hash"], record["rollback_commit_hash"]) == (None, None)
+            continue
+        parents, tree, message = commits[record["commit_hash"]]
+        assert parents == [expected[-1]]
+        assert f"Goalseek-Iteration: {record['iteration']}\n" in message
+        assert tree == record["tree_hash"] != commits[expected[-1]][1]
+        expected.append(record["commit_hash"])
+        if record["outcome"] == "kept":
+            assert record["rollback_commit_hash"] is None
+            continue
+        revert = f'Revert "{message.splitlines()[0]}"\n\nThis reverts commit {record["commit_hash"]}.\n'
+        assert commits[record["rollback_commit_hash"]] == ([record["commit_hash"]], commits[parents[0]][1], revert)
+        expected.append(record["rollback_commit_hash"])
+    assert list(commits)[::-1] == expected
+    assert project.git("rev-parse", f"refs/goalseek/{project.name}/tip") == expected[-1]
 
 
 def the_workspace_never_held_a_hidden_file(project: FixtureProject, writable: str) -> None:

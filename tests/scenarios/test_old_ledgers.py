@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project
+from project import Ended, Project, copy_folder
 
 Row = dict[str, Any]
 PACKAGE = Path(__file__).parents[2] / "goalseek"
@@ -81,13 +81,21 @@ FREE = ("guards", "seconds", "digests", "versions")  # whose keys are not the pr
 ABSENT = "about_usd"  # the one key that is left out where there is nothing to tell
 
 
-def unpack(name: str, folder: Path) -> Project:
-    """The ledger in a folder where it never was before."""
-    safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, **safe)  # type: ignore[arg-type]
-    top = folder / name / "repository"
+def open_ledger(folder: Path) -> Project:
+    """The project of a ledger that lies in this folder."""
+    top = folder / "repository"
     return Project(top, top / "sub" if (top / "sub").exists() else top)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all the ledgers."""
+    folder = tmp_path_factory.mktemp("ledgers")
+    safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    for name in KINDS:
+        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+            archive.extractall(folder, **safe)  # type: ignore[arg-type]
+    return folder
 
 
 @pytest.fixture(params=KINDS)
@@ -96,15 +104,16 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def old(name: str, tmp_path: Path) -> Project:
-    return unpack(name, tmp_path)
+def old(name: str, unpacked: Path, tmp_path: Path) -> Project:
+    """The ledger in a folder where it never was before."""
+    copy_folder(unpacked / name, tmp_path / name)
+    return open_ledger(tmp_path / name)
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+def everything(unpacked: Path) -> dict[str, list[Row]]:
     """The records of all the ledgers."""
-    folder = tmp_path_factory.mktemp("everything")
-    return {name: unpack(name, folder).records() for name in KINDS}
+    return {name: open_ledger(unpacked / name).records() for name in KINDS}
 
 
 def results(project: Project) -> Path:
@@ -293,9 +302,10 @@ class TestGoingOn:
 
     @pytest.mark.slow
     def test_new_records_of_every_kind_have_the_keys_of_then_in_their_order(
-        self, tmp_path: Path, everything: dict[str, list[Row]]
+        self, unpacked: Path, tmp_path: Path, everything: dict[str, list[Row]]
     ) -> None:
-        noisy, keys = unpack("noisy", tmp_path), dict[str, list[str]]()
+        copy_folder(unpacked / "noisy", tmp_path / "noisy")
+        noisy, keys = open_ledger(tmp_path / "noisy"), dict[str, list[str]]()
         for row in everything["noisy"]:
             keys.setdefault(row["kind"], list(row))
         before = len(noisy.records())

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.limits import is_target_reached
-from goalseek.statistics.decide import Reference, decide
 from goalseek.statistics.guards import guard_violation
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import median, representative
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import VerifierRun
 
 numbers = st.floats(-1e9, 1e9)
@@ -26,8 +27,14 @@ def metric(direction: str = "maximize", **more: object) -> Metric:
     return Metric(name="accuracy", direction=direction, **more)  # type: ignore[arg-type]
 
 
+def decide(
+    metric: Metric, guards: tuple[Guard, ...], incumbent: float, evidence: Evidence, lines_saved: int
+) -> Verdict:
+    return AcceptanceRule(metric, guards, {}, NoiseState(value=incumbent), lines_saved).plain_verdict(evidence)
+
+
 def verdict_on(value: float, incumbent: float, lines_saved: int = 0, **more: object) -> Verdict:
-    return decide(metric(**more), (), Reference(incumbent, {}), measured(value), lines_saved)  # type: ignore[arg-type]
+    return decide(metric(**more), (), incumbent, measured(value), lines_saved)  # type: ignore[arg-type]
 
 
 @given(directions, numbers, numbers, st.integers(-5, 5))
@@ -74,11 +81,8 @@ def test_a_gain_below_min_delta_is_reverted_and_says_so(
         assert verdict.reason == "below_min_delta"
 
 
-def test_a_gain_of_exactly_min_delta_is_kept() -> None:
+def test_a_gain_of_exactly_min_delta_is_kept_and_in_percent_it_is_of_the_incumbents_magnitude() -> None:
     assert verdict_on(1.0, 0.5, min_delta=0.5).reason == "better"
-
-
-def test_a_min_delta_in_percent_is_of_the_incumbents_magnitude() -> None:
     assert verdict_on(-99.4, -100.0, min_delta="0.5%").reason == "better"
     assert verdict_on(-99.6, -100.0, min_delta="0.5%").reason == "below_min_delta"
 
@@ -86,7 +90,7 @@ def test_a_min_delta_in_percent_is_of_the_incumbents_magnitude() -> None:
 @pytest.mark.parametrize("lines_saved", [-1, 0, 5])
 def test_a_failure_goes_before_everything(lines_saved: int) -> None:
     failure = Failure("verify_timeout", "train took longer than 20m")
-    verdict = decide(metric(), (), Reference(0.5, {}), measured(0.9, None, failure=failure), lines_saved)
+    verdict = decide(metric(), (), 0.5, measured(0.9, None, failure=failure), lines_saved)
     assert (verdict.outcome, verdict.reason, verdict.why) == (
         "reverted",
         "verify_timeout",
@@ -104,16 +108,15 @@ def test_a_value_outside_of_its_valid_range_is_reverted_whatever_it_beats(value:
 
 def test_a_broken_guard_reverts_even_the_best_value_and_names_its_bound() -> None:
     guards = (Guard(name="size_kb", max=512.0),)
-    verdict = decide(metric(), guards, Reference(0.5, {}), measured(0.9, guards={"size_kb": 513.0}), 9)
+    verdict = decide(metric(), guards, 0.5, measured(0.9, guards={"size_kb": 513.0}), 9)
     assert (verdict.outcome, verdict.reason) == ("reverted", "guard")
     assert "size_kb is 513" in verdict.why
     assert "512" in verdict.why
-
-
-def test_a_guard_outside_of_its_valid_range_is_not_valid() -> None:
     guards = (Guard(name="size_kb", valid=(0.0, 9.0), max=5.0),)
-    verdict = decide(metric(), guards, Reference(0.5, {}), measured(0.9, guards={"size_kb": 10.0}), 0)
+    verdict = decide(metric(), guards, 0.5, measured(0.9, guards={"size_kb": 10.0}), 0)
     assert (verdict.outcome, verdict.reason) == ("reverted", "not_valid")
+    guard = Guard(name="g", max=7.0, max_increase="1%", max_decrease=0.5)
+    assert guard_violation(guard, 7.0, None) is None and guard_violation(guard, 7.5, None)
 
 
 @given(numbers, numbers, numbers)
@@ -126,11 +129,6 @@ def test_a_guard_holds_at_its_bound_against_the_baseline_itself(bound: float | s
     up, down = Guard(name="g", max_increase=bound), Guard(name="g", max_decrease=bound)
     assert guard_violation(up, 27.5, 25.0) is None and guard_violation(up, 27.6, 25.0)
     assert guard_violation(down, 22.5, 25.0) is None and guard_violation(down, 22.4, 25.0)
-
-
-def test_without_a_baseline_of_its_own_a_guard_has_its_absolute_bounds_only() -> None:
-    guard = Guard(name="g", max=7.0, max_increase="1%", max_decrease=0.5)
-    assert guard_violation(guard, 7.0, None) is None and guard_violation(guard, 7.5, None)
 
 
 @given(numbers, st.floats(-1e6, 1e6), st.floats(0, 100))
@@ -159,7 +157,7 @@ def test_the_first_run_counts_only_where_it_is_alone(first: float, later: list[f
 def test_runs_of_the_incumbent_and_runs_without_a_value_do_not_count() -> None:
     runs = (VerifierRun("incumbent", 9.0, 1, 1.0), VerifierRun("candidate", None, 1, 1.0))
     evidence = Evidence((*runs, VerifierRun("candidate", 0.6, 1, 1.0)))
-    assert decide(metric(), (), Reference(0.5, {}), evidence, 0).value == 0.6
+    assert decide(metric(), (), 0.5, evidence, 0).value == 0.6
 
 
 @given(directions, numbers, numbers)

@@ -7,6 +7,7 @@ for the disk: a process can be killed at any time, but no test cuts the power.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -22,7 +23,7 @@ from typing import Any
 
 from goalseek.sandbox.reaper import receive, send
 
-LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w", "git")
+LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w")
 
 
 class ForkServer:
@@ -146,4 +147,5 @@ if __name__ == "__main__":
         importlib.import_module(name)
     _put_together()
     os.fsync = lambda fd: None
+    gc.freeze()  # a fork whose collector touches nothing of this copies no page
     _serve(socket.socket(fileno=int(sys.argv[1])))

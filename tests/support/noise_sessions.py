@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Record
 from goalseek.ledger.standing import Standing
+from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.sequential_test import NextStep, RuleParameters, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import NextStep, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"
+
+
+def metric_of(direction: str = "minimize", noise: str = "auto", max_repeats: int = 8, **keys: object) -> Metric:
+    """A metric with these keys of the rule."""
+    return Metric(direction=direction, noise=noise, max_repeats=max_repeats, **keys)  # type: ignore[arg-type]
 
 
 def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
@@ -57,7 +63,7 @@ def baseline_state(*values: float) -> NoiseState:
 class Session:
     """A climb whose runs come from ``draw(of)``; what it leaves is the records."""
 
-    terms: RuleParameters
+    terms: Metric
     draw: Callable[[str], float]
     records: list[IterationRecord] = field(default_factory=list)
     rulings: list[Verdict] = field(default_factory=list)
@@ -88,9 +94,7 @@ class Session:
         return answers
 
 
-def noisy_session(
-    terms: RuleParameters, seed: int, candidates: int, turned: Callable[[float], float] = float
-) -> Session:
+def noisy_session(terms: Metric, seed: int, candidates: int, turned: Callable[[float], float] = float) -> Session:
     """Candidates of which some help, on a metric whose sd is 1% of its value; ``turned`` is done to each value."""
     draw, effect = random.Random(seed), 0.0
 

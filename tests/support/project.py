@@ -6,13 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,7 +90,7 @@ class Project:
 
     def copy(self, top: Path) -> Project:
         """The same at another place, but for the script, which is where the manifest says, and the trees."""
-        shutil.copytree(self.top, top, symlinks=True)
+        copy_folder(self.top, top)
         copied = Project(top, top / self.folder.relative_to(self.top))
         copied.script = self.script
         return copied
@@ -245,6 +244,11 @@ def ended(
     return Ended(code, told[0], told[1])
 
 
+def copy_folder(folder: Path, to: Path) -> None:
+    """Copies a folder as it is, with its links and times; a program does it in a fourth of Python's time."""
+    subprocess.run(["cp", "-a", "--", folder, to], check=True, timeout=120)
+
+
 def home(name: str = "") -> Path:
     """The home that this test has, or a place in it."""
     return Path(os.environ["HOME"], name)
@@ -259,20 +263,41 @@ def until(holds: Callable[[], Found]) -> Found:
     return found
 
 
+def _numbers() -> set[str]:
+    """The numbers of all processes but this one."""
+    return {name for name in os.listdir("/proc") if name.isdigit()} - {str(os.getpid())}
+
+
+_others = _numbers()  # they ran before the tests, so that no test started them
+
+
 def living(home: Path) -> dict[int, str]:
     """The processes whose home this is, or is in this folder: number and command line."""
     mark = f"HOME={home}".encode()
     found = {}
-    for pid in os.listdir("/proc"):
+    numbers = _numbers()
+    _others.intersection_update(numbers)  # a number may be given again
+    for pid in numbers - _others:
         try:
-            if not pid.isdigit() or int(pid) == os.getpid():
-                continue
             environment = Path("/proc", pid, "environ").read_bytes()
             if mark + b"\0" in environment or mark + b"/" in environment:
                 found[int(pid)] = os.fsdecode(Path("/proc", pid, "cmdline").read_bytes()).replace("\0", " ")
         except OSError:
             continue
     return found
+
+
+def everything_written(project: Project) -> Iterator[tuple[str, bytes]]:
+    """All that goalseek wrote: its folders, recordings, the trees, and every object of the repository."""
+    cache = Path(os.environ["XDG_CACHE_HOME"])
+    for root in (project.folder / ".goalseek", project.folder / "recordings", project.top / ".git", cache):
+        for place in root.rglob("*"):
+            if place.is_file() and not place.is_symlink():
+                yield str(place), place.read_bytes()
+    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").encode()
+    command = ["git", "cat-file", "--batch"]
+    done = subprocess.run(command, cwd=project.top, input=names, capture_output=True, check=True, timeout=120)
+    yield "objects", done.stdout
 
 
 def end_all(home: Path, seconds: float = 0.0) -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from project import FILES, Project
@@ -10,7 +9,6 @@ from project import FILES, Project
 PAGE = "".join(f"line {number} of the page\n" for number in range(1, 21))
 START = {**FILES, "src/page.txt": PAGE, "src/tool.sh": "echo tool\n", "src/old.txt": "old\n", "notes.txt": "notes\n"}
 SCOPE = {"scope": {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}}
-PICTURE = bytes(range(256))
 
 AGENT = """\
 score() { printf '{"score": %s,\\n"size": 10\\n}\\n' "$1" > answer.json; }
@@ -26,19 +24,15 @@ esac
 """
 
 
-def made(kept_aside: Path, top: Path) -> Project:
-    """A copy at ``top`` of the climb in ``kept_aside``, which is made where it is missing."""
-    kept = kept_aside / "repository"
-    if not kept.exists():
-        agent = kept_aside / "agent.sh"
-        agent.write_text(AGENT)
-        provider = {"name": "command", "command": ["sh", str(agent)]}
-        project = Project.make(kept_aside / "making", files=START, manifest={**SCOPE, "provider": provider})
-        found = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
-        assert found == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
-        project.top.rename(kept)
-    shutil.copytree(kept, top, symlinks=True)
-    return Project(top, top)
+def climb(top: Path) -> Project:
+    """The climb; its agent lies beside it."""
+    agent = top.parent / "agent.sh"
+    agent.write_text(AGENT)
+    provider = {"name": "command", "command": ["sh", str(agent)]}
+    project = Project.make(top, files=START, manifest={**SCOPE, "provider": provider})
+    outcomes = [record["outcome"] for record in project.climb("iterate", "-n", "5")]
+    assert outcomes == ["baseline", "kept", "reverted", "kept", "reverted", "kept"]
+    return project
 
 
 def tree(project: Project, revision: str) -> str:
@@ -54,6 +48,12 @@ def subjects(project: Project, commits: str) -> list[str]:
 def all_refs(project: Project) -> str:
     """Every ref and where it is."""
     return project.git("for-each-ref")
+
+
+def objects(project: Project) -> set[str]:
+    """Every object of the repository, reachable or not."""
+    format_ = "--batch-check=%(objectname)"
+    return set(project.git("cat-file", "--batch-all-objects", "--unordered", format_).splitlines())
 
 
 def hook(project: Project, name: str, script: str) -> None:

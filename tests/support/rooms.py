@@ -9,9 +9,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from goalseek.own_folders import add_own
 from goalseek.sandbox.executables import required_paths
@@ -57,8 +59,10 @@ class Room:
         needs = required_paths([[sys.executable]], os.environ, self.top, self.top)
         shown = [*(Mount.in_place(need.path) for need in needs), Mount.in_place(run, writable=True)]
         usual = build_view(self.tree, self.top, self.scratch)
-        usual = replace(usual, shown=(*shown, *changes.pop("added", ())), masked=(self.scratch.parent, *usual.masked))
-        return replace(usual, **changes)
+        usual = structs.replace(
+            usual, shown=(*shown, *changes.pop("added", ())), masked=(self.scratch.parent, *usual.masked)
+        )
+        return structs.replace(usual, **changes)
 
     def ready(self, level: str, *words: str, environment: dict[str, str] | None = None, **changes: Any) -> Launch:
         given = {**os.environ, **(environment or {})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from typing import Any
 
@@ -10,11 +11,10 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.doctor.doctor import NothingToKeep
-from goalseek.errors import USAGE, GoalseekError, Interrupted
+from goalseek.errors import USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
 from goalseek.evaluation.measurements import Measurement
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
@@ -54,39 +54,22 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         apply_query(options, {})
     manifest = load_manifest(options)
-    try:
-        return _compare(options, manifest)
-    except _ExitWithCode as exit_error:
-        return exit_error.code
-
-
-class _ExitWithCode(NothingToKeep):
-    """Ends with an exit code, and leaves nothing behind in a project that has no records."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__("nothing was recorded")
-        self.code = code
-
-
-def _compare(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    with open_project(manifest, line_view(options), doing="compare") as project:
+    pairs: Pairs = []
+    code = 0
+    with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
-        pairs: Pairs = []
-        code = 0
         try:
             _measure(options, project, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
-            code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-            print_message(
-                options,
-                f"compare: interrupted after {len(pairs)} of {pluralize(options.count, 'pair')}; nothing is recorded",
-            )
+            code = exit_code_of_interrupt(error)
+            count = f"{len(pairs)} of {pluralize(options.count, 'pair')}"
+            print_message(options, f"compare: interrupted after {count}; nothing is recorded")
         if pairs:
-            _show(options, before.subject.config.manifest, (before, after), pairs)
+            _show(options, before.target.config.manifest, (before, after), pairs)
         sys.stdout.flush()
         if project.standing.seq < 0:
-            raise _ExitWithCode(code)
+            raise NothingToKeep("nothing was recorded")
     return code
 
 
@@ -109,22 +92,17 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     columns = list(zip(*pairs, strict=True))
     if wants_json(options):
         settled = comparison.settled
-        print_json(
-            options,
-            {
-                "metric": metric.name,
-                "direction": metric.direction,
-                "before": _plain(revisions[0], columns[0], settled.before),
-                "after": _plain(revisions[1], columns[1], settled.after),
-                "pairs": settled.pairs,
-                "difference": settled.difference,
-                "interval": settled.interval,
-                "in_percent": settled.in_percent,
-                "better": comparison.better,
-                "is_sure": comparison.is_exact or settled.is_sure,
-                "is_exact": comparison.is_exact,
-            },
-        )
+        fields = {
+            "metric": metric.name,
+            "direction": metric.direction,
+            "before": _plain(revisions[0], columns[0], settled.before),
+            "after": _plain(revisions[1], columns[1], settled.after),
+            **{name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")},
+            "better": comparison.better,
+            "is_sure": comparison.is_exact or settled.is_sure,
+            "is_exact": comparison.is_exact,
+        }
+        print_json(options, fields)
         return
     paint = painter(sys.stdout, options.color)
     names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
@@ -145,7 +123,7 @@ def _plain(side: Revision, runs: tuple[Measurement, ...], middle: float) -> dict
     return {
         "revision": side.name,
         "commit": side.commit,
-        "tree": side.subject.tree,
+        "tree": side.target.tree,
         "median": middle,
         "runs": [{"value": run.value, "seed": run.seed, "seconds": run.seconds, "guards": run.guards} for run in runs],
     }

@@ -71,7 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the script."""
     shapes = {name: command_shape(name) for name in COMMANDS}
-    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](shapes, top_shape()), end="")
+    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](shapes, command_shape("")), end="")
     return 0
 
 
@@ -162,29 +162,15 @@ class Shape:
 
 
 def command_shape(name: str) -> Shape:
-    """The shape of a command, global options included."""
-    parser = _parser(name)
-    importlib.import_module(f"goalseek.cli.commands.{module_of(name)}").arguments(parser)
-    return _shape(parser)
-
-
-def top_shape() -> Shape:
-    """The shape of what may come before the command."""
-    parser = _parser("goalseek")
-    parser.add_argument("--version", action="store_true", help="say which version this is")
-    return _shape(parser)
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=name)
+    """The shape of a command, global options included; of what may come before a command where ``name`` is ""."""
+    parser = Parser(prog=name or "goalseek")
     add_options(parser, is_top=True)
-    return parser
-
-
-def _shape(parser: argparse.ArgumentParser) -> Shape:
-    actions = parser._actions
-    options = tuple(_option(action) for action in actions if action.option_strings)
-    places = (tuple(map(str, action.choices or ())) for action in actions if not action.option_strings)
+    if name:
+        importlib.import_module(f"goalseek.cli.commands.{module_of(name)}").arguments(parser)
+    else:
+        parser.add_argument("--version", action="store_true", help="say which version this is")
+    options = tuple(_option(action) for action in parser._actions if action.option_strings)
+    places = (tuple(map(str, action.choices or ())) for action in parser._actions if not action.option_strings)
     return Shape(options, tuple(choices for choices in places if choices))
 
 

@@ -17,7 +17,6 @@ from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git
 from goalseek.humanize import pluralize
-from goalseek.ledger.standing import Standing
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -25,6 +24,7 @@ from goalseek.project import stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
+from goalseek.values import Outcome
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
@@ -42,14 +42,9 @@ class Fixture:
     @property
     def summary(self) -> str:
         """The first sentence of its README."""
-        lines = (self.folder / "README.md").read_text("utf-8").splitlines()
-        paragraph: list[str] = []
-        for line in lines:
-            if paragraph and not line.strip():
-                break
-            if line.strip() and not line.startswith("#"):
-                paragraph.append(line.strip())
-        first, _, _ = " ".join(paragraph).partition(". ")
+        blocks = (self.folder / "README.md").read_text("utf-8").split("\n\n")
+        paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
+        first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
         return first.removesuffix(".") + "."
 
 
@@ -140,14 +135,21 @@ def run(options: argparse.Namespace) -> int:
     override = provider_override(source, options.provider)
     loaded = make_repository(source, folder)
     count = options.count or default_iterations(loaded, override)
-    print_message(
-        options,
-        f"{source.summary}\na fresh repository in {folder}; {pluralize(count, 'iteration')} of goalseek iterate in it:",
-    )
+    iterations = f"{pluralize(count, 'iteration')} of goalseek iterate in it"
+    print_message(options, f"{source.summary}\na fresh repository in {folder}; {iterations}:")
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing = project.standing
-    print_answer(options, {"event": "demo", "folder": str(folder), **_numbers(standing)}, *_closing_lines(loaded))
+    fields = {
+        "event": "demo",
+        "folder": str(folder),
+        "metric": standing.metric,
+        "from": standing.baseline.value if standing.baseline else None,
+        "to": standing.best.value if standing.best else None,
+        "iterations": standing.tried,
+        "kept": standing.outcomes.get(Outcome.KEPT, 0),
+    }
+    print_answer(options, fields, *_closing_lines(loaded))
     return exit_code
 
 
@@ -161,27 +163,13 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _numbers(standing: Standing) -> dict[str, object]:
-    return {
-        "metric": standing.metric,
-        "from": standing.baseline.value if standing.baseline else None,
-        "to": standing.best.value if standing.best else None,
-        "iterations": standing.tried,
-        "kept": standing.outcomes.get("kept", 0),
-    }
-
-
 def _closing_lines(loaded: ManifestFile) -> list[str]:
     name = loaded.manifest.project.name
-    where = shlex.quote(_from_here(loaded.folder))
+    relative = os.path.relpath(loaded.folder)
+    where = shlex.quote(str(loaded.folder) if relative.startswith("..") else relative)
     return [
         "",
         f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
         "take it home:   goalseek promote",
     ]
-
-
-def _from_here(folder: Path) -> str:
-    relative = os.path.relpath(folder)
-    return str(folder) if relative.startswith("..") else relative

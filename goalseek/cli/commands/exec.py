@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from goalseek import files, process
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
@@ -111,12 +113,9 @@ def _verify(project: Project, config: Config, tree: str, words: list[str], outpu
         }
         _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
         access = access_for(verifier, command, root, terminal=True)
-        access = replace(access, commands=[*access.commands, words])
-        yield (
-            access,
-            environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp"),
-            below / command.cwd,
-        )
+        access = structs.replace(access, commands=[*access.commands, words])
+        variables = environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp")
+        yield access, variables, below / command.cwd
 
 
 def _set_up(verifier: Verifier) -> None:

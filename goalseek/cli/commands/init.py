@@ -11,7 +11,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from goalseek.cli.options import start_folder
@@ -28,6 +27,10 @@ from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import with_manifest_option
 
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
+_NO_PROVIDER = (
+    "goalseek doctor, then say who proposes: goalseek iterate --provider tune (constants marked in your files), "
+    "or a [provider] table at the end of the manifest"
+)
 
 
 def collect_answers(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
@@ -40,26 +43,22 @@ def collect_answers(options: argparse.Namespace, folder: Path, paths: list[str])
         return _ask_answers(options, guess, paths)
     if not options.yes:
         guess = Guess(guess.name)
-    direction, query, regex = _reading(options, guess.reading)
-    hidden = options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)
-    answers = _build_answers(
-        options,
+    answers = Answers(
         options.name or guess.name,
-        options.writable or guess.writable,
-        hidden,
+        tuple(options.writable or guess.writable),
+        tuple(options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)),
         options.command or guess.run,
-        (direction, query, regex),
+        *_reading(options, guess.reading),
+        *_details(options),
     )
-    how = "--query or --regex"
-    required = {"--writable": answers.writable, "--run": answers.run, "--direction": direction, how: query or regex}
-    missing = [flag for flag, value in required.items() if not value]
-    if missing:
+    how = ("--query or --regex", answers.query or answers.regex)
+    required = (("--writable", answers.writable), ("--run", answers.run), ("--direction", answers.direction), how)
+    if missing := [flag for flag, value in required if not value]:
         hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
         raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
     if options.yes:
-        print_message(
-            options, f"may change: {' '.join(answers.writable)}; hidden: {' '.join(answers.hidden) or 'nothing'}"
-        )
+        hidden = " ".join(answers.hidden) or "nothing"
+        print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
     return answers
 
 
@@ -72,42 +71,21 @@ def _ask_answers(options: argparse.Namespace, guess: Guess, paths: list[str]) ->
     hidden = options.hidden
     if hidden is None:
         default = _join(_without(guess.hidden, writable)) or "none"
-        hidden = ask(
-            "3/5 what must stay hidden from the agent? globs, or none",
-            default,
-            lambda text: () if text == "none" else _globs(text, paths),
-        )
+        question = "3/5 what must stay hidden from the agent? globs, or none"
+        hidden = ask(question, default, lambda text: () if text == "none" else _globs(text, paths))
     command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
-    direction, query, regex = _reading(options, "")
-    if not (direction and (query or regex)):
-        direction, query, regex = ask(
-            f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading
-        )
-    return _build_answers(options, name, writable, hidden, command, (direction, query, regex))
+    reading = _reading(options, "")
+    if not (reading[0] and any(reading[1:])):
+        reading = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading)
+    return Answers(name, writable, tuple(hidden), command, *reading, *_details(options))
 
 
-def _build_answers(
-    options: argparse.Namespace,
-    name: str,
-    writable: Iterable[str],
-    hidden: Iterable[str],
-    command: str,
-    reading: tuple[str, str, str],
-) -> Answers:
-    """The five answers, and what only flags give."""
-    direction, query, regex = reading
-    return Answers(
-        name=name,
-        writable=tuple(writable),
-        hidden=tuple(hidden),
-        run=command,
-        direction=direction,
-        query=query,
-        regex=regex,
-        metric=_metric_name(options),
-        sees=options.sees or "",
-        provider=options.provider or "",
-    )
+def _details(options: argparse.Namespace) -> tuple[str, str, str]:
+    """What only flags give: the metric's name, what its command sees, and the provider; "" where they do not."""
+    metric = options.metric or ""
+    if _is_sentence(metric):
+        _, metric, _ = first_manifest.parse_reading(metric)
+    return metric, options.sees or "", options.provider or ""
 
 
 def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
@@ -125,14 +103,6 @@ def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
         default_direction, query, regex = first_manifest.parse_reading(default)
         direction = direction or default_direction
     return direction, query, regex
-
-
-def _metric_name(options: argparse.Namespace) -> str:
-    """The name that ``--metric`` gives; "" for ``maximize /REGEX/``."""
-    if not _is_sentence(options.metric):
-        return options.metric or ""
-    _, name, _ = first_manifest.parse_reading(options.metric)
-    return name
 
 
 def _is_sentence(metric: str | None) -> bool:
@@ -196,7 +166,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Gets the answers, measures once, and writes the manifest."""
-    path = _path(start_folder(options), options.manifest)
+    folder, name = start_folder(options), options.manifest
+    is_path = name and ("/" in name or name.endswith(".toml"))
+    path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     first_manifest.refuse_existing(path)
     answers = collect_answers(options, path.parent, _committed_files(path.parent))
     plain = first_manifest.manifest_table(answers)
@@ -211,23 +183,9 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}")
     print(f"written: {path}")
-    print(f"next: {with_manifest_option(_next_command(answers), path)}")
+    next_step = "goalseek doctor, then goalseek iterate" if answers.provider else _NO_PROVIDER
+    print(f"next: {with_manifest_option(next_step, path)}")
     return 0
-
-
-def _next_command(answers: Answers) -> str:
-    if answers.provider:
-        return "goalseek doctor, then goalseek iterate"
-    return (
-        "goalseek doctor, then say who proposes: goalseek iterate --provider tune (constants marked in your files), "
-        "or a [provider] table at the end of the manifest"
-    )
-
-
-def _path(folder: Path, name: str | None) -> Path:
-    if name and ("/" in name or name.endswith(".toml")):
-        return (folder / name).resolve()
-    return folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
 
 
 def _committed_files(folder: Path) -> list[str]:

@@ -14,9 +14,9 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import apply_query, print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.ledger.results_file import History
-from goalseek.ledger.selection import Selection, parse_since, select_records
+from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.values import Outcome, Reason
 from goalseek.views.log_table import LogTable
@@ -50,18 +50,17 @@ def run(options: argparse.Namespace) -> int:
     export = _exporter(Path(options.file), history.path) if options.file is not None else None
     if not history.size():
         _explain_empty(options, manifest)
-    records = select_records(history, selection)
     if export:
-        count = export(records)
+        count = export(select_records(history, selection))
         if options.json:
             print_json(options, {"file": options.file, "records": count})
         else:
             print_message(options, f"{pluralize(count, 'record')} in {options.file}")
     elif wants_json(options):
         apply_query(options, {})
-        print_json_lines(options, records)
+        print_json_lines(options, select_records(history, selection))
     else:
-        _print(options, records)
+        _print(options, select_summaries(history, selection))
     return 0
 
 
@@ -88,7 +87,7 @@ def _selection(options: argparse.Namespace) -> Selection:
     return Selection(outcome, options.reason or "", iteration, moment, options.last)
 
 
-def _print(options: argparse.Namespace, records: Iterable[IterationRecord]) -> None:
+def _print(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:
     lines = LogTable(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
     rest = iter(records)
     first = list(islice(rest, 1))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
     StandaloneCommand,
@@ -25,7 +24,7 @@ from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
-from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs, findings
+from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
@@ -74,19 +73,12 @@ def _run_project(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": subject.tree, "ruler": subject.ruler}
         runs = _Runs(options, repeat_measurements(project, subject, options.count))
-
-        def show() -> None:
-            request = PlannedClimb(
-                metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, metric.source == "wall"
-            )
-            _show(options, runs, request, what, plain)
-
-        try:
-            runs.collect()
-        except (KeyboardInterrupt, Interrupted):  # completed measurements are recorded
-            show()
-            raise
-        show()
+        interrupt = runs.collect()  # completed measurements are recorded
+        is_time = metric.source == "wall"
+        request = PlannedClimb(metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, is_time)
+        _show(options, runs, request, what, plain)
+        if interrupt:
+            raise interrupt
     return BAD_FINDING if runs.failures else 0
 
 
@@ -118,13 +110,10 @@ def _run_command(options: argparse.Namespace) -> int:
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
     runs = _Runs(options, run_command(command, options.count))
     code = 0
-    try:
-        runs.collect()
-    except (KeyboardInterrupt, Interrupted) as error:
-        code = 128 + (error.signal_number if isinstance(error, Interrupted) else 2)
-        print_message(
-            options, f"noise: interrupted after {len(runs.measurements)} of {pluralize(options.count, 'run')}"
-        )
+    if interrupt := runs.collect():
+        code = exit_code_of_interrupt(interrupt)
+        count = f"{len(runs.measurements)} of {pluralize(options.count, 'run')}"
+        print_message(options, f"noise: interrupted after {count}")
     request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
     _show(options, runs, request, what, {"command": options.command, "direction": direction})
@@ -147,29 +136,28 @@ class _Runs:
         self._options = options
         self._results = results
 
-    def collect(self) -> None:
-        """Waits for all of them."""
-        count = self._options.count
-        for result in self._results:
-            if isinstance(result, Failure):
-                self.failures.append(result)
-                print_message(self._options, f"a run failed: {result.reason}: {result.why}")
-                continue
-            self.measurements.append(result)
-            if result.before:
-                continue
-            remaining = count - len(self.measurements)
-            value, seconds = format_number(result.value), format_duration(result.seconds)
-            line = f"{len(self.measurements):>4} of {count}  {value:>9}  {seconds}"
-            print_message(
-                self._options,
-                line + (f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""),
-            )
+    def collect(self) -> BaseException | None:
+        """Waits for all of them; gives the interrupt where one came first."""
+        try:
+            for result in self._results:
+                self._add(result)
+        except (KeyboardInterrupt, Interrupted) as interrupt:
+            return interrupt
+        return None
 
-    @property
-    def values(self) -> list[float]:
-        """In the order in which they were measured."""
-        return [measurement.value for measurement in self.measurements]
+    def _add(self, result: Measurement | Failure) -> None:
+        if isinstance(result, Failure):
+            self.failures.append(result)
+            print_message(self._options, f"a run failed: {result.reason}: {result.why}")
+            return
+        self.measurements.append(result)
+        if result.before:
+            return
+        remaining = self._options.count - len(self.measurements)
+        value, seconds = format_number(result.value), format_duration(result.seconds)
+        to_go = f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""
+        line = f"{len(self.measurements):>4} of {self._options.count}  {value:>9}  {seconds}{to_go}"
+        print_message(self._options, line)
 
     @property
     def seconds(self) -> float:
@@ -178,7 +166,8 @@ class _Runs:
 
 
 def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what: str, plain: dict[str, Any]) -> None:
-    report = noise_report(request.direction or "maximize", runs.values) if len(runs.measurements) > 1 else None
+    values = [measurement.value for measurement in runs.measurements]
+    report = noise_report(request.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
         print_json(options, {**plain, **_figures(runs, report, request)})
         return
@@ -187,31 +176,18 @@ def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what:
         print_message(options, f"noise: {count} with a number, and two at least are needed to see it")
         return
     before = sum(measurement.before for measurement in runs.measurements)
-    count = pluralize(len(runs.measurements), "run") + (
-        f", {before} of them made before (-n says how many together)" if before else ""
-    )
-    head = f"{what}: {count}; one takes about {format_duration(runs.seconds)}"
-    if runs.failures:
-        head += f"; {len(runs.failures)} failed"
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    paint = painter(sys.stdout, options.color)
-    lines: Iterable[str] = noise_page(
-        head, report, findings(report, request), advice(report, request), sys.stdout, columns, paint
-    )
+    head = f"{what}: {pluralize(len(values), 'run')}"
+    head += f", {before} of them made before (-n says how many together)" if before else ""
+    head += f"; one takes about {format_duration(runs.seconds)}"
+    head += f"; {len(runs.failures)} failed" if runs.failures else ""
+    lines = noise_page(head, report, request, sys.stdout, painter(sys.stdout, options.color))
     print("\n".join(lines), flush=True)
 
 
 def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> dict[str, Any]:
+    fields = ("value", "seed", "seconds", "before")
     plain: dict[str, Any] = {
-        "runs": [
-            {
-                "value": measurement.value,
-                "seed": measurement.seed,
-                "seconds": measurement.seconds,
-                "before": measurement.before,
-            }
-            for measurement in runs.measurements
-        ],
+        "runs": [{name: getattr(measurement, name) for name in fields} for measurement in runs.measurements],
         "failures": [{"reason": failure.reason, "why": failure.why} for failure in runs.failures],
         "seconds": runs.seconds,
     }
@@ -225,10 +201,7 @@ def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> 
         "in_percent": report.in_percent,
         "sd": report.sd,
         "sd_interval": report.interval,
-        "sd_in_units": report.sd_in_units,
-        "outliers": report.outliers,
-        "skew": report.skew,
-        "drift": report.drift,
+        **{name: getattr(report, name) for name in ("sd_in_units", "outliers", "skew", "drift")},
         "greedy": {"iterations": cost.iterations, "false_keeps": cost.false_keeps, "claimed": cost.claimed},
         "power": [{"effect": effect, "kept": share} for effect, share in cost.power],
         "min_delta": cost.wished,

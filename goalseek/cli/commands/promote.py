@@ -68,39 +68,27 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _promote(options: argparse.Namespace, manifest: ManifestFile, project: Project | None) -> int:
-    repository = project.repository if project else open_repository(manifest)
-    try:
+    with contextlib.closing(project.repository if project else open_repository(manifest)) as repository:
         if options.branch is not None:
             as_user.refuse_branch(repository, options.branch)
-        is_writable = _is_writable(manifest, repository)
+        paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
+        scope = manifest_scope(manifest, manifest.manifest, paths.prefix)
+        is_writable: Callable[[str], bool] = lambda path: scope.kind(path) == "writable"  # noqa: E731
         chain = load_kept_chain(repository, is_writable)
-        base = chain.base if options.onto is None else _onto(repository, options.onto)
+        base = chain.base if options.onto is None else repository.resolve(options.onto)
+        if base is None:
+            raise GoalseekError(
+                f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag", USAGE
+            )
 
         def make_plan(objects: Objects) -> Plan:
-            base_tree = repository.tree_of(base)
-            commits = promote.replay(objects, chain, base_tree)
-            unlike = (
-                promote.unmeasured_files(objects, chain, base_tree, commits[-1].tree, is_writable) if commits else ()
-            )
-            commits = promote.squash(objects, commits, base_tree) if options.squash else commits
+            tree = repository.tree_of(base)
+            commits = promote.replay(objects, chain, tree)
+            unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
+            commits = promote.squash(objects, commits, tree) if options.squash else commits
             return Plan(base, tuple(commits), unlike)
 
         return _carry_out(options, repository, make_plan, project)
-    finally:
-        repository.close()
-
-
-def _is_writable(manifest: ManifestFile, repository: Repository) -> Callable[[str], bool]:
-    paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
-    scope = manifest_scope(manifest, manifest.manifest, paths.prefix)
-    return lambda path: scope.kind(path) == "writable"
-
-
-def _onto(repository: Repository, revision: str) -> str:
-    commit = repository.resolve(revision)
-    if commit is None:
-        raise GoalseekError(f"--onto {revision}: there is no such commit", "name a commit, branch or tag", USAGE)
-    return commit
 
 
 def _carry_out(
@@ -123,26 +111,23 @@ def _carry_out(
             plan = make_plan(repository.objects)
         if options.branch and plan.promoted:
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
-        result = _measure(options, project, plan) if project and plan.promoted else None
+        result = None
+        if project and plan.promoted:
+            base, tree = repository.tree_of(plan.base), plan.promoted[-1].tree
+            result = settle_on_base(project, base, tree, PAIRS, lambda text: print_message(options, text))
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
         print_bytes(patch or b"")
-        for line in (
-            *([_measurement_line(result)] if result else []),
-            *([_branch_line(options, commit)] if commit else []),
-        ):
-            print_message(options, line)
+        if result:
+            print_message(options, _measurement_line(result))
+        if commit:
+            print_message(options, _branch_line(options, commit))
     elif wants_json(options):
         print_json(options, _plain(options, plan, commit, result))
     else:
         _show(options, plan, commit, result)
     return BAD_FINDING if result and result.is_worse else 0
-
-
-def _measure(options: argparse.Namespace, project: Project, plan: Plan) -> BaseComparison:
-    base = project.repository.tree_of(plan.base)
-    return settle_on_base(project, base, plan.promoted[-1].tree, PAIRS, lambda text: print_message(options, text))
 
 
 def _measurement_line(result: BaseComparison) -> str:
@@ -181,12 +166,8 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: B
     elif not plan.unlike:
         print("in its writable files this is the best commit, as it was measured")
     if result:
-        print(
-            paint(
-                _measurement_line(result),
-                "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta",
-            )
-        )
+        color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
+        print(paint(_measurement_line(result), color))
     if commit:
         print(_branch_line(options, commit))
     if options.patch:

@@ -10,6 +10,7 @@ from goalseek.cli.output import print_answer, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.files import open_export, refuse_records
 from goalseek.project.opening import check_fit, open_project
@@ -48,9 +49,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        raise GoalseekError(
-            "there are no records yet", project_state(source, has_kept=False).next or "goalseek iterate makes the first"
-        )
+        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first"
+        raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
         content = _render(reader, source, kind)
@@ -68,16 +68,14 @@ def _settle(options: argparse.Namespace) -> None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)
-        settle_on_request(project, project.config())
+        settle_on_request(Evaluation(project, project.config()))
 
 
 def report_source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
-    return (
-        project_source(load_manifest(options))
-        if options.results is None
-        else copy_source(start_folder(options) / options.results)
-    )
+    if options.results is None:
+        return project_source(load_manifest(options))
+    return copy_source(start_folder(options) / options.results)
 
 
 def _kind(options: argparse.Namespace) -> str:
@@ -85,12 +83,9 @@ def _kind(options: argparse.Namespace) -> str:
         return str(options.format)
     if options.file in (None, "-"):
         return "html"
-    kind = _FORMATS.get(Path(options.file).suffix.lower())
-    if kind is None:
-        raise GoalseekError(
-            f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format"
-        )
-    return kind
+    if kind := _FORMATS.get(Path(options.file).suffix.lower()):
+        return kind
+    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format")
 
 
 def _render(reader: Reader, source: Source, kind: str) -> bytes:

@@ -122,9 +122,8 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
     if path.exists():
         return path.read_bytes()
     if not record.commit_hash or not record.parent_commit_hash:
-        raise GoalseekError(
-            f"iteration {record.iteration} has no patch", "it changed nothing, or its artifacts are gone"
-        )
+        message = f"iteration {record.iteration} has no patch"
+        raise GoalseekError(message, "it changed nothing, or its artifacts are gone")
     from goalseek.errors import GitFailed
     from goalseek.git.command import git
     from goalseek.git.location import locate

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.output import print_answer, wants_json
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline
@@ -40,10 +40,7 @@ def run(options: argparse.Namespace) -> int:
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project:
         phase, next_phase = run_phase(project)
-    if wants_json(options):
-        print_json(options, {"done": phase, "next": next_phase})
-    else:
-        print(f"done: {phase}; next: {next_phase}")
+    print_answer(options, {"done": phase, "next": next_phase}, f"done: {phase}; next: {next_phase}")
     return 0
 
 
@@ -62,7 +59,7 @@ def run_phase(project: Project) -> tuple[str, str]:
     except LimitReached as reached:
         raise _stop_error(reached.stop) from None
     except Paused as paused:
-        return project.last_phase, paused.next_phase
+        return project.activity.last_phase, paused.next_phase
     return f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", Phase.READ_CONTEXT
 
 

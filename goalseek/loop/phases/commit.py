@@ -38,7 +38,7 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
         reason = f"{abbreviate(not_writable)} is not the candidate's to edit any more"
         why = f"the manifest has changed since it was proposed: {reason}"
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why)
-    duplicate = project.measured.iteration(standing.ruler, tree)
+    duplicate = project.ledger.measured.iteration(standing.ruler, tree)
     if duplicate is not None:
         raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
     title = f"{change.title} (try {len(attempt.commits) + 1})" if attempt.commits else change.title

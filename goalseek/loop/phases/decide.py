@@ -48,7 +48,7 @@ def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
     answer = approval.load_approval(logs, question)
 
     def read_answer() -> approval.Approval | None:
-        project.picture.beat()
+        project.activity.picture.beat()
         return approval.load_approval(logs, question)
 
     if answer is None and project.watch.is_attended():

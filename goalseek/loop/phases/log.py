@@ -37,7 +37,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         project.watch.on_note(project.ledger.mended)
     iteration.steps.forget_seconds()
     write_summary(iteration.folder, sealed_record)
-    project.add_record(sealed_record)
+    project.activity.waited = ()
     project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     update_refs(project)
     if ruler is None:
@@ -103,7 +103,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             *config.notes,
             *steps.usage_log.notes,
             *result.notes,
-            *project.waited,
+            *project.activity.waited,
             *_incumbent_notes(evidence),
             *_resume_notes(steps),
             *(() if ruler else project.shares.notes(share, standing.epoch)),

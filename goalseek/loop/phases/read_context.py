@@ -25,7 +25,7 @@ def read_context(iteration: Iteration) -> Context:
     Raises GoalseekError for a changed ruler, before a proposal is paid for.
     """
     project, config = iteration.project, iteration.config
-    project.refuse_changed_hidden_files(config)
+    project.config_reader.refuse_changed_hidden_files(config)
     workspace, standing = iteration.workspace, iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     limit = config.manifest.limits.stagnation

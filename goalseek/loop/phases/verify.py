@@ -13,6 +13,7 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.evidence import add_measurement
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 from goalseek.values import Phase
@@ -49,11 +50,12 @@ def _next_measurement(
         return side
     bench: BenchName = "a" if side == "candidate" else "b"
     tree = candidate.tree if side == "candidate" else standing.incumbent.tree
-    baseline, seed = standing.baseline, iteration.seed(attempt.runs + len(evidence.runs) + 1)
+    seed = iteration.seed(attempt.runs + len(evidence.runs) + 1)
+    baseline, spec = standing.baseline, MeasurementSpec(tree, seed, iteration.number, side)
 
     def measure() -> Evidence:
         with project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
-            extended = add_measurement(verifier, side, tree, evidence, seed, iteration.number, iteration.folder)
+            extended = add_measurement(verifier, spec, evidence, iteration.folder)
         if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
         return extended
@@ -70,12 +72,10 @@ def _next_baseline_measurement(
     step = BaselineRule(config.manifest.metric, config.manifest.guard, candidate.commit).next_step(evidence)
     if isinstance(step, Verdict):
         return step
-    seed = iteration.seed(len(evidence.runs) + 1)
+    spec = MeasurementSpec(candidate.tree, iteration.seed(len(evidence.runs) + 1), iteration.number)
 
     def measure() -> Evidence:
         with iteration.project.verifier(config, ruler, candidate.tree, {}) as verifier:
-            return add_measurement(
-                verifier, "candidate", candidate.tree, evidence, seed, iteration.number, iteration.folder
-            )
+            return add_measurement(verifier, spec, evidence, iteration.folder)
 
     return measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from goalseek.humanize import format_distinct, format_number, format_percent
+from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
 from goalseek.statistics.noise_report import format_luck
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
@@ -74,7 +74,7 @@ def format_gain(before: float, after: float, direction: str) -> str:
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
-    word = "better" if gain > 0 else "worse"
+    word = better_or_worse(gain)
     return f"{format_percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
 
 

@@ -1,4 +1,9 @@
-"""JSON Schemas generated from the types that goalseek reads and writes; the published files are tested against them."""
+"""JSON Schemas generated from the types that goalseek reads and writes; the published files are tested against them.
+
+    python tests/support/schemas.py
+
+writes the published files again.
+"""
 
 from __future__ import annotations
 
