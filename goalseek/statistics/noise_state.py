@@ -104,7 +104,8 @@ class NoiseState(Struct, frozen=True):
         are of a metric that seemed not to move.
         """
         repeats = repeats_of(self, runs)
-        has_difference = any(before != after for before, after in repeats)
+        agreed = sum([before == after for before, after in repeats])
+        has_difference = agreed < len(repeats)
         state = self
         if has_difference and not self.differed:
             state = structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
@@ -115,9 +116,9 @@ class NoiseState(Struct, frozen=True):
             all_positive=self.all_positive and all(run.value is None or run.value > 0 for run in runs),
             pairs=(state.pairs + (repeats if state is self else repeats_of(state, runs)))[-MAX_PAIRS:],
             incumbent=(state.incumbent + fresh)[-MAX_INCUMBENT_RUNS:],
-            opening=(state.opening + tuple(run.value for run in fresh))[:OPENING_RUNS],
+            opening=(state.opening + tuple([run.value for run in fresh]))[:OPENING_RUNS],
             incumbent_runs=state.incumbent_runs + len(fresh),
-            agreed=self.agreed + sum(before == after for before, after in repeats),
+            agreed=self.agreed + agreed,
             differed=self.differed or has_difference,
         )
 

@@ -8,12 +8,8 @@ from pathlib import Path
 from goalseek.cli.options import load_manifest, start_folder
 from goalseek.cli.output import print_answer, print_message, wants_json
 from goalseek.cli.streams import print_bytes
-from goalseek.cli.watch import line_view
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Evaluation
-from goalseek.evaluation.settle import settle_on_request
 from goalseek.files import open_export, refuse_records
-from goalseek.project.opening import check_fit, open_project
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
@@ -66,6 +62,11 @@ def _settle(options: argparse.Namespace) -> None:
     """Measures baseline and best again, and records the result."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
+    from goalseek.cli.watch import line_view
+    from goalseek.evaluation.measurements import Evaluation
+    from goalseek.evaluation.settle import settle_on_request
+    from goalseek.project.opening import check_fit, open_project
+
     with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)
         settle_on_request(Evaluation(project, project.config()))

@@ -134,7 +134,8 @@ class ReportFigures:
             self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
         self.records += 1
-        self.project = one_line(row.project, 80) or self.project
+        if row.project != self.project:
+            self.project = one_line(row.project, 80) or self.project
         moment = parse_timestamp(row.timestamp)
         climb = self.climb
         if isinstance(row, IterationRow):
@@ -167,13 +168,16 @@ class ReportFigures:
             self.climb.incidents.add(Incident("a new run began", next_iteration, one_line(row.began, 200)))
 
     def _add_iteration(self, row: IterationRow, moment: datetime | None) -> None:
-        label = label_of(row)
+        label = Label(row.outcome, row.reason)
+        if label not in self.climb.counts:  # otherwise it is in bounds already
+            label = label_of(row)
         if label.outcome == Outcome.BASELINE:
             self._begin(int(row.epoch))
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
-        climb.metric = one_line(row.metric.name, 60) or climb.metric
+        if row.metric.name != climb.metric:
+            climb.metric = one_line(row.metric.name, 60) or climb.metric
         climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
         climb.last = int(row.iteration)
         climb.counts[label] += 1
@@ -188,7 +192,9 @@ class ReportFigures:
         code = row.tree_hash or "", row.digests.ruler or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
         climb.spending.add_iteration(row)
-        level = one_line(row.isolation.sandbox, 30), one_line(row.isolation.verifier, 30)
+        level = row.isolation.sandbox, row.isolation.verifier
+        if level not in climb.levels:
+            level = one_line(level[0], 30), one_line(level[1], 30)
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
             climb.levels[level] += 1
         for incident in incidents_of(row):

@@ -74,10 +74,10 @@ class Spending:
             else:
                 self.goalseek += seconds
         for command in row.verify:
-            name = _bounded_name(one_line(command.name, 60), self.commands)
+            name = _bounded_name(command.name, 60, self.commands)
             self.commands[name] += command.seconds  # type: ignore[assignment]
         if usage := row.usage.known():
-            who = _bounded_name(one_line(f"{row.provider} {row.model}".strip(), 80) or _NAMELESS, self.usage)
+            who = _bounded_name(f"{row.provider} {row.model}".strip() or _NAMELESS, 80, self.usage)
             before = self.usage.get(who)
             self.usage[who] = before.plus(usage) if before else usage
 
@@ -92,8 +92,11 @@ class Spending:
         self._settling = 0.0
 
 
-def _bounded_name(name: str, names: Collection[str]) -> str:
-    """The name, or another where there are too many."""
+def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
+    """The name of at most ``limit`` characters in a text, or another where there are too many names."""
+    if text in names:
+        return text
+    name = one_line(text, limit)
     return name if name in names or len(names) < _NAMED_MOST else _OTHERS
 
 
