@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
     import msgspec
@@ -124,6 +124,31 @@ EXIT_CODES: dict[str, int] = {
 """A signal's code is 128 and its number."""
 
 
+class ByFields:
+    """Equality, hash and text of a frozen dataclass by its fields.
+
+    ``@dataclass`` compiles the same for each class anew, which takes a third of the time that defining one takes.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is of this very class and equal in every field."""
+        return type(other) is type(self) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        """The hash of the fields."""
+        return hash(tuple(self._fields().values()))
+
+    def __repr__(self) -> str:
+        """``Usage(input_tokens=3, ...)``."""
+        texts = (f"{name}={value!r}" for name, value in self._fields().items())
+        return f"{type(self).__qualname__}({', '.join(texts)})"
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
 class _AsNumber:
     """JSON Schema has one type for both."""
 
@@ -135,8 +160,8 @@ Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 
 _OPTIONAL = "about_usd"  # the one field that is left out where it is None
 
 
-@dataclass(frozen=True)
-class Usage:
+@dataclass(frozen=True, eq=False, repr=False)
+class Usage(ByFields):
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
     ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
@@ -173,8 +198,8 @@ class Usage:
         )
 
 
-@dataclass(frozen=True)
-class VerifierRun:
+@dataclass(frozen=True, eq=False, repr=False)
+class VerifierRun(ByFields):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
     of: str
@@ -183,8 +208,8 @@ class VerifierRun:
     seconds: Number
 
 
-@dataclass(frozen=True)
-class CommandRun:
+@dataclass(frozen=True, eq=False, repr=False)
+class CommandRun(ByFields):
     """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
 
     name: str
@@ -193,8 +218,8 @@ class CommandRun:
     killed: int = 0
 
 
-@dataclass(frozen=True)
-class Stop:
+@dataclass(frozen=True, eq=False, repr=False)
+class Stop(ByFields):
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
     reason: StopReason | Literal[""]
@@ -208,8 +233,8 @@ class Stop:
         return EXIT_CODES[self.reason]
 
 
-@dataclass(frozen=True)
-class Attempt:
+@dataclass(frozen=True, eq=False, repr=False)
+class Attempt(ByFields):
     """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
     commit_hash: str | None

@@ -102,7 +102,9 @@ def _diagnose_inside(
         return CheckResult(
             "outside", False, text, "network = true for the command that needs it; setup may download first"
         )
-    if paths and _works_with(project, manifest, works, paths):
+    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
+        is_path = bool(paths) and works(manifest)
+    if is_path:
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
         return CheckResult("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
@@ -113,11 +115,6 @@ def _diagnose_inside(
     text = "it works outside the sandbox, and its output names no path that is not shown"
     remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
     return CheckResult("outside", False, text, remedy)
-
-
-def _works_with(project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: Iterable[Path]) -> bool:
-    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
-        return works(manifest)
 
 
 def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:

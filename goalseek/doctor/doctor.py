@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.doctor.cheats import apply_cheats, runs_needed
-from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
+from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider, run_check
 from goalseek.doctor.trial import BREAKAGES, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, Target, baseline_target, incumbent_target
@@ -44,7 +44,8 @@ def examine(
     yield git_finding
     if not git_finding.ok:
         return
-    yield CheckResult("manifest", True, f"{loaded.path}: {_describe_goal(loaded)}")
+    metric = loaded.manifest.metric
+    yield CheckResult("manifest", True, f"{loaded.path}: {metric.direction} {metric.name}")
     try:
         with open_project(loaded, doing="doctor") as project:
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)
@@ -84,10 +85,7 @@ def cost(context: DoctorContext, subject: Target) -> str:
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
     seconds = median([measurement.seconds for measurement in subject.known])
-    least, longest = (
-        format_duration((missing + 1 + cheat_runs) * seconds),
-        format_duration((missing + breakages + cheat_runs) * seconds),
-    )
+    least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
     return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
 
 
@@ -115,23 +113,14 @@ def _examine(
     yield from needed
     for name, check in FURTHER_CHECKS.items():
         for finding in run_check(name, check, context):
-            is_sound = is_sound and (finding.ok or name in ("provider", "cheat"))
+            is_sound = is_sound and (finding.ok or check in (provider, cheats))
             yield finding
     if is_quick:
-        yield from _describe_cheats(context)
+        if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:
+            text = f"applies: {', '.join(applicable)}"
+            yield CheckResult("cheat", True, text, "whether it loses, goalseek doctor shows")
         return
     if subject is None or not is_sound:
         yield CheckResult("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
         return
     yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)
-
-
-def _describe_cheats(context: DoctorContext) -> Iterator[CheckResult]:
-    applicable = [cheat.patch for cheat in context.cheats if not cheat.unfit]
-    if applicable:
-        yield CheckResult("cheat", True, f"applies: {', '.join(applicable)}", "whether it loses, goalseek doctor shows")
-
-
-def _describe_goal(loaded: ManifestFile) -> str:
-    metric = loaded.manifest.metric
-    return f"{metric.direction} {metric.name}"

@@ -81,7 +81,8 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[CheckR
             remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
             yield _note(text, remedy)
             continue
-        text = f"{command.name} {_verb(reading)} its own {what}: self-reported"
+        verb = "writes" if reading.source == "json" else "prints"
+        text = f"{command.name} {verb} its own {what}: self-reported"
         yield _note(text, READ_HIDDEN)
     if not readings and not command.outputs:
         text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
@@ -105,10 +106,6 @@ def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):
                 return command
     return next((command for command in manifest.verify if command.name == reading.command), None)
-
-
-def _verb(reading: Reading) -> str:
-    return "writes" if reading.source == "json" else "prints"
 
 
 def _place(reading: Reading) -> str:

@@ -22,7 +22,6 @@ from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
 from goalseek.providers.registry import provider_commands
-from goalseek.values import Usage
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
@@ -143,12 +142,8 @@ def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
     except Rejected as rejected:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]
-    return CheckResult("live", True, f"{provider.name} answers ({_format_usage(reply.usage)}): {answer}")
-
-
-def _format_usage(usage: Usage) -> str:
-    cost = usage.cost_usd
-    return f"{usage.tokens} tokens" + ("" if cost is None else f", ${cost:.4f}")
+    cost = "" if reply.usage.cost_usd is None else f", ${reply.usage.cost_usd:.4f}"
+    return CheckResult("live", True, f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}")
 
 
 def _launch(evaluation: Evaluation) -> AgentLaunch:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import structs
+
 from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
@@ -116,7 +118,7 @@ def measure_target(
         iteration = project.standing.next_iteration
     spec = MeasurementSpec(target.tree, seed, iteration)
     with project.verifier(target.config, target.ruler, target.baseline_tree, target.baseline_seconds, bench) as usual:
-        verifier = replace(
+        verifier = structs.replace(
             usual,
             own_folder=target.own_folder,
             turn=lambda _, number: usual.turn("candidate" if bench == "a" else "incumbent", number),

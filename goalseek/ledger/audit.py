@@ -167,10 +167,9 @@ class _Auditor:
         record, standing, seal = entry.record, self._standing, self._seal
         where = f"ledger commit {entry.commit.name}"
         yield from value_deviations("another project", where, self._repository.name, record.project)
-        if seal and key_of(record.seal) in (None, seal.key):
-            before = entry.commit.parents[0]
-            is_first = self._chain.root is not None and before == self._chain.root.name
-            expected = seal.of_record(entry.row, "" if is_first else before)
+        before, root = entry.commit.parents[0], self._chain.root
+        expected = seal.expected(entry.row, "" if root and before == root.name else before) if seal else None
+        if expected:
             yield from value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
         second = " ".join(entry.commit.parents[1:]) or None

@@ -23,7 +23,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
 from goalseek.ledger.records import IterationRecord, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
-from goalseek.ledger.seal import Seal, key_of
+from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import Outcome, StopReason, to_line, to_plain
@@ -141,19 +141,15 @@ class Ledger:
                 break
             try:
                 row = json.loads(commit.message)
-                seal = str(row.get("seal"))
-                holds = seal == self.seal.of_record(row, before)
-            except (ValueError, AttributeError):
-                seal, holds = "", False
-            if not holds and key_of(seal) in (None, self.seal.key):
+                expected = self.seal.expected(row, before)
+                is_forged = expected is not None and row["seal"] != expected
+            except (ValueError, TypeError, KeyError):
+                is_forged = True
+            if is_forged:
                 problem = f"{self.repository.ledger_ref}, at {commit.name[:12]}: the record has no seal of goalseek's"
-                undo = (
-                    f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
-                    if last_head
-                    else ""
-                )
-                raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
-            foreign += [] if holds else [row["seq"]]
+                undo = f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
+                raise GoalseekError(problem, f"see: goalseek audit{undo if last_head else ''}", StopReason.TAMPERED)
+            foreign += [row["seq"]] if expected is None else []
         if not foreign:
             return ""
         return f"records {foreign[-1]}-{foreign[0]} were sealed elsewhere, and cannot be checked here"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, ByFields, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 1
 REASONS: dict[str, tuple[Reason, ...]] = {
@@ -40,8 +40,8 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Head:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Head(ByFields):
     """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
@@ -53,7 +53,7 @@ class Head:
     timestamp: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunRecord(Head):
     """A run began."""
 
@@ -65,7 +65,7 @@ class RunRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MeasurementRecord(Head):
     """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
 
@@ -80,8 +80,8 @@ class MeasurementRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True)
-class MetricResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class MetricResult(ByFields):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
 
     name: str
@@ -92,15 +92,15 @@ class MetricResult:
     odds: Number | None = None
 
 
-@dataclass(frozen=True)
-class Isolation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Isolation(ByFields):
     """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class IterationRecord(Head):
     """One iteration, whatever came of it. Paths are C-quoted as git does."""
 
@@ -139,7 +139,7 @@ class IterationRecord(Head):
         return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SettleRecord(Head):
     """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
@@ -165,7 +165,7 @@ class SettleRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HoldoutRecord(Head):
     """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
 

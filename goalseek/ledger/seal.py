@@ -72,6 +72,11 @@ class Seal:
         """The seal of a record, as plain JSON, whose ledger commit follows ``before``, "" for the root."""
         return self.of("record", before, to_line({**row, "seal": ""}))
 
+    def expected(self, row: Mapping[str, Any], before: str) -> str | None:
+        """The seal that a record must have; None for one that names another key, and cannot be checked here."""
+        seal = self.of_record(row, before)
+        return seal if key_of(str(row.get("seal"))) in (None, self.key) else None
+
     def holds(self, seal: str, *parts: str) -> bool:
         """Whether this is the seal of these texts under our key; another's never holds."""
         return hmac.compare_digest(seal.encode("utf-8", "replace"), self.of(*parts).encode())

@@ -38,13 +38,14 @@ from goalseek.manifest.fields import (
     Timeout,
     Whole,
 )
+from goalseek.values import ByFields
 
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Project:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Project(ByFields):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: Name
@@ -52,8 +53,8 @@ class Project:
     program: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScopeTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ScopeTable(ByFields):
     """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
 
     writable: SomePatterns
@@ -65,8 +66,8 @@ class ScopeTable:
     strays: Literal["drop", "reject"] = "drop"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setup:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Setup(ByFields):
     """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
 
     run: Command
@@ -75,8 +76,8 @@ class Setup:
     timeout: Seconds = 1800.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifyCommand:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class VerifyCommand(ByFields):
     """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
 
     run: Command
@@ -91,24 +92,24 @@ class VerifyCommand:
     network: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Variables:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Variables(ByFields):
     """What a program's environment gets beside the published list."""
 
     pass_: Patterns = ()
     set: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class EnvironmentTable(ByFields):
     """The additions to the environment of the verifier and of the agent."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Reading(ByFields):
     """How one number is read from what a measurement left behind."""
 
     name: str = ""
@@ -121,7 +122,7 @@ class Reading:
     valid: Range = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Metric(Reading):
     """The number that is climbed, and what counts as better.
 
@@ -143,7 +144,7 @@ class Metric(Reading):
     exclusive: str = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Guard(Reading):
     """A second number with a bound. Increases and decreases are held against the baseline."""
 
@@ -153,7 +154,7 @@ class Guard(Reading):
     max_decrease: Margin | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Holdout(VerifyCommand):
     """A command whose number decides nothing, and how it is read: at a run's end, or after each keep too."""
 
@@ -166,15 +167,15 @@ class Holdout(VerifyCommand):
     valid: Range = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cheat:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Cheat(ByFields):
     """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
 
     patch: InnerPath
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Budget(ByFields):
     """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
 
     iterations: Count = None
@@ -183,7 +184,7 @@ class Budget:
     cost_usd: Cost = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Limits(Budget):
     """When a run ends by itself. ``total`` is a budget of all runs of the project together."""
 
@@ -194,8 +195,8 @@ class Limits(Budget):
     total: Budget = Budget()
 
 
-@dataclass(frozen=True, kw_only=True)
-class SandboxTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SandboxTable(ByFields):
     """How agent and candidate are kept apart from the rest of the machine; paths as people write them."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
@@ -205,23 +206,23 @@ class SandboxTable:
     devices: Devices = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApproveTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ApproveTable(ByFields):
     """Which verdicts take effect only with a person's word: none, a keep, or each."""
 
     before: Literal["never", "kept", "each"] = "never"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotifyTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NotifyTable(ByFields):
     """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
 
     command: Patterns | None = None
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LogTable(ByFields):
     """Where records and artifacts lie, relative to the manifest's folder, and how much stays.
 
     ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
@@ -232,8 +233,8 @@ class LogTable:
     keep_outputs: Literal["best", "none", "kept"] = "best"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Manifest(ByFields):
     """A whole manifest, checked, with every default in place."""
 
     version: Literal[1]
@@ -256,8 +257,8 @@ class Manifest:
     log: LogTable = LogTable()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ProviderTable(ByFields):
     """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
 
     name: str
@@ -279,8 +280,8 @@ class ProviderTable:
     seed: int = 0  # tune
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReviewTable:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ReviewTable(ByFields):
     """Who gives a second opinion on what would be kept, by which criteria.
 
     ``max_cycles`` is how often a change may go back to its author.
@@ -291,8 +292,8 @@ class ReviewTable:
     max_cycles: Positive = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Price(ByFields):
     """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
 
     model: str

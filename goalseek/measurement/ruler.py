@@ -60,7 +60,7 @@ class Ruler(Struct, frozen=True):
 
 def ruler_keys(manifest: Manifest) -> dict[str, Any]:
     """The keys of the manifest that belong to the ruler."""
-    commands = [{**to_plain(command), "timeout": None} for command in manifest.verify]
+    metric, commands = manifest.metric, [{**to_plain(command), "timeout": None} for command in manifest.verify]
     plain = {
         "scope": {
             "hidden": manifest.scope.hidden,
@@ -71,8 +71,8 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
         "verify": commands,
         "env": manifest.env.verify,
         "metric": {
-            **{name: getattr(manifest.metric, name) for name in (*_READING_KEYS, "direction")},
-            **_repeat_keys(manifest),
+            **{name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
+            **({name: getattr(metric, name) for name in ("repeats", "aggregate")} if metric.repeats > 1 else {}),
         },
         "guard": [{name: getattr(guard, name) for name in _READING_KEYS} for guard in manifest.guard],
         **({"holdout": {**to_plain(manifest.holdout), "timeout": None}} if manifest.holdout else {}),
@@ -117,17 +117,13 @@ def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
         hidden_from=pinned.get("hidden_from"),
     )
     env = EnvironmentTable(verify=from_plain(Variables, keys["env"]), agent=manifest.env.agent)
-    holdout = _holdout(manifest, keys.get("holdout"))
+    holdout = None
+    if pinned_holdout := keys.get("holdout"):
+        holdout = from_plain(Holdout, pinned_holdout)
+        holdout = replace(holdout, timeout=manifest.holdout.timeout if manifest.holdout else "auto")
     return replace(
         manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env, holdout=holdout
     )
-
-
-def _holdout(manifest: Manifest, pinned: dict[str, Any] | None) -> Holdout | None:
-    if pinned is None:
-        return None
-    timeout = manifest.holdout.timeout if manifest.holdout else "auto"
-    return replace(from_plain(Holdout, pinned), timeout=timeout)
 
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
@@ -154,12 +150,6 @@ def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
             values = table[key]
             normal[key] = _NORMALIZERS[key](values) if isinstance(values, str) else list(map(_NORMALIZERS[key], values))
     return normal
-
-
-def _repeat_keys(manifest: Manifest) -> dict[str, Any]:
-    """The keys that say how several runs are aggregated; none for a single run."""
-    metric = manifest.metric
-    return {"repeats": metric.repeats, "aggregate": metric.aggregate} if metric.repeats > 1 else {}
 
 
 def _reading_values(plain: dict[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class Project:
 
     def provider(self) -> ProviderChain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
-        return self._provider.made(self.loaded)
+        return self._provider.build(self.loaded)
 
     def has_provider(self) -> bool:
         """Whether one is named."""

@@ -12,30 +12,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from typing_extensions import TypedDict
+
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
 from goalseek.values import Outcome, to_plain
 
 
-@dataclass(frozen=True)
-class BriefMetric:
+class BriefMetric(TypedDict):
     """What is climbed."""
 
     name: str
     direction: Literal["maximize", "minimize"]
 
 
-@dataclass(frozen=True)
-class Stagnation:
+class Stagnation(TypedDict):
     """Iterations since the last keep, and whether these are too many to go on in the same way."""
 
     iterations: int
     flattened: bool
 
 
-@dataclass(frozen=True)
-class Crashes:
+class Crashes(TypedDict):
     """How many candidates in a row crashed, how their output ended alike, and how that of the last one did."""
 
     in_a_row: int
@@ -44,8 +43,7 @@ class Crashes:
     last: str
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(TypedDict):
     """An earlier iteration."""
 
     iteration: int
@@ -57,8 +55,7 @@ class Tried:
     why: str
 
 
-@dataclass(frozen=True)
-class Brief:
+class Brief(TypedDict):
     """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first."""
 
     project: str

@@ -98,7 +98,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
 
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
-        usage_log.failed(project.activity.last_phase, why, usage)
+        usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
     return Call(

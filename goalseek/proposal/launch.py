@@ -108,7 +108,7 @@ class AgentLaunch(Struct, frozen=True):
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
                     remove_if_exists(path)
         if self.usage_log:
-            self.usage_log.ended(result.killed, result.timed_out)
+            self.usage_log.note_end(result.killed, result.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
         redact = self.secrets.redact
         return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))

@@ -71,7 +71,7 @@ class UsageLog:
         """Stores durably that a call begins."""
         self._store((*self._calls, CallEntry(phase, answer=self.current_step, home=home)))
 
-    def ended(self, killed_programs: int, timed_out: bool) -> None:
+    def note_end(self, killed_programs: int, timed_out: bool) -> None:
         """Stores how many programs the last call left running, and whether its time was up."""
         if killed_programs or timed_out:
             self._store(
@@ -86,7 +86,7 @@ class UsageLog:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
-    def failed(self, phase: str, why: str, usage: Usage) -> None:
+    def note_failure(self, phase: str, why: str, usage: Usage) -> None:
         """Stores that the last call gave no answer, why, and its usage; also where it started no program."""
         earlier, last = self._calls[:-1], self._calls[-1:]
         if not last or last[0].answer != self.current_step:

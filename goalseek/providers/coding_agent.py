@@ -12,7 +12,7 @@ from goalseek.providers.answer import clean_title, find_block, parse_plan, requi
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Reply, started
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Reply, run_program
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import Phase, StopReason, Usage
 
@@ -80,7 +80,7 @@ class AgentProvider(CommandProvider):
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
         words = (*self.words[1:], *self._arguments(facts, values, call))
-        result = started(
+        result = run_program(
             call,
             LaunchSpec(
                 (program, *words),

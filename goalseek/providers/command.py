@@ -13,7 +13,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, started
+from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, run_program
 from goalseek.values import Phase, StopReason
 
 
@@ -101,7 +101,7 @@ class CommandProvider:
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
-        result = started(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
+        result = run_program(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)

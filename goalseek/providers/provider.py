@@ -211,10 +211,10 @@ def kind_of_status(status: int) -> Kind:
     return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
 
 
-def started(call: Call, asked: LaunchSpec) -> ProgramResult:
+def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
     """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
     try:
-        return call.start(asked)
+        return call.start(spec)
     except OSError as error:
         if full_disk_error(error):
             raise

@@ -123,7 +123,7 @@ class ProviderChoice:
         self._provider: ProviderChain | None = None
         self._review: ReviewTable | None = None
 
-    def made(self, loaded: ManifestFile) -> ProviderChain:
+    def build(self, loaded: ManifestFile) -> ProviderChain:
         """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
         if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review

@@ -83,10 +83,10 @@ class NoiseState(Struct, frozen=True):
     def after_candidate(self, runs: Sequence[Run], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
-        candidate_runs = timed_runs(self.clock, runs, "candidate")
         if odds is not None:
             state = structs.replace(state, tested=self.tested + 1, kept=self.kept + kept)
-        if not kept or not candidate_runs:
+        candidate_runs = timed_runs(self.clock, runs, "candidate") if kept else ()
+        if not candidate_runs:
             return state
         return structs.replace(
             state,
@@ -136,11 +136,8 @@ def values_of(runs: Sequence[Run], side: str) -> list[float]:
 
 def timed_runs(clock: int, runs: Sequence[Run], side: str) -> tuple[TimedRun, ...]:
     """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
-    return tuple(
-        TimedRun(run.value, clock + index)
-        for index, run in enumerate(runs, 1)
-        if run.of == side and run.value is not None
-    )
+    numbered = enumerate(runs, clock + 1)
+    return tuple([TimedRun(run.value, at) for at, run in numbered if run.of == side and run.value is not None])
 
 
 def repeats_of(state: NoiseState, runs: Sequence[Run]) -> tuple[Pair, ...]:

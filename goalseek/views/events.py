@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
+from typing_extensions import TypedDict
+
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain
 
 
-@dataclass(frozen=True)
-class NoteEvent:
+class NoteEvent(TypedDict):
     """Something that a person should know."""
 
     event: Literal["note"]
     text: str
 
 
-@dataclass(frozen=True)
-class SandboxEvent:
+class SandboxEvent(TypedDict):
     """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
 
     event: Literal["sandbox"]
@@ -31,8 +31,7 @@ class SandboxEvent:
     because: list[str]
 
 
-@dataclass(frozen=True)
-class PhaseEvent:
+class PhaseEvent(TypedDict):
     """A phase begins."""
 
     event: Literal["phase"]
@@ -40,24 +39,21 @@ class PhaseEvent:
     phase: str
 
 
-@dataclass(frozen=True)
-class IterationEvent:
+class IterationEvent(TypedDict):
     """An iteration ended, and counts."""
 
     event: Literal["iteration"]
     record: IterationRecord
 
 
-@dataclass(frozen=True)
-class SettleEvent:
+class SettleEvent(TypedDict):
     """The result was measured afresh."""
 
     event: Literal["settle"]
     record: SettleRecord
 
 
-@dataclass(frozen=True)
-class HoldoutEvent:
+class HoldoutEvent(TypedDict):
     """A look at the holdout was made."""
 
     event: Literal["holdout"]

@@ -18,7 +18,7 @@ from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_chan
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import remove_if_exists
-from goalseek.workspace.checkout import OURS, Checkout, TreePlan, occupied
+from goalseek.workspace.checkout import OURS, Checkout, TreePlan, occupied_paths
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scan import Changes
@@ -119,7 +119,7 @@ class Bench:
             return ["the tree itself"]
         self._last_walks[root] = (changes, self._fingerprint_of(checkout))
         ruler_files = (path for path in (*changes.changed, *changes.missing) if self._is_ruler_file(checkout, path))
-        return sorted((*ruler_files, *occupied(root, self._mount_points)))
+        return sorted((*ruler_files, *occupied_paths(root, self._mount_points)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether a file is as goalseek wrote it, so that no command made it."""
@@ -188,7 +188,7 @@ class Bench:
 
     def _clean(self, checkout: Checkout) -> None:
         """Cleans the tree. The walk at a command's end is used again where nothing has changed since."""
-        for path in occupied(checkout.root, self._mount_points):
+        for path in occupied_paths(checkout.root, self._mount_points):
             remove_if_exists(checkout.root / path)
         changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
         if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):

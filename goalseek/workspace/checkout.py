@@ -231,7 +231,7 @@ class Checkout:
             self._recorded.record(path, signature_of((self.root / path).lstat()), now)
 
 
-def occupied(root: Path, paths: Iterable[str]) -> list[str]:
+def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
     """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
 
     A path below a link is none of them: the link itself is what somebody put there.

@@ -33,7 +33,7 @@ class ChangeSize(Struct):
     files: int = 0
     size: int = 0
 
-    def counted(self, path: Path) -> str:
+    def add(self, path: Path) -> str:
         """Counts one more file; gives why the change is now too large, or "". Raises OSError where there is none."""
         status = path.lstat()
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
@@ -80,7 +80,7 @@ def screen(screening: Screening, changes: Changes) -> ScreenedChange:
         if scope.kind(path) == "generated":
             continue
         if scope.kind(path) != "writable":
-            is_unread = path in changes.missing or result.size.counted(tree.root / path)
+            is_unread = path in changes.missing or result.size.add(tree.root / path)
             entry = None if is_unread else _entry(screening, path)
             if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
                 result.refused.append(
@@ -145,7 +145,7 @@ def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
     """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
     tree = screening.tree
     try:
-        if why := result.size.counted(tree.root / path):
+        if why := result.size.add(tree.root / path):
             result.refused.append(f"{quote_path(path)}: {why}")
             return
         entry = _entry(screening, path)

@@ -19,7 +19,7 @@ from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
-from goalseek.workspace.checkout import Checkout, TreePlan, occupied
+from goalseek.workspace.checkout import Checkout, TreePlan, occupied_paths
 from goalseek.workspace.scan import Changes
 
 Value = TypeVar("Value")
@@ -133,7 +133,7 @@ class Workspace:
         Something at a mount point counts as new.
         """
         changes = self.tree.changes()
-        return structs.replace(changes, added=(*changes.added, *occupied(self.root, self._mount_points)))
+        return structs.replace(changes, added=(*changes.added, *occupied_paths(self.root, self._mount_points)))
 
     def restore(self, changes: Changes) -> None:
         """Brings the tree back, and the git folder with it."""

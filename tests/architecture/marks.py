@@ -32,7 +32,7 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "cli.commands.baseline": ("baseline",),
     "cli.commands.show": ("baseline",),
     "doctor.cheats": ("kept",),  # a kind of file
-    "doctor.doctor": ("repository", "sandbox"),  # names of checks
+    "doctor.doctor": ("provider", "repository", "sandbox"),  # names of checks
     "evaluation.holdout": ("baseline", "kept"),
     "humanize": ("better", "worse"),
     "ledger.artifacts": ("kept",),  # log.keep_outputs

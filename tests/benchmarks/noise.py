@@ -173,21 +173,6 @@ class Greedy:
         return better
 
 
-def other() -> Callable[[Measure, Measure, dict[str, float]], bool]:
-    """The rule as a callable that keeps what it claims in a dict, for other simulations."""
-    rule = Rule()
-
-    def decide(candidate: Measure, incumbent: Measure, memory: dict[str, float]) -> bool:
-        if rule.state is None:
-            rule.baseline(incumbent)
-            memory["base"] = rule.claims[0]
-        kept = rule(candidate, incumbent)
-        memory["now"] = rule.claims[-1]
-        return kept
-
-    return decide
-
-
 @dataclass(frozen=True)
 class Cell:
     """Means of a session: keeps, false ones, their share in percent, gain, claims in percent, runs a candidate."""

@@ -1,5 +1,7 @@
 """A clear error (what, where, what would be right), the contract's exit code, and nothing written."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -7,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jmespath
 import pytest
-from project import FILES, Ended, Project, answer, home
+from project import FILES, Ended, Project, answer
 
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
@@ -16,6 +19,7 @@ from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.loop import invocation
+from goalseek.manifest.rules import query_fault
 from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 
@@ -83,34 +87,34 @@ def test_no_manifest_and_no_such_manifest(project: Project) -> None:
     refused(project, USAGE, "there is no such folder", arguments=("-C", "gone", "iterate"))
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"scope": {"writable": ["gone.txt"], "hidden": ["hidden/**"]}}, "'gone.txt' matches no committed file"),
-        ({"scope": {"writable": ["answer.json"], "hidden": ["hid/**"]}}, "'hid/**' matches no committed file"),
-        ({"scope": {"writable": ["a*", "x"], "hidden": ["x"]}}, "'x' is in scope.writable too"),
-        ({"scope": {"writable": ["answer.json"], "share": [".venv"]}}, "scope.share: there is no"),
-        ({"scope": {"writable": ["answer.json"], "share": ["/srv/data"]}}, ":13: scope.share: '/srv/data' is absolute"),
-        ({"scope": {"writable": ["answer.json"], "share": ["../data"]}}, """scope.share: '../data' has ".." in it"""),
-        ({"project": {"name": "demo", "program": "gone.md"}}, "project.program: there is no"),
-        ({"metric": {"direction": "maximize", "query": "[bad"}}, "is not JMESPath"),
-        ({"metric": {"direction": "maximize", "regex": "(bad"}}, "does not compile"),
-        ({"metric": {"direction": "up", "query": "score"}}, "metric.direction"),
-        ({"metric": {"direction": "maximize"}}, "say how to read it"),
-        ({"verify": [{"run": "true"}, {"run": "true"}]}, "'true' is taken"),
-        ({"verify": []}, "verify"),
-        ({"version": 2}, "version"),
-        ({"project": {"name": "Big Name"}}, "a-z, 0-9 and -"),
-        ({"guard": [{"query": "size"}]}, "has no bound"),
-        ({"metric": {"direction": "maximize", "query": "score", "valid": ["a", 1]}}, "two numbers"),
-        ({"log": {"home": "../elsewhere"}}, "log.home"),
-        ({"log": {"home": "hidden"}}, "is committed"),
-    ],
-)
-def test_a_manifest_that_cannot_be_right(project: Project, change: dict[str, object], said: str) -> None:
-    project.set_manifest(change)
-    project.git("commit", "--quiet", "--all", "-m", "another manifest")
-    refused(project, USAGE, said)
+def test_a_manifest_that_cannot_be_right(project: Project) -> None:
+    for change, said in IMPOSSIBLE:
+        project.set_manifest(change)
+        project.git("commit", "--quiet", "--all", "-m", "another manifest")
+        refused(project, USAGE, said)
+
+
+IMPOSSIBLE: list[tuple[dict[str, object], str]] = [
+    ({"scope": {"writable": ["gone.txt"], "hidden": ["hidden/**"]}}, "'gone.txt' matches no committed file"),
+    ({"scope": {"writable": ["answer.json"], "hidden": ["hid/**"]}}, "'hid/**' matches no committed file"),
+    ({"scope": {"writable": ["a*", "x"], "hidden": ["x"]}}, "'x' is in scope.writable too"),
+    ({"scope": {"writable": ["answer.json"], "share": [".venv"]}}, "scope.share: there is no"),
+    ({"scope": {"writable": ["answer.json"], "share": ["/srv/data"]}}, ":13: scope.share: '/srv/data' is absolute"),
+    ({"scope": {"writable": ["answer.json"], "share": ["../data"]}}, """scope.share: '../data' has ".." in it"""),
+    ({"project": {"name": "demo", "program": "gone.md"}}, "project.program: there is no"),
+    ({"metric": {"direction": "maximize", "query": "[bad"}}, "is not JMESPath"),
+    ({"metric": {"direction": "maximize", "regex": "(bad"}}, "does not compile"),
+    ({"metric": {"direction": "up", "query": "score"}}, "metric.direction"),
+    ({"metric": {"direction": "maximize"}}, "say how to read it"),
+    ({"verify": [{"run": "true"}, {"run": "true"}]}, "'true' is taken"),
+    ({"verify": []}, "verify"),
+    ({"version": 2}, "version"),
+    ({"project": {"name": "Big Name"}}, "a-z, 0-9 and -"),
+    ({"guard": [{"query": "size"}]}, "has no bound"),
+    ({"metric": {"direction": "maximize", "query": "score", "valid": ["a", 1]}}, "two numbers"),
+    ({"log": {"home": "../elsewhere"}}, "log.home"),
+    ({"log": {"home": "hidden"}}, "is committed"),
+]
 
 
 @pytest.mark.parametrize(
@@ -182,13 +186,10 @@ def test_a_baseline_without_a_number(project: Project, content: str, said: str) 
     refused(project, 1, "the baseline has no number", said, "commit, and run the same command again")
 
 
-def test_a_baseline_whose_verifier_cannot_start(project: Project) -> None:
+def test_a_baseline_whose_verifier_cannot_start_or_that_is_outside_its_valid_range(project: Project) -> None:
     for command in ({"run": ["./gone"]}, {"run": "true", "cwd": "gone"}):
         project.set_manifest({"verify": [command]})
         refused(project, 1, "the baseline has no number", "gone")
-
-
-def test_a_baseline_outside_its_valid_range(project: Project) -> None:
     project.set_manifest({"metric": {"direction": "maximize", "query": "score", "valid": [5.0, 6.0]}})
     refused(project, 1, "outside its valid range, 5 to 6")
 
@@ -263,6 +264,7 @@ def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
     pth = site / "__editable__.demo.pth"
     pth.write_text(f"{project.top}\n")
     refused(project, UNFIT, "installed editable", "run it with bubblewrap")
+    assert "✗ environment" in project.run("doctor", "--quick").stdout
     pth.unlink()
     info = site / "demo-1.dist-info"
     info.mkdir()
@@ -308,11 +310,11 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     assert project.climb()[-1]["outcome"] == "kept"
 
 
-@pytest.mark.parametrize("script", ["move = [1]", "[[move]]\ntitle = 'x'\npatch = 5", "[[move]]\nfiles = {x = 'y'}"])
-def test_a_script_of_other_things_than_moves(project: Project, script: str) -> None:
-    (project.top.parent / "other.toml").write_text(script)
-    project.set_manifest({"provider": {"name": "scripted", "script": str(project.top.parent / "other.toml")}})
-    refused(project, UNFIT, "move 1: has title, and files or patch")
+def test_a_script_of_other_things_than_moves(project: Project) -> None:
+    for script in ("move = [1]", "[[move]]\ntitle = 'x'\npatch = 5", "[[move]]\nfiles = {x = 'y'}"):
+        (project.top.parent / "other.toml").write_text(script)
+        project.set_manifest({"provider": {"name": "scripted", "script": str(project.top.parent / "other.toml")}})
+        refused(project, UNFIT, "move 1: has title, and files or patch")
 
 
 def test_a_script_that_is_removed_in_the_middle_of_a_climb(tmp_path: Path) -> None:
@@ -398,22 +400,6 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
     assert project.git("status", "--short") == ""
 
 
-@pytest.mark.slow
-def test_logs_beside_the_manifest_are_known_again_after_a_kill_in_the_first_baseline(project: Project) -> None:
-    waiting = "touch $HOME/measuring; while [ ! -e $HOME/go ]; do sleep 0.01; done"
-    verify = [{"name": "judge", "run": f"{waiting}; sh hidden/judge.sh", "sees": "both"}]
-    project.set_manifest({"log": {"home": "."}, "verify": verify})
-    project.commit()
-    project.set_moves(answer(2))
-    project.kill_when(home("measuring"), "iterate")
-    (project.folder / "logs" / "output.log").touch()  # made where somebody asks for it, at any moment
-    assert sorted(path.name for path in (project.folder / "logs").iterdir())[:2] == [".gitignore", "manifest.json"]
-    home("go").touch()
-    ended = project.run("iterate")
-    assert ended.exit_code == 0, ended
-    assert project.git("status", "--short") == ""
-
-
 @pytest.mark.parametrize(
     ("is_link", "said"), [(True, "a link to /gone/disk, which is not there"), (False, "no folder")]
 )
@@ -428,11 +414,28 @@ def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, s
     assert "Traceback" not in project.run("status").stderr
 
 
-def test_numbers_beyond_all_bounds_are_answered(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
-    many = "9" * 5000
-    for which in (many, "²"):
-        ended = project.run("show", which)
-        assert ended.exit_code == USAGE and "no iteration's number" in ended.stderr, ended
-    assert len(project.run("log", "--last", many[:30]).stdout.splitlines()) == 2
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("a b", "'a b' is not JMESPath: Unexpected token: b, at character 3, 'b'"),
+        ("foo.bar[?", "'foo.bar[?' is not JMESPath: Incomplete expression, at its end"),
+        ("a.'x", '"a.\'x" is not JMESPath: Unclosed \' delimiter, at character 3, "\'x"'),
+        ("nope(@)", "'nope(@)': Unknown function: nope()"),
+        ("", "'': cannot be empty."),
+    ],
+)
+def test_the_expression_and_the_place_are_told(query: str, told: str) -> None:
+    with pytest.raises(jmespath.exceptions.JMESPathError) as raised:
+        jmespath.search(query, {"a": 1})
+    assert query_fault(query, raised.value) == told
+
+
+def test_it_is_told_of_the_manifest_and_of_the_command_line(project: Project) -> None:
+    project.set_manifest({"metric": {"direction": "maximize", "query": "score size"}})
+    assert (
+        "'score size' is not JMESPath: Unexpected token: size, at character 7, 'size'" in project.run("status").stderr
+    )
+    project.set_manifest({})
+    ended = project.run("--query", "status.", "status")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "--query 'status.' is not JMESPath: " in ended.stderr and "at its end" in ended.stderr

@@ -52,16 +52,16 @@ def test_the_quotes_of_the_zsh_script_are_closed_as_far_as_bash_can_say(tmp_path
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: str, name: str) -> None:
+def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: str) -> None:
     found = script(shell)
-    assert name in found
-    shape = command_shape(name)
-    for option in shape.options:
-        for word in option.words:
-            assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word.lstrip("-")) in found
-        assert all(choice in found for choice in option.choices)
-    assert all(choice in found for choices in shape.places for choice in choices)
+    for name in COMMANDS:
+        assert name in found
+        shape = command_shape(name)
+        for option in shape.options:
+            for word in option.words:
+                assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word.lstrip("-")) in found
+            assert all(choice in found for choice in option.choices)
+        assert all(choice in found for choices in shape.places for choice in choices)
 
 
 FISH = {
@@ -127,24 +127,23 @@ print -r -- "$heard"
 """
 
 
-def test_a_command_is_completed(tmp_path: Path) -> None:
+def test_a_command_is_completed_and_no_file_taken_for_one_nor_hidden_by_options(tmp_path: Path) -> None:
     assert completed(tmp_path, "it") == {"iterate"}
     assert completed(tmp_path, "st") == {"status", "step", "stop"}
     assert completed(tmp_path, "") >= set(COMMANDS)
-
-
-def test_a_file_is_not_taken_for_a_command(tmp_path: Path) -> None:
     (tmp_path / "iterations.txt").touch()
     assert completed(tmp_path, "it") == {"iterate"}
+    assert completed(tmp_path, "-q", "--json", "iterate", "--fore") == {"--forever"}
+    assert completed(tmp_path, "-q", "it") == {"iterate"}
+    assert completed(tmp_path, "-C", "status", "it") == {"iterate"}
+    assert completed(tmp_path, "-C", "log", "iterate", "--fore") == {"--forever"}
+    assert completed(tmp_path, "--qu") == {"--query"}
 
 
-def test_the_options_of_a_command_are_completed(tmp_path: Path) -> None:
+def test_options_choices_and_files_of_a_command_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "iterate", "--fo") == {"--for", "--forever"}
     assert completed(tmp_path, "promote", "--") >= {"--branch", "--onto", "--squash", "--patch", "--json"}
     assert completed(tmp_path, "log", "--fo") == set()
-
-
-def test_choices_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "log", "--outcome", "rev") == {"reverted"}
     assert completed(tmp_path, "log", "--outcome", "") == {"baseline", "kept", "reverted", "skipped"}
     assert completed(tmp_path, "log", "--outcome", "=", "k") == completed(tmp_path, "log", "--outcome", "k") == {"kept"}
@@ -155,21 +154,10 @@ def test_choices_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "log", "--last", "") == set()
     assert completed(tmp_path, "completion", "fi") == {"fish"}
     assert completed(tmp_path, "manifest", "sch") == {"schema"}
-
-
-def test_files_are_completed_after_a_command(tmp_path: Path) -> None:
     for name in ("two words.patch", "two.patch"):
         (tmp_path / name).touch()
     assert completed(tmp_path, "promote", "--patch", "tw") == {"two words.patch", "two.patch"}
     assert completed(tmp_path, "promote", "--patch", "none") == set()
-
-
-def test_options_before_the_command_do_not_hide_it(tmp_path: Path) -> None:
-    assert completed(tmp_path, "-q", "--json", "iterate", "--fore") == {"--forever"}
-    assert completed(tmp_path, "-q", "it") == {"iterate"}
-    assert completed(tmp_path, "-C", "status", "it") == {"iterate"}
-    assert completed(tmp_path, "-C", "log", "iterate", "--fore") == {"--forever"}
-    assert completed(tmp_path, "--qu") == {"--query"}
 
 
 def test_another_shell_is_refused() -> None:

@@ -55,29 +55,21 @@ def iterate(project: Project, count: int = 1) -> list[dict[str, Any]]:
     return project.climb("iterate", "-n", str(count))
 
 
-def test_a_direction_reaches_prompt_brief_and_record_from_the_next_iteration_on(project: Project, agent: Agent) -> None:
-    iterate(project)
-    made = project.run("direct", TEXT)
-    assert (made.exit_code, made.stdout) == (0, f"direction 1, from iteration 2: {TEXT}\n")
-    records = iterate(project, 2)
-    assert [agent.directions(iteration) for iteration in (1, 2, 3)] == [[], [TEXT], [TEXT]]
-    assert TEXT not in agent.prompt(1)
-    assert [record["directions"] for record in records] == [[], [], [TEXT], [TEXT]]
-
-
-def test_a_range_begins_and_ends_where_it_says(project: Project, agent: Agent) -> None:
-    iterate(project)
-    project.run("direct", "early", "--to", "2")
-    project.run("direct", "late", "--from", "3", "--to", "3")
-    iterate(project, 3)
-    assert [agent.directions(iteration) for iteration in (2, 3, 4)] == [["early"], ["late"], []]
-
-
-def test_a_direction_before_the_first_baseline_waits_for_the_first_iteration(project: Project, agent: Agent) -> None:
-    assert project.run("direct", TEXT).exit_code == 0
+def test_directions_reach_prompt_brief_and_record_in_their_range_from_the_next_iteration_on(
+    project: Project, agent: Agent
+) -> None:
+    assert project.run("direct", "first", "--to", "1").exit_code == 0
     assert project.git("status", "--porcelain") == ""
     iterate(project)
-    assert agent.directions(1) == [TEXT]
+    made = project.run("direct", TEXT)
+    assert (made.exit_code, made.stdout) == (0, f"direction 2, from iteration 2: {TEXT}\n")
+    project.run("direct", "early", "--to", "2")
+    project.run("direct", "late", "--from", "3", "--to", "3")
+    records = iterate(project, 3)
+    told = [["first"], [TEXT, "early"], [TEXT, "late"], [TEXT]]
+    assert [agent.directions(iteration) for iteration in (1, 2, 3, 4)] == told
+    assert TEXT not in agent.prompt(1)
+    assert [record["directions"] for record in records] == [[], *told]
 
 
 def test_the_list_shows_what_holds(project: Project) -> None:
@@ -113,34 +105,24 @@ def test_a_direction_that_is_dropped_while_they_are_read_is_none(tmp_path: Path)
     assert [one.text for one in directions.read_directions(tmp_path)] == ["stays"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project) -> None:
+    for arguments in (
         *([], ["  "], [TEXT, "--list"], ["--list", "--drop", "1"], [TEXT, "--from", "5", "--to", "4"], ["--drop", "7"]),
         *(["--list", "--from", "2"], ["--drop", "1", "--to", "2"]),
-    ],
-    ids=" ".join,
-)
-def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project, arguments: list[str]) -> None:
-    ended = project.run("direct", *arguments)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr
+    ):
+        ended = project.run("direct", *arguments)
+        assert (ended.exit_code, ended.stdout) == (2, "") and ended.stderr, arguments
     assert project.traces() == []
 
 
-def test_the_program_is_read_from_the_checkout_at_every_iteration(project: Project, agent: Agent) -> None:
+def test_the_program_is_read_from_the_checkout_at_every_iteration_and_told_as_it_is(
+    project: Project, agent: Agent
+) -> None:
     iterate(project)
-    project.write({"program.md": "Be bold, in an uncommitted way.\n"})
+    text = "Costs $5, $metric and ${nonce}, and $$ and 100%, in an uncommitted way."
+    project.write({"program.md": text + "\n"})
     records = iterate(project)
     assert "Be brief." in agent.prompt(1)
-    assert "Be bold, in an uncommitted way." in agent.prompt(2)
-    assert "Be brief." not in agent.prompt(2)
+    assert text in agent.prompt(2) and "Be brief." not in agent.prompt(2)
     assert [record["epoch"] for record in records] == [0, 0, 0]
-    assert (project.folder / "program.md").read_text() == "Be bold, in an uncommitted way.\n"
-
-
-def test_a_program_with_the_marks_of_a_template_is_told_as_it_is(project: Project, agent: Agent) -> None:
-    text = "Costs $5, $metric and ${nonce}, and $$ and 100%."
-    project.write({"program.md": text + "\n"})
-    iterate(project)
-    assert text in agent.prompt(1)
+    assert (project.folder / "program.md").read_text() == text + "\n"

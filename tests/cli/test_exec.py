@@ -43,14 +43,11 @@ def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files
     assert "move 1" in shell(climbed, "git log --format=%s", "--as", "agent").stdout
 
 
-def test_the_verifiers_place_is_the_bench_as_its_last_command_sees_it(climbed: Project) -> None:
+def test_the_verifiers_place_is_the_bench_where_its_last_command_can_be_run(climbed: Project) -> None:
     place = shell(climbed, "pwd -P").stdout.strip()
     assert Path(place).is_relative_to(climbed.trees() / "bench")
     assert shell(climbed, "cat answer.json", "--as", "verify").stdout == answer(2)
     assert shell(climbed, "ls -A hidden").stdout.split() == ["judge.sh"]
-
-
-def test_the_verifier_itself_can_be_run_there(climbed: Project) -> None:
     shown = shell(climbed, 'sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"').stdout
     assert shown == answer(2)
 
@@ -76,14 +73,16 @@ def test_at_names_another_iterations_tree(climbed: Project, who: str) -> None:
         assert hidden == ("" if who == "agent" else "there\n")
 
 
-def test_an_iteration_without_a_candidate_and_one_that_is_not_there_are_refused(climbed: Project) -> None:
+def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_own(climbed: Project) -> None:
     for which in ("3", "4", "99", "first"):
         ended = climbed.run("exec", "--at", which, "--", "true")
         assert ended.exit_code == 2
         assert which in ended.stderr
-
-
-def test_the_exit_code_is_handed_on(climbed: Project) -> None:
+    ended = climbed.run("exec", "--", "no-such-program")
+    assert ended.exit_code == 2
+    assert "no-such-program" in ended.stderr
+    ended = climbed.run("exec", "--", "printf", "%s|", "--as", "agent", "--json", "-q", "--")
+    assert ended.stdout == "--as|agent|--json|-q|--|"
     for code in (0, 1, 7, 125):
         assert climbed.run("exec", "--", "sh", "-c", f"exit {code}").exit_code == code
         assert climbed.run("exec", "--as", "agent", "--", "sh", "-c", f"exit {code}").exit_code == code
@@ -101,12 +100,6 @@ def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project) ->
     assert (rows[-1], shown.child.returncode) == ("got more", 3)
 
 
-def test_a_program_that_is_not_there_is_told(climbed: Project) -> None:
-    ended = climbed.run("exec", "--", "no-such-program")
-    assert ended.exit_code == 2
-    assert "no-such-program" in ended.stderr
-
-
 def test_without_a_command_it_is_the_users_shell(
     climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -117,32 +110,24 @@ def test_without_a_command_it_is_the_users_shell(
     assert climbed.run("exec", "--as", "agent").stdout == f"own shell in {climbed.trees() / 'workspace'}\n"
 
 
-def test_arguments_after_the_dashes_are_the_commands_own(climbed: Project) -> None:
-    ended = climbed.run("exec", "--", "printf", "%s|", "--as", "agent", "--json", "-q", "--")
-    assert ended.stdout == "--as|agent|--json|-q|--|"
-
-
-@pytest.mark.parametrize("options", ["", "--at 0", "--as agent", "--as agent --at 0"])
 @pytest.mark.slow
-def test_what_it_changes_is_undone(climbed: Project, options: str) -> None:
+def test_what_it_changes_is_undone(climbed: Project) -> None:
     before, refs, records = climbed.users(), climbed.git("for-each-ref"), climbed.records()
     listing = "find . -path ./.git -prune -o -print | sort; cat answer.json"
     spoil = "echo 99 > answer.json; echo new > new.txt; rm other.txt; mkdir -p deep/er; ln -s / deep/er/root"
-    untouched = shell(climbed, listing, *options.split()).stdout
-    shell(climbed, spoil, *options.split())
-    assert shell(climbed, listing, *options.split()).stdout == untouched
-    assert (climbed.users(), climbed.git("for-each-ref"), climbed.records()) == (before, refs, records)
+    for options in ("", "--at 0", "--as agent", "--as agent --at 0"):
+        untouched = shell(climbed, listing, *options.split()).stdout
+        shell(climbed, spoil, *options.split())
+        assert shell(climbed, listing, *options.split()).stdout == untouched
+        assert (climbed.users(), climbed.git("for-each-ref"), climbed.records()) == (before, refs, records)
     record = climbed.climb("iterate")[-1]
     assert (record["outcome"], record["metric"]["value"], record["changed_files"]) == ("kept", 3, ["answer.json"])
 
 
-def test_a_poisoned_git_folder_is_undone(climbed: Project, tmp_path: Path) -> None:
+def test_a_poisoned_git_folder_and_a_cut_short_command_are_undone(climbed: Project, tmp_path: Path) -> None:
     shell(climbed, f"git config core.fsmonitor 'touch {tmp_path}/planted'; rm .git/index", "--as", "agent")
     assert shell(climbed, "git config core.fsmonitor || true; git status --porcelain", "--as", "agent").stdout == ""
     assert not (tmp_path / "planted").exists()
-
-
-def test_a_cut_short_one_is_undone_by_the_next(climbed: Project) -> None:
     started = climbed.start("exec", "--as", "agent", "--", "sh", "-c", "echo bad > answer.json; echo $$; exec sleep 60")
     assert started.stdout is not None
     child = int(read_soon(started.stdout.fileno()))

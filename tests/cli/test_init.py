@@ -81,16 +81,6 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
 
 
-def test_what_is_missing_is_named_by_its_flag_and_nothing_is_asked(case: Case) -> None:
-    ended = case.run("init", "--writable", "answer.txt")
-    assert ended.exit_code == 2
-    for flag in ("--run", "--direction", "--query", "--regex"):
-        assert flag in ended.stderr
-    assert "--writable" not in ended.stderr.splitlines()[0]
-    assert case.traces() == []
-    assert not (case.folder / "goalseek.toml").exists()
-
-
 @pytest.mark.parametrize(
     ("judge", "told"),
     [
@@ -109,37 +99,32 @@ def test_without_a_number_nothing_is_written(case: Case, judge: str, told: str) 
     assert case.traces() == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
+def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_is_asked(case: Case) -> None:
+    for flags, told in (
         (("--writable", "nope.txt"), "nope.txt"),
         (("--regex", "score: (.*"), "does not compile"),
         (("--regex", "score"), "groups"),
         (("--provider", "command"), "provider.command"),
         (("--provider", "nobody"), "nobody"),
         (("--name", "No Name"), "name"),
-    ],
-)
-def test_an_answer_that_is_wrong_is_refused(case: Case, flags: tuple[str, str], told: str) -> None:
-    given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
-    ended = case.run("init", *(word for pair in given.items() for word in pair))
-    assert ended.exit_code == 2
-    assert told in ended.stderr
-    assert "goalseek.toml:" not in ended.stderr, "there is no such file whose line could be looked at"
+    ):
+        given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
+        ended = case.run("init", *(word for pair in given.items() for word in pair))
+        assert ended.exit_code == 2 and told in ended.stderr
+        assert "goalseek.toml:" not in ended.stderr, "there is no such file whose line could be looked at"
+    ended = case.run("init", "--writable", "answer.txt")
+    assert ended.exit_code == 2 and "--writable" not in ended.stderr.splitlines()[0]
+    assert not [flag for flag in ("--run", "--direction", "--query", "--regex") if flag not in ended.stderr]
     assert case.traces() == []
     assert not (case.folder / "goalseek.toml").exists()
 
 
-def test_a_manifest_that_is_there_stays(case: Case) -> None:
+def test_a_manifest_that_is_there_stays_and_another_is_made_beside_it(case: Case) -> None:
     case.write(goalseek_toml="mine\n")
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 2
     assert "already" in ended.stderr
     assert (case.folder / "goalseek.toml").read_text() == "mine\n"
-
-
-def test_another_manifest_beside_it(case: Case) -> None:
-    case.write(goalseek_toml="mine\n")
     ended = case.run("-m", "fast", "init", *FLAGS)
     assert ended.exit_code == 0, ended.stderr
     assert (case.folder / "goalseek.fast.toml").exists()
@@ -241,8 +226,5 @@ def test_what_looking_around_finds() -> None:
     assert found.hidden == ("score.py", "tests/**")
     assert found.run == 'python score.py --output "$GOALSEEK_RUN_DIR/metrics.json"'
     assert found.reading == "minimize loss"
-
-
-def test_looking_around_in_an_empty_place_finds_nothing() -> None:
     found = guess_answers("...", [], lambda path: "")
     assert (found.name, found.writable, found.hidden, found.run, found.reading) == ("project", (), (), "", "")

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import pty
-import random
 import re
 import signal
 import struct
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, ended, home
+from project import Ended, Project, answer, ended, home, until
 from terminal import read_soon
 
 from goalseek.locks import project_lock
@@ -111,14 +110,14 @@ class TestOfAProject:
         assert "never reads the candidate" in ended.stdout and "goalseek doctor" in ended.stdout
         assert "spread" not in ended.stdout and "climb on the seed" not in ended.stdout
 
-    def test_a_verifier_that_fails_at_once_leaves_nothing(self, noisy: Project) -> None:
+    def test_a_verifier_that_fails_at_once_leaves_nothing_and_one_that_fails_later_is_a_finding(
+        self, noisy: Project
+    ) -> None:
         (home() / "fail-at").write_text("1")
         ended = noisy.run("noise")
         assert ended.exit_code == 1
         assert "judge ended with 3" in ended.stderr and "| broken" in ended.stderr
         assert noisy.traces() == []
-
-    def test_a_verifier_that_fails_later_is_a_finding(self, noisy: Project) -> None:
         (home() / "fail-at").write_text("3")
         ended = noisy.run("noise", "-n", "4", "--json")
         assert ended.exit_code == 1
@@ -131,9 +130,7 @@ class TestOfAProject:
     def test_an_interrupt_keeps_and_shows_what_was_measured(self, noisy: Project) -> None:
         (home() / "slow").touch()
         process = noisy.start("noise", "-n", "4")
-        deadline = time.monotonic() + 30
-        while count() < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: count() >= 3)
         time.sleep(0.2)  # the judge is at its sleep by then
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=30)
@@ -162,11 +159,13 @@ class TestOfAnyCommand:
         assert found["direction"] is None
         assert [path.name for path in tmp_path.iterdir()] == ["home"], "nothing is written"
 
-    def test_json_on_stdout(self, tmp_path: Path) -> None:
+    def test_json_on_stdout_and_the_last_match_where_that_is_asked_for(self, tmp_path: Path) -> None:
         command = """echo '{"test": {"loss": 0.25}}'"""
         ended_here = ended(("noise", "-n", "2", "--run", command, "--query", "test.loss"), tmp_path)
         assert "2 runs gave 0.25, equal to the last bit" in ended_here.stdout
         assert "break something that must move the number" in ended_here.stdout
+        arguments = ("noise", "-n", "2", "--run", "echo y3 y4", "--regex", r"y(\d)", "--matches", "last", "--json")
+        assert told(ended(arguments, tmp_path))["median"] == 4
 
     def test_wall_time(self, tmp_path: Path) -> None:
         found = told(ended(("noise", "-n", "3", "--run", "sleep 0.1", "--wall", "--json"), tmp_path))
@@ -174,9 +173,8 @@ class TestOfAnyCommand:
         assert found["direction"] == "minimize"
         assert "minimum of several" in found["advice"][-1]
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
+    def test_a_first_run_without_a_number_is_told_with_what_it_printed(self, tmp_path: Path) -> None:
+        for arguments, said in (
             (("echo y3; exit 3", "--regex", r"y(\d)"), "the command ended with 3"),
             (("echo half; sleep 60", "--wall", "--timeout", "0.2s"), "ran past its limit, 0.2s"),
             (("echo x3", "--regex", r"y(\d)"), "no match of"),
@@ -184,25 +182,15 @@ class TestOfAnyCommand:
             (("echo y3 y4", "--regex", r"y(\d)"), "2 matches of"),
             (("echo text", "--query", "loss"), "what it printed is not JSON"),
             (("echo NaN", "--regex", "(.+)"), "is nan"),
-        ],
-    )
-    def test_a_first_run_without_a_number_is_told_with_what_it_printed(
-        self, tmp_path: Path, arguments: tuple[str, ...], said: str
-    ) -> None:
-        ended_here = ended(("noise", "--run", *arguments), tmp_path)
-        assert ended_here.exit_code == 1
-        assert said in ended_here.stderr and "  | " in ended_here.stderr
-        assert ended_here.stdout == ""
+        ):
+            told = ended(("noise", "--run", *arguments), tmp_path)
+            assert (told.exit_code, told.stdout) == (1, "") and said in told.stderr and "  | " in told.stderr
 
     def test_failures_after_the_first_run_are_counted_and_three_end_it(self, tmp_path: Path) -> None:
         command = 'echo >> "$HOME/j"; n=$(wc -l < "$HOME/j"); echo y$n; test $n -lt 3'
         ended_here = ended(("noise", "--run", command, "--regex", r"y(\d+)", "--json"), tmp_path)
         found = told(ended_here)
         assert (ended_here.exit_code, len(found["runs"]), len(found["failures"])) == (1, 2, 3)
-
-    def test_the_last_match_where_that_is_asked_for(self, tmp_path: Path) -> None:
-        arguments = ("noise", "-n", "2", "--run", "echo y3 y4", "--regex", r"y(\d)", "--matches", "last", "--json")
-        assert told(ended(arguments, tmp_path))["median"] == 4
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -225,18 +213,6 @@ class TestOfAnyCommand:
         ended_here = ended(("noise", *arguments), tmp_path)
         assert (ended_here.exit_code, ended_here.stdout) == (2, "")
         assert said in ended_here.stderr
-
-
-@pytest.mark.slow
-def test_the_fixture_is_as_noisy_as_it_says(tmp_path: Path) -> None:
-    from fixture_projects import FixtureProject
-
-    project = FixtureProject(tmp_path / "noisy", "noisy")
-    found = told(project.run("noise", "-n", "6", "--json"))
-    lucks = [random.Random(str(run["seed"])).gauss(0, 0.1) for run in found["runs"]]
-    assert max(lucks) - min(lucks) < 1
-    assert found["sd_interval"][0] < 0.25 and found["sd_interval"][1] > 0.02
-    assert not found["deterministic"]
 
 
 @pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer
-from promoting import PAGE, all_refs, subjects, tree
+from promoting import PAGE, all_refs, objects, subjects, tree
 
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.ledger.promote import load_kept_chain, unmeasured_files
 
-FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
+XV = PAGE.replace("line 15 of the page", "line XV")
 
 
 def numbers(project: Project, *arguments: str) -> list[list[int]]:
@@ -128,13 +128,6 @@ def test_a_squash_is_one_commit_of_many_or_none_where_they_come_to_nothing(
     assert told[0]["message"].startswith("move 2\n\n")
 
 
-def test_a_squash_tells_what_was_gained_in_all(climbed: Project) -> None:
-    told = json.loads(climbed.run("promote", "--squash", "--json").stdout)["commits"]
-    assert [commit["iterations"] for commit in told] == [[1, 3, 5]]
-    assert told[0]["message"].endswith("* Spell three\n* Tidy up\n* Spell fifteen\n\nscore: 4 (was 1)\n")
-    assert told[0]["files"] == FILES_OF_THE_CLIMB
-
-
 @pytest.mark.slow
 def test_a_declined_keep_does_not_go_home(make_project: Callable[..., Project]) -> None:
     project = make_project(manifest={"approve": {"before": "kept"}})
@@ -147,31 +140,29 @@ def test_a_declined_keep_does_not_go_home(make_project: Callable[..., Project]) 
     assert numbers(project) == [[1]]
 
 
-@pytest.mark.parametrize("name", ["", "@{-1}", "goalseek", "goalseek/demo", "goalseek/other", "HEAD"])
-def test_a_name_that_means_another_branch_or_is_the_tools_is_refused(climbed: Project, name: str) -> None:
+def test_a_name_that_is_taken_or_cannot_be_a_branchs_is_refused(climbed: Project) -> None:
     climbed.git("switch", "--quiet", "--create", "side")
     climbed.git("switch", "--quiet", "main")
     climbed.git("update-ref", "-d", "refs/heads/goalseek/demo")
-    refs = all_refs(climbed)
-    ended = climbed.run("promote", "--branch", name)
-    assert (ended.exit_code, all_refs(climbed)) == (2, refs)
-    assert repr(name) in ended.stderr
-
-
-def test_a_branch_that_is_a_link_to_another_makes_no_other(climbed: Project) -> None:
     climbed.git("symbolic-ref", "refs/heads/link", "refs/heads/target")
-    refs = all_refs(climbed)
-    ended = climbed.run("promote", "--branch", "link")
-    assert (ended.exit_code, all_refs(climbed)) == (2, refs)
+    before, refs = climbed.users(), all_refs(climbed)
+    for name in ("side", "main", "side/below", "", "@{-1}", "goalseek", "goalseek/demo", "goalseek/other", "HEAD"):
+        ended = climbed.run("promote", "--branch", name)
+        assert (ended.exit_code, repr(name) in ended.stderr) == (2, True), ended
+    for name in ("two words", "-x", "a..b", "ends.lock"):
+        ended = climbed.run("promote", f"--branch={name}")
+        assert (ended.exit_code, "name for a branch" in ended.stderr) == (2, True), ended
+    assert climbed.run("promote", "--branch", "link").exit_code == 2
+    assert (climbed.users(), all_refs(climbed)) == (before, refs)
 
 
-@pytest.mark.parametrize("base", ["", "^main", "main..main", "a-tree", "unborn"])
-def test_a_base_that_is_no_commit_is_refused(climbed: Project, base: str) -> None:
+def test_a_base_that_is_no_commit_is_refused(climbed: Project) -> None:
     climbed.git("tag", "a-tree", "HEAD^{tree}")
     climbed.git("symbolic-ref", "refs/heads/unborn", "refs/heads/nothing")
-    ended = climbed.run("promote", "--onto", base)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert f"--onto {base}: there is no such commit" in ended.stderr
+    for base in ("", "nowhere", "^main", "main..main", "a-tree", "unborn"):
+        ended = climbed.run("promote", "--branch", "better", "--onto", base)
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert f"--onto {base}: there is no such commit" in ended.stderr
 
 
 def test_a_base_may_be_a_tag_a_hash_or_a_branch_of_a_remote(climbed: Project) -> None:
@@ -200,32 +191,39 @@ def test_an_unrelated_history_takes_what_applies_there(climbed: Project) -> None
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda p: p.write({"src/picture.bin/x": "x\n"}), "iteration 3 (Tidy up)|src/picture.bin (file/directory)"),
+        (lambda p: p.write({"src/picture.bin/x": "x\n"}), "3 (Tidy up)|src/picture.bin (file/directory)"),
         (
             lambda p: (p.top / "src/page.txt").unlink() or (p.top / "src/page.txt").symlink_to("old.txt"),
-            "iteration 1 (Spell three)|src/page.txt (distinct modes)",
+            "1 (Spell three)|src/page.txt (distinct modes)",
         ),
-        (lambda p: p.git("mv", "src/old.txt", "src/new.txt"), "iteration 3 (Tidy up)|src/new.txt (rename/delete)"),
-        (lambda p: p.git("mv", "src", "lib"), "iteration 3 (Tidy up)|lib/picture.bin (directory rename suggested)"),
-        (lambda p: p.git("rm", "--quiet", "src/tool.sh"), "iteration 3 (Tidy up)|src/tool.sh (modify/delete)"),
+        (lambda p: p.git("mv", "src/old.txt", "src/new.txt"), "3 (Tidy up)|src/new.txt (rename/delete)"),
+        (lambda p: p.git("mv", "src", "lib"), "3 (Tidy up)|lib/picture.bin (directory rename suggested)"),
+        (lambda p: p.git("rm", "--quiet", "src/tool.sh"), "3 (Tidy up)|src/tool.sh (modify/delete)"),
         (
-            lambda p: shutil.rmtree(p.top / "src") or p.write({"src": "now a file\n"}),
-            "iteration 1 (Spell three)|src (file/directory)",
+            lambda p: shutil.rmtree(p.top / "src") or p.write({"src": "a file\n"}),
+            "1 (Spell three)|src (file/directory)",
         ),
+        (lambda p: p.write({"src/page.txt": XV}), "5 (Spell fifteen)|src/page.txt (contents)"),
+        (lambda p: p.write({"src/old.txt": "older\n"}), "3 (Tidy up)|src/old.txt (modify/delete)"),
+        (lambda p: p.write({"src/picture.bin": b"\0other"}), "3 (Tidy up)|src/picture.bin"),
+        (lambda p: p.git("rm", "--quiet", "src/page.txt"), "1 (Spell three)|src/page.txt (modify/delete)"),
+        (lambda p: p.write({"answer.json": "{}\n"}), "1 (Spell three)|answer.json (contents)"),
     ],
-    ids=["file and folder", "link", "renamed and deleted", "folder renamed", "mode and deleted", "folder and file"],
+    ids="folder link renamed folder_renamed mode_deleted file edited edited_deleted binary deleted_edited text".split(),
 )
-def test_a_conflict_names_files_as_people_know_them(
+def test_a_conflict_names_the_change_and_the_files_and_nothing_is_written(
     climbed: Project, change: Callable[[Project], object], told: str
 ) -> None:
     change(climbed)
     climbed.commit("meanwhile")
-    refs = all_refs(climbed)
-    ended = climbed.run("promote", "--onto", "main", "--branch", "better")
-    assert (ended.exit_code, all_refs(climbed)) == (1, refs)
-    for expected in told.split("|"):
-        assert expected in ended.stderr
-    assert "~" not in ended.stderr
+    before, refs, stored = climbed.users(), all_refs(climbed), objects(climbed)
+    for target in ([], ["--branch", "better", "--patch", "../home.patch"]):
+        ended = climbed.run("promote", "--onto", "main", *target)
+        assert (ended.exit_code, ended.stdout) == (1, "")
+        assert not [part for part in f"iteration {told}".split("|") if part not in ended.stderr], ended.stderr
+        assert "~" not in ended.stderr and ("answer.json" in told or "answer.json" not in ended.stderr)
+    assert (climbed.users(), all_refs(climbed), objects(climbed)) == (before, refs, stored)
+    assert not (climbed.folder / "../home.patch").exists()
 
 
 def test_a_mode_and_a_content_go_together_and_are_told_as_never_measured(climbed: Project) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer, living
+from project import FILES, Project, answer, living, until
 
 # The number is the candidate's times what a file beside it says, so it depends on the base as well.
 JUDGE = """\
@@ -122,9 +121,7 @@ def test_killed_while_it_measures_the_same_command_measures_and_makes(climbed: P
     hold.touch()
     command = ("promote", "--measure", "--branch", "better")
     process = climbed.start(*command)
-    deadline = time.monotonic() + 30
-    while not any("judge.sh" in line for line in living(hold.parent).values()) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: any("judge.sh" in line for line in living(hold.parent).values()))
     process.kill()
     process.communicate(timeout=120)
     assert "better" not in climbed.git("for-each-ref")

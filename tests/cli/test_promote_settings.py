@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,8 +58,15 @@ def test_settings_that_shape_commits_and_patches_change_neither(climbed: Project
     assert climbed.git("ls-tree", "-r", "HEAD", folder=tmp_path / "clone") == best
 
 
-def test_who_the_user_is_in_this_worktree_alone_holds(climbed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_the_user_is_in_this_place_or_worktree_alone_holds(
+    climbed: Project, monkeypatch: pytest.MonkeyPatch, isolated: Path
+) -> None:
     without_identity(monkeypatch)
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    (isolated / "work").write_text("[user]\n\tname = At Work\n\temail = me@work.example\n")
+    (isolated / ".gitconfig").write_text(f'[includeIf "gitdir:{climbed.top}/"]\n\tpath = work\n')
+    assert climbed.run("promote", "--branch", "at-work").exit_code == 0
+    assert climbed.git("log", "-1", "--format=%an <%ae>", "at-work") == "At Work <me@work.example>"
     climbed.git("config", "extensions.worktreeConfig", "true")
     for name, value in (("user.name", "Here Alone"), ("user.email", "here@example.com"), ("core.worktree", "..")):
         climbed.git("config", "--worktree", name, value)
@@ -85,13 +91,15 @@ def test_the_way_out_fits_the_cause(climbed: Project, monkeypatch: pytest.Monkey
         assert "user.name and user.email" in told and "gpgSign" not in told
 
 
-def test_a_patch_on_standard_output_leaves_the_rest_to_the_other(climbed: Project) -> None:
+def test_a_patch_on_standard_output_is_a_mailbox_and_leaves_the_rest_to_the_other(climbed: Project) -> None:
     ended = climbed.run("promote", "--patch", "-", "--branch", "better")
     assert (ended.exit_code, ended.stdout[:5]) == (0, "From ")
     assert "better" not in ended.stdout and "branch better is at" in ended.stderr
     for told in ("--json", "--query=base"):
-        ended = climbed.run("promote", "--patch", "-", told)
-        assert (ended.exit_code, ended.stdout) == (2, "")
+        refused = climbed.run("promote", "--patch", "-", told)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+    climbed.git("am", "--quiet", stdin=ended.stdout.encode())
+    assert tree(climbed, "HEAD") == tree(climbed, "better")
 
 
 def test_a_patch_takes_the_place_of_a_file_when_all_went_well_only(climbed: Project, tmp_path: Path) -> None:
@@ -163,11 +171,7 @@ def test_interrupted_in_a_hook_it_makes_no_branch_and_clears_up(
     there = tmp_path / "there"
     hook(climbed, "pre-commit", f'touch "{there}"; while test -e "{there}"; do sleep 0.02; done')
     before, refs = climbed.users(), all_refs(climbed)
-    process = climbed.start("promote", "--branch", "better")
-    deadline = time.monotonic() + 60
-    while not there.exists():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate(timeout=120)
-        time.sleep(0.01)
+    process = climbed.start_until(there, "promote", "--branch", "better")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)
     there.unlink()

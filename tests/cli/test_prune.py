@@ -31,20 +31,31 @@ def trees(project: Project) -> list[Path]:
     return list(Path(os.environ["XDG_CACHE_HOME"], "goalseek").iterdir())
 
 
-def test_workspace_and_bench_go_and_nothing_else(climbed: Project) -> None:
-    before, refs = climbed.users(), climbed.git("for-each-ref")
-    records = climbed.run_folder(0).parents[1] / "logs" / "results.jsonl"
-    content = records.read_bytes()
-    (there,) = trees(climbed)
-    ended = climbed.run("prune")
-    assert (ended.exit_code, ended.stdout) == (0, f"removed {there}\n")
-    assert trees(climbed) == []
-    assert folders(climbed) == [0, 1, 2, 3, 4, 5, 6]
-    assert records.read_bytes() == content
-    assert (climbed.users(), climbed.git("for-each-ref")) == (before, refs)
+def test_old_run_folders_go_and_as_many_stay_as_command_or_manifest_says(climbed: Project) -> None:
+    assert climbed.run("prune", "--keep", "2").exit_code == 0
+    assert folders(climbed) == [0, 2, 5, 6]
+    assert (climbed.run_folder(2) / "changes.diff").exists()
+    assert [json.loads(line)["iteration"] for line in climbed.run("log", "--json").stdout.splitlines()] == list(
+        range(7)
+    )
+    climbed.set_manifest({"log": {"keep_runs": 1}})
+    assert climbed.run("prune").exit_code == 0
+    assert folders(climbed) == [0, 2, 6]
+    climbed.set_manifest({"log": {"keep_runs": "none"}})
+    assert climbed.run("prune").exit_code == 0
+    assert folders(climbed) == [0, 2, 6]
 
 
-def test_the_loop_goes_on_afterwards_as_if_nothing_had_been(climbed: Project) -> None:
+def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_and_knows_duplicates(
+    climbed: Project,
+) -> None:
+    before = climbed.run("show", "3", "--diff").stdout.splitlines()
+    climbed.run("prune", "--keep", "0")
+    after = climbed.run("show", "3", "--diff").stdout.splitlines()
+    assert [line for line in after if line.startswith(("+", "-"))] == [
+        line for line in before if line.startswith(("+", "-"))
+    ]
+    assert '+{"score": 1.1,' in after
     before = climbed.iterations()
     assert climbed.run("prune", "--keep", "0").exit_code == 0
     records = climbed.climb("iterate")
@@ -54,56 +65,9 @@ def test_the_loop_goes_on_afterwards_as_if_nothing_had_been(climbed: Project) ->
     assert last["metric"]["incumbent"] == 3
     assert last["parent_commit_hash"] == before[-1]["rollback_commit_hash"]
     assert climbed.run("exec", "--as", "agent", "--", "cat", "answer.json").stdout == answer(4)
-
-
-def test_what_was_measured_is_still_known_as_a_duplicate(climbed: Project) -> None:
     climbed.run("prune", "--keep", "0")
-    climbed.set_moves(*["unused"] * 6, answer(1.3))
+    climbed.set_moves(*["unused"] * 7, answer(1.3))
     assert climbed.climb("iterate")[-1]["reason"] == "duplicate"
-
-
-def test_old_run_folders_go_and_those_of_baseline_and_best_stay(climbed: Project) -> None:
-    assert climbed.run("prune", "--keep", "2").exit_code == 0
-    assert folders(climbed) == [0, 2, 5, 6]
-    assert (climbed.run_folder(2) / "changes.diff").exists()
-    assert [json.loads(line)["iteration"] for line in climbed.run("log", "--json").stdout.splitlines()] == list(
-        range(7)
-    )
-
-
-def test_the_patch_of_a_pruned_iteration_comes_from_git(climbed: Project) -> None:
-    before = climbed.run("show", "3", "--diff").stdout.splitlines()
-    climbed.run("prune", "--keep", "0")
-    after = climbed.run("show", "3", "--diff").stdout.splitlines()
-    assert [line for line in after if line.startswith(("+", "-"))] == [
-        line for line in before if line.startswith(("+", "-"))
-    ]
-    assert '+{"score": 1.1,' in after
-
-
-def test_as_many_stay_as_the_manifest_says_where_the_command_says_nothing(climbed: Project) -> None:
-    climbed.set_manifest({"log": {"keep_runs": 1}})
-    assert climbed.run("prune").exit_code == 0
-    assert folders(climbed) == [0, 2, 6]
-    climbed.set_manifest({"log": {"keep_runs": "none"}})
-    assert climbed.run("prune").exit_code == 0
-    assert folders(climbed) == [0, 2, 6]
-
-
-def test_a_dry_run_says_what_would_go_and_removes_nothing(climbed: Project) -> None:
-    (there,) = trees(climbed)
-    ended = climbed.run("prune", "--keep", "2", "--dry-run")
-    going = [there, *(climbed.run_folder(number) for number in (1, 3, 4))]
-    assert ended.stdout.splitlines() == [f"would remove {path}" for path in going]
-    assert (folders(climbed), trees(climbed)) == ([0, 1, 2, 3, 4, 5, 6], [there])
-    assert (there / "workspace" / "answer.json").exists()
-    told = json.loads(climbed.run("prune", "--keep", "2", "--dry-run", "--json").stdout)
-    assert told == {"removed": [str(path) for path in going], "dry_run": True}
-
-
-def test_a_second_prune_finds_nothing(climbed: Project) -> None:
-    climbed.run("prune")
-    assert climbed.run("prune").stdout == "nothing to remove\n"
 
 
 def test_a_folder_that_somebody_made_read_only_goes_too(climbed: Project) -> None:
@@ -115,17 +79,35 @@ def test_a_folder_that_somebody_made_read_only_goes_too(climbed: Project) -> Non
     assert trees(climbed) == []
 
 
-def test_beside_a_run_at_work_nothing_goes(climbed: Project) -> None:
+def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second_finds_nothing(
+    climbed: Project,
+) -> None:
+    assert climbed.run("prune", "--keep", "-1").exit_code == 2
+    assert folders(climbed) == [0, 1, 2, 3, 4, 5, 6]
     there = trees(climbed)
     with (climbed.top / ".git" / "goalseek" / "demo" / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert climbed.run("prune").exit_code == 4
     assert trees(climbed) == there
-
-
-def test_a_number_below_zero_is_refused(climbed: Project) -> None:
-    assert climbed.run("prune", "--keep", "-1").exit_code == 2
+    (there,) = trees(climbed)
+    ended = climbed.run("prune", "--keep", "2", "--dry-run")
+    going = [there, *(climbed.run_folder(number) for number in (1, 3, 4))]
+    assert ended.stdout.splitlines() == [f"would remove {path}" for path in going]
+    assert (folders(climbed), trees(climbed)) == ([0, 1, 2, 3, 4, 5, 6], [there])
+    assert (there / "workspace" / "answer.json").exists()
+    told = json.loads(climbed.run("prune", "--keep", "2", "--dry-run", "--json").stdout)
+    assert told == {"removed": [str(path) for path in going], "dry_run": True}
+    before, refs = climbed.users(), climbed.git("for-each-ref")
+    records = climbed.run_folder(0).parents[1] / "logs" / "results.jsonl"
+    content = records.read_bytes()
+    (there,) = trees(climbed)
+    ended = climbed.run("prune")
+    assert (ended.exit_code, ended.stdout) == (0, f"removed {there}\n")
+    assert trees(climbed) == []
     assert folders(climbed) == [0, 1, 2, 3, 4, 5, 6]
+    assert records.read_bytes() == content
+    assert (climbed.users(), climbed.git("for-each-ref")) == (before, refs)
+    assert climbed.run("prune").stdout == "nothing to remove\n"
 
 
 def test_before_the_first_baseline_there_is_nothing_and_nothing_is_made(project: Project) -> None:

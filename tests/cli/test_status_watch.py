@@ -1,11 +1,10 @@
 """``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
-from project import Project
+from project import Project, until
 from shown import Shown, waiting_project
 
 from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
@@ -24,10 +23,8 @@ def slow(tmp_path: Path, go: Path) -> Project:
 
 
 def wait_until_measuring(project: Project) -> None:
-    deadline = time.monotonic() + 30
-    while read_state(project.folder / ".goalseek/demo/logs/state.json").get("phase") != "VERIFY":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    state = project.folder / ".goalseek/demo/logs/state.json"
+    until(lambda: read_state(state).get("phase") == "VERIFY")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
@@ -79,19 +76,16 @@ def test_elsewhere_it_is_lines_until_nobody_is_at_work(slow: Project, go: Path) 
     climbing.communicate(timeout=30)
 
 
-def test_as_json_it_is_the_answer_of_status_whenever_that_changes(slow: Project) -> None:
+def test_as_json_it_is_the_answer_of_status_and_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
     (told,) = [json.loads(line) for line in slow.run("--json", "status", "--watch").stdout.splitlines()]
     assert told == json.loads(slow.run("--json", "status").stdout)
-
-
-def test_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
     rows = slow.run("status", "--output").stdout.splitlines()
     assert rows[-2:] == ["  | first", "  | second"]
     assert json.loads(slow.run("--json", "status", "--output").stdout)["output"][-2:] == ["first", "second"]
     assert "  | " not in slow.run("status").stdout
 
 
-def test_the_kept_output_stays_small(tmp_path: Path) -> None:
+def test_the_kept_output_stays_small_and_what_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     kept = OutputLog(path)
     kept.on_phase(1, "VERIFY")
@@ -102,9 +96,6 @@ def test_the_kept_output_stays_small(tmp_path: Path) -> None:
     kept.on_output(b"c" * 3 * MAX_BYTES)
     assert path.stat().st_size == MAX_BYTES
     kept.on_stopped(Stop("count", "done"))
-
-
-def test_output_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     class Hearing(Observer):

@@ -23,14 +23,10 @@ def next_of(project: Project) -> str:
     return said(project).rpartition("next: ")[2].rstrip("\n")
 
 
-def test_a_baseline_that_was_asked_for_is_no_interruption(project: Project) -> None:
+def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_later_failed(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb("baseline")
     assert said(project).startswith("demo: completed")
-
-
-def test_a_baseline_that_fails_later_is_told_as_failed(project: Project) -> None:
-    project.set_moves(answer(2))
     project.climb()
     project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
     project.commit()

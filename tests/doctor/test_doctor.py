@@ -52,17 +52,6 @@ def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path:
     assert len({run["seed"] for run in baseline["runs"]}) == 3
 
 
-def test_files_are_counted_as_the_manifest_names_them_and_one_is_one(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert "1 writable file, 1 hidden file" in told
-    manifest = case.folder / "goalseek.toml"
-    manifest.write_text(re.sub(r"(?m)^scope.hidden = .*$", "", manifest.read_text()))
-    case.commit()
-    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
-
-
 def test_doctor_again_measures_no_number_again(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     first, second = case.run("doctor"), case.run("doctor")
@@ -102,24 +91,21 @@ def test_a_verifier_that_never_reads_the_candidate_is_found_and_nothing_is_left(
     assert case.traces() == []
 
 
-def test_a_random_number_that_has_nothing_to_do_with_the_candidate_is_found(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 'echo "score: $GOALSEEK_SEED"')
-    ended = case.run("--json", "doctor")
-    assert "sabotage" in bad(ended), ended.stdout
-
-
-def test_a_verifier_that_survives_garbage_may_move(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 'if grep -qx 5 answer.txt; then echo "score: 5"; else echo "score: 0"; fi')
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0, ended.stdout
-    assert "the number goes to 0" in findings(ended)["sabotage"][0]["text"]
-
-
-def test_a_file_that_only_has_to_be_there_is_deleted_at_last(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 'test -f answer.txt && echo "score: 5"')
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0, ended.stdout
-    assert "deleted" in findings(ended)["sabotage"][0]["text"]
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [
+        ('if grep -qx 5 answer.txt; then echo "score: 5"; else echo "score: 0"; fi', "the number goes to 0"),
+        ('test -f answer.txt && echo "score: 5"', "deleted"),
+        ('echo "score: $GOALSEEK_SEED"', ""),
+    ],
+    ids=["survives", "there", "random"],
+)
+def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_not(
+    tmp_path: Path, judge: str, told: str
+) -> None:
+    ended = make_case(tmp_path, judge).run("--json", "doctor")
+    assert (ended.exit_code == 0) == bool(told), ended.stdout
+    assert told in findings(ended)["sabotage"][0]["text"] and ("sabotage" in bad(ended)) == (not told)
 
 
 def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) -> None:
@@ -134,16 +120,6 @@ def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) ->
     assert case.git("status", "--porcelain") == ""
 
 
-def test_of_a_noisy_metric_it_says_what_deciding_costs(tmp_path: Path) -> None:
-    case = make_case(tmp_path, COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5')
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0
-    (found,) = findings(ended)["unchanged"]
-    assert "run again, in turn with the incumbent" in found["text"]
-    (cost,) = findings(ended)["cost"]
-    assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
-
-
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
 
     made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
@@ -153,23 +129,21 @@ def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     assert not list(seed_hint([made[0], structs.replace(made[1], value=6.0)]))
 
 
-def test_a_noisy_metric_decided_by_one_run_would_let_an_unchanged_candidate_win(tmp_path: Path) -> None:
-    judge = COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5'
-    case = make_case(tmp_path, judge, metric=', noise = "none"')
+@pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])
+def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_candidate_would_win(
+    tmp_path: Path, metric: str
+) -> None:
+    case = make_case(tmp_path, COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5', metric=metric)
     ended = case.run("--json", "doctor")
-    assert ended.exit_code == 1
-    assert bad(ended) == ["unchanged"]
-    (found,) = findings(ended)["unchanged"]
-    assert "noisy" in found["text"]
-    assert "min_delta" in found["remedy"]
-    assert len(records(case)) == 2, "the numbers are good, only the rule is not"
-
-
-def test_noise_below_min_delta_is_well(tmp_path: Path) -> None:
-    judge = COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5'
-    case = make_case(tmp_path, judge, metric=", min_delta = 10")
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0, ended.stdout
+    found = findings(ended)
+    assert (ended.exit_code, bad(ended)) == ((1, ["unchanged"]) if "none" in metric else (0, [])), ended.stdout
+    if "none" in metric:
+        assert "noisy" in found["unchanged"][0]["text"] and "min_delta" in found["unchanged"][0]["remedy"]
+        assert len(records(case)) == 2, "the numbers are good, only the rule is not"
+    elif not metric:
+        assert "run again, in turn with the incumbent" in found["unchanged"][0]["text"]
+        (cost,) = found["cost"]
+        assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
 
 
 @pytest.mark.parametrize(
@@ -206,28 +180,18 @@ def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Pa
     assert "limit is 5, below its minimum, 10" in found["text"] and "[[guard]]" in found["remedy"]
 
 
-def test_quick_runs_no_verifier_and_leaves_nothing(tmp_path: Path) -> None:
+def test_quick_runs_no_verifier_nor_does_a_glob_that_matches_nothing_which_is_named(tmp_path: Path) -> None:
     case = make_case(tmp_path)
-    ended = case.run("doctor", "--quick")
-    assert ended.exit_code == 0
-    assert case.count() == 0
-    assert case.traces() == []
+    assert case.run("doctor", "--quick").exit_code == 0
     assert case.git("status", "--porcelain", "--ignored") == ""
-
-
-def test_every_glob_that_matches_nothing_is_named_and_the_verifier_is_not_run(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    manifest = (case.folder / "goalseek.toml").read_text()
-    case.write(
-        goalseek_toml=manifest.replace('["answer.txt"]', '["answer.txt", "nope/**"]').replace('"judge.sh"]', '"gone"]')
-    )
+    text = (case.folder / "goalseek.toml").read_text()
+    case.write(goalseek_toml=text.replace('["answer.txt"]', '["answer.txt", "nope/**"]').replace('"judge.sh"]', '"x"]'))
     case.commit()
     ended = case.run("--json", "doctor")
     assert ended.exit_code == 1
     assert [one["ok"] for one in findings(ended)["globs"]] == [False, False]
     assert "'nope/**'" in findings(ended)["globs"][0]["text"]
-    assert case.count() == 0
-    assert case.traces() == []
+    assert (case.count(), case.traces()) == (0, [])
 
 
 def test_an_uncommitted_change_of_the_judge_is_named(tmp_path: Path) -> None:
@@ -239,42 +203,32 @@ def test_an_uncommitted_change_of_the_judge_is_named(tmp_path: Path) -> None:
     assert case.traces() == []
 
 
-def test_a_shared_environment_with_the_repository_installed_editable_is_refused(tmp_path: Path) -> None:
+def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_path: Path) -> None:
     case = make_case(tmp_path)
-    site = case.folder / ".venv/lib/python3.11/site-packages"
-    site.mkdir(parents=True)
-    (site / "__editable__.demo.pth").write_text(f"{case.folder}\n")
-    case.write(_gitignore=".venv\n")
-    manifest = (case.folder / "goalseek.toml").read_text()
-    case.write(goalseek_toml=manifest.replace("scope.hidden", 'scope.share = [".venv"]\nscope.hidden'))
-    case.commit()
-    ended = case.run("--json", "doctor")
-    assert bad(ended) == ["environment"]
-    assert case.count() == 0
-
-
-@pytest.mark.parametrize(
-    ("provider", "told"),
-    [
-        ('name = "command"\ncommand = ["no-such-agent"]', "no-such-agent"),
+    text = (case.folder / "goalseek.toml").read_text()
+    for provider, told in (
         ('name = "scripted"\nscript = "gone.toml"', "gone.toml"),
         ('name = "tune"', "no constant is marked"),
-    ],
-)
-def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(
-    tmp_path: Path, provider: str, told: str
-) -> None:
-    case = make_case(tmp_path, more=f"[provider]\n{provider}")
-    ended = case.run("--json", "doctor")
-    assert bad(ended) == ["provider"]
-    assert told in findings(ended)["provider"][0]["text"]
+        ('name = "command"\ncommand = ["no-such-agent"]', "no-such-agent"),
+    ):
+        case.write(goalseek_toml=f"{text}[provider]\n{provider}\n")
+        case.commit()
+        ended = case.run("--json", "doctor", *(["--quick"] if "command" not in provider else []))
+        assert bad(ended) == ["provider"] and told in findings(ended)["provider"][0]["text"]
     assert case.count() == 3
 
 
-def test_how_well_the_verifier_is_kept_apart_is_said(tmp_path: Path) -> None:
+def test_files_are_counted_and_how_well_the_verifier_is_kept_apart_is_said(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     told = " ".join(one["text"] for one in findings(case.run("--json", "doctor", "--quick"))["isolation"])
     assert "judge: hidden files and candidate code in one process" in told
+    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
+    assert "1 writable file, 1 hidden file" in told
+    manifest = case.folder / "goalseek.toml"
+    manifest.write_text(re.sub(r"(?m)^scope.hidden = .*$", "", manifest.read_text()))
+    case.commit()
+    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
+    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
 
 
 def test_every_cross_has_a_remedy_and_the_terminal_shows_it(tmp_path: Path) -> None:

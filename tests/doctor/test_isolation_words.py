@@ -36,16 +36,13 @@ def texts(found: list[CheckResult]) -> list[str]:
     return [words.text for words in found]
 
 
-def test_code_and_answers_in_two_commands_leave_nothing_to_change() -> None:
+def test_code_and_answers_in_two_commands_leave_nothing_to_change_and_one_process_is_to_be_split() -> None:
     found = isolation_notes(manifest(TRAIN, SCORE))
     assert texts(found) == [
         "train: runs the candidate, without the hidden files",
         "score: sees only outputs (out/guesses.csv) and hidden files: none of the candidate's code",
     ]
     assert not any(words.remedy for words in found)
-
-
-def test_one_process_for_both_is_to_be_split() -> None:
     (found,) = isolation_notes(manifest(BOTH))
     told = "score: hidden files and candidate code in one process: anything the code can reach, it can read"
     assert (found.text, found.remedy) == (told, SPLIT)
@@ -55,36 +52,24 @@ def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
         found = isolation_notes(manifest(TRAIN, source=source))
         assert found[1] == CheckResult("isolation", True, f"train {verb} its own score: self-reported", READ_HIDDEN)
-
-
-def test_a_metric_file_that_is_carried_over_is_the_candidates_word_though_another_command_is_named() -> None:
     found = isolation_notes(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
     assert "train writes its own score: self-reported" in texts(found)
     assert "self-reported" not in " ".join(texts(isolation_notes(manifest(TRAIN, SCORE))))
-
-
-def test_a_guard_is_a_number_too() -> None:
     guard = Guard(name="size", source="stdout", regex="(.*)", command="train", max=3.0)
     assert "train prints its own guard size: self-reported" in texts(
         isolation_notes(manifest(TRAIN, SCORE, guards=(guard,)))
     )
 
 
-def test_a_run_time_is_measured_from_outside_but_the_code_decides_what_it_does() -> None:
+def test_a_run_time_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:
     found = isolation_notes(manifest(TRAIN, SCORE, source="wall", command="train"))
     assert found[1].text.startswith("train's run time is its score: the code decides")
     assert "check in its `outputs`" in found[1].remedy
-
-
-def test_an_exit_code_is_no_proof_where_it_is_all_that_counts() -> None:
     tests = VerifyCommand(run="pytest", name="tests", sees="candidate")
     told = "tests: its success is an exit code, and candidate code can end the process with any"
     assert told in texts(isolation_notes(manifest(tests, TRAIN, SCORE)))
     assert told in texts(isolation_notes(manifest(replace(tests, sees="both"), TRAIN, SCORE)))
     assert told not in texts(isolation_notes(manifest(replace(tests, outputs=("report.xml",)), TRAIN, SCORE)))
-
-
-def test_a_hidden_command_that_nothing_is_carried_over_to_judges_nothing() -> None:
     found = isolation_notes(manifest(replace(TRAIN, outputs=()), SCORE))
     assert found[-1].text.startswith("score: sees nothing of the candidate")
     assert found[-1].remedy

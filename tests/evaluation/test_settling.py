@@ -42,7 +42,7 @@ def of_kind(project: Project, kind: str) -> list[dict[str, Any]]:
 
 
 class TestSettling:
-    def test_a_run_that_ends_by_a_limit_claims_what_is_measured_afresh(
+    def test_a_run_that_ends_by_a_limit_claims_and_counts_what_is_measured_afresh(
         self, make_project: Callable[..., Project]
     ) -> None:
         project = project_of(make_project)
@@ -59,13 +59,12 @@ class TestSettling:
         assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
         assert record["why"] in project.run("status").stdout
         assert project.run("audit").exit_code == 0
-
-    def test_none_of_its_runs_led_to_the_decision(self, make_project: Callable[..., Project]) -> None:
-        project = project_of(make_project)
-        project.climb("iterate", "--forever")
         decided = {run["value"] for record in project.iterations() for run in record["runs"]}
         (record,) = of_kind(project, "settle")
         assert not decided & {value for pair in record["pairs"] for value in pair}
+        iterations = sum(sum(made["seconds"].values()) for made in project.iterations())
+        spend = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
+        assert spend == pytest.approx(iterations + record["seconds"], abs=1e-3)
 
     @pytest.mark.slow
     def test_it_is_done_once_and_not_at_the_end_of_an_invocation_only(
@@ -92,12 +91,6 @@ class TestSettling:
         assert not of_kind(project, "settle")
         assert project.run("report", "--settle").exit_code == 0
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [pairs]
-
-    def test_not_where_the_metric_never_moved(self, make_project: Callable[..., Project]) -> None:
-        project = make_project(manifest={"metric": SETTLE, "limits": {"iterations": 1}})
-        project.set_moves(answer(90))
-        project.climb("iterate", "--forever")
-        assert not of_kind(project, "settle")
 
     @pytest.mark.slow
     def test_a_killed_settling_goes_on_with_the_runs_that_are_owed(self, make_project: Callable[..., Project]) -> None:
@@ -165,38 +158,31 @@ class TestSettling:
         (record,) = of_kind(project, "settle")
         assert json.loads(told.read_text())["settled"]["why"] == record["why"]
 
-    def test_a_report_settles_where_that_is_asked_for(self, make_project: Callable[..., Project]) -> None:
-        project = project_of(make_project)
+    def test_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
+        project.set_manifest({"metric": SETTLE, "limits": {"iterations": 1}})
+        project.set_moves(answer(2))
+        project.climb("iterate", "--forever")
+        assert not of_kind(project, "settle")
+        told = project.run("report", "--settle")
+        assert told.exit_code == 0 and "the metric never moved" in told.stderr
+        assert not of_kind(project, "settle")
+
+    def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project, limits={"iterations": 9})
+        project.set_moves(answer(0))
+        project.climb()
+        told = project.run("report", "--settle")
+        assert told.exit_code == 2 and "nothing was kept" in told.stderr
+        assert not of_kind(project, "settle")
+        project.set_moves(answer(0), answer(90))
         project.climb("iterate", "-n", "1")
         told = project.run("report", "--settle", "-o", "night.md")
         assert told.exit_code == 0, told.stderr
         (record,) = of_kind(project, "settle")
         assert len(record["pairs"]) == 3 and record["why"] in told.stdout + told.stderr
         assert "Settled" in (project.folder / "night.md").read_text()
-
-    def test_a_report_of_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
-        project.set_manifest({"metric": METRIC})
-        project.set_moves(answer(2))
-        project.climb()
-        told = project.run("report", "--settle")
-        assert told.exit_code == 0 and "the metric never moved" in told.stderr
-        assert not of_kind(project, "settle")
-
-    def test_where_nothing_was_kept_there_is_nothing_to_settle(self, make_project: Callable[..., Project]) -> None:
-        project = project_of(make_project)
-        project.set_moves(answer(0))
-        project.climb()
-        told = project.run("report", "--settle")
-        assert told.exit_code == 2 and "nothing was kept" in told.stderr
-        assert not of_kind(project, "settle")
-
-    def test_it_counts_as_the_runs_time(self, make_project: Callable[..., Project]) -> None:
-        project = project_of(make_project)
-        project.climb("iterate", "--forever")
-        (record,) = of_kind(project, "settle")
-        iterations = sum(sum(made["seconds"].values()) for made in project.iterations())
-        spend = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
-        assert spend == pytest.approx(iterations + record["seconds"], abs=1e-3)
 
 
 AGENT = """\

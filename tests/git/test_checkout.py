@@ -31,20 +31,6 @@ def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it(project: Project) -> 
     assert project.git("status", "--porcelain").splitlines() == [" M answer.json", "A  staged.txt", "?? untracked.txt"]
 
 
-@pytest.mark.slow
-def test_the_user_may_work_on_and_even_on_the_climbs_branch(project: Project) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.climb()
-    project.git("switch", "--quiet", "goalseek/demo")
-    before = project.users()
-    project.climb()
-    assert project.users() == before, "a branch that is checked out is left alone"
-    assert project.git("status", "--porcelain") == ""
-    project.git("switch", "--quiet", "main")
-    project.climb()
-    assert project.git("rev-parse", "goalseek/demo") == project.git("rev-parse", "refs/goalseek/demo/tip")
-
-
 def test_a_detached_head_is_allowed(project: Project) -> None:
     project.git("switch", "--quiet", "--detach")
     before = project.users()
@@ -100,22 +86,6 @@ def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
     assert project.users() == before
     assert outside.run_folder(1).is_dir() and not (project.top / ".goalseek").exists()
     assert "climb this" in (outside.run_folder(1) / "prompt.md").read_text()
-
-
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@pytest.mark.slow
-def test_both_object_formats_work(make_project: Callable[..., Project], object_format: str) -> None:
-    project = make_project(object_format=object_format)
-    project.set_moves(answer(2), answer(0.5), answer(3))
-    before = project.users()
-    records = project.climb("iterate", "-n", "3")
-    assert [record["reason"] for record in records] == ["measured", "better", "worse", "better"]
-    assert project.users() == before
-    width = {"sha1": 40, "sha256": 64}[object_format]
-    assert all(len(record["commit_hash"]) == width for record in records)
-    workspace = project.trees() / "workspace"
-    assert project.git("rev-parse", "--show-object-format", folder=workspace) == object_format
-    assert project.git("fsck", "--strict") == ""
 
 
 def test_no_setting_of_the_user_changes_what_is_measured(project: Project) -> None:

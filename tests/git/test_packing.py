@@ -113,11 +113,15 @@ def test_the_same_content_in_an_older_commit_of_the_users_stays_loose(climbed: P
     assert theirs in loose(climbed)
 
 
-def test_it_is_done_when_enough_has_gathered(climbed: Project, repository: Repository) -> None:
+def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
+    climbed: Project, repository: Repository
+) -> None:
     had = packs(climbed)
     assert not pack(repository, every=100)
     assert packs(climbed) == had
     assert pack(repository, every=9), "a run, a baseline and seven more"
+    refs = repository.refs()
+    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "", "")
     assert not pack(repository, every=1)
     assert pack(repository, every=0) and len(packs(climbed)) == len(had) + 2, "there is nothing new"
 
@@ -227,9 +231,3 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
         assert not (project.top / ".git/goalseek/demo/packing").exists()
         assert len(packs(project)) == 2, (call, number)
     assert kills > len(places) / 2, "the tracer did not kill"
-
-
-def test_how_far_it_was_is_remembered(climbed: Project, repository: Repository) -> None:
-    pack(repository)
-    refs = repository.refs()
-    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "", "")

@@ -1,12 +1,17 @@
 """Durations, sizes and percentages as people write them."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek import humanize
+from goalseek.humanize import format_since
 
 
 @pytest.mark.parametrize(
@@ -20,19 +25,12 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
     assert humanize.parse_duration(written) == expected
 
 
-@pytest.mark.parametrize(
-    "written",
-    ["", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3"],
-)
-def test_what_is_no_duration_is_refused(written: str | float) -> None:
-    with pytest.raises(ValueError, match="duration"):
-        humanize.parse_duration(written)
-
-
-def test_a_long_text_that_is_no_duration_is_refused_at_once() -> None:
+def test_what_is_no_duration_is_refused_at_once() -> None:
+    wrong = ("", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3")
     began = time.monotonic()
-    with pytest.raises(ValueError, match="duration"):
-        humanize.parse_duration("1" * 26 + "!")
+    for written in (*wrong, "1" * 26 + "!"):
+        with pytest.raises(ValueError, match="duration"):
+            humanize.parse_duration(written)
     assert time.monotonic() - began < 0.5
 
 
@@ -72,10 +70,13 @@ def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
     assert humanize.parse_size(written) == expected
 
 
-@pytest.mark.parametrize("written", ["", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None])
-def test_what_is_no_size_is_refused(written: object) -> None:
-    with pytest.raises(ValueError, match="size"):
-        humanize.parse_size(written)  # type: ignore[arg-type]
+def test_what_is_no_size_or_share_is_refused() -> None:
+    for written in ("", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None):
+        with pytest.raises(ValueError, match="size"):
+            humanize.parse_size(written)  # type: ignore[arg-type]
+    for share in ("5", "%", "-5%", "five%", "5%%", ""):
+        with pytest.raises(ValueError, match="percentage"):
+            humanize.parse_share(share, 1.0)
 
 
 @given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
@@ -88,12 +89,6 @@ def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: f
 
 def test_an_absolute_amount_is_itself() -> None:
     assert humanize.parse_share(0.25, 1000.0) == 0.25
-
-
-@pytest.mark.parametrize("written", ["5", "%", "-5%", "five%", "5%%", ""])
-def test_what_is_no_share_is_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="percentage"):
-        humanize.parse_share(written, 1.0)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -119,3 +114,33 @@ def test_numbers_side_by_side_are_told_apart(values: tuple[float, ...], told: tu
 def test_one_of_a_thing_is_singular() -> None:
     assert [humanize.pluralize(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
     assert humanize.pluralize(2, "try", "tries") == "2 tries"
+
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One hour east of Greenwich."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize(
+    ("timestamp", "told"),
+    [
+        ("2026-11-21T11:54:40Z", "for 5m 20s, since 12:54"),
+        ("2026-11-21T11:59:57.123Z", "for 2s, since 12:59"),
+        ("2026-11-20T11:00:00Z", "for 1d 1h, since 2026-11-20 12:00"),
+        ("2026-11-21T13:00:00Z", "for 0s, since 14:00"),
+        ("2026-11-21T11:59:00Z", "for 1m 00s, since 12:59"),
+        ("2026-11-21T11:54:40", "since 2026-11-21T11:54:40"),
+        ("None", "since None"),
+    ],
+)
+def test_it_is_told_as_people_say_it(timestamp: str, told: str) -> None:
+    assert format_since(timestamp, NOW) == told

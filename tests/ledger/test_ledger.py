@@ -1,8 +1,15 @@
 """The records: sealed commits of a chain, and ``results.jsonl``, which can be written again from it."""
 
-import shutil
+from __future__ import annotations
 
+import os
+from itertools import product
+from pathlib import Path
+
+import pytest
 from project import Project, answer
+
+from goalseek.ledger.seal import Seal, key_of
 
 
 def results(project: Project) -> str:
@@ -22,46 +29,6 @@ def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: 
     assert all(line.isascii() for line in messages)
 
 
-def test_results_come_back_from_git_alone_byte_for_byte(project: Project) -> None:
-    project.set_moves(*(answer(score) for score in (2, 0.5, 3, 0, 4)))
-    project.climb("iterate", "-n", "4")
-    before = results(project)
-    shutil.rmtree(project.folder / ".goalseek")
-    project.climb()
-    assert results(project).startswith(before)
-    assert [record["iteration"] for record in project.iterations()] == list(range(6))
-
-
-def test_a_torn_last_line_is_mended_and_said_so(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
-    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-    whole = path.read_bytes()
-    for torn in (whole + b'{"schema": 1, "se', whole[:-40]):
-        path.write_bytes(torn)
-        ended = project.run("-v", "iterate", "--until", "score>=1")
-        assert ended.exit_code == 0 and "results.jsonl" in ended.stderr, ended
-        assert path.read_bytes() == whole
-
-
-def test_a_line_that_git_does_not_know_stops_the_climb(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
-    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-    path.write_text(results(project).replace('"value":2', '"value":9'))
-    ended = project.run("iterate")
-    assert ended.exit_code == 3 and "does not end with a record" in ended.stderr
-
-
-def test_git_keeps_it_all_through_gc(project: Project) -> None:
-    project.set_moves(answer(2), answer(0.5), answer(3))
-    records = project.climb("iterate", "-n", "2")
-    project.git("reflog", "expire", "--expire=now", "--all")
-    project.git("gc", "--quiet", "--prune=now")
-    assert project.git("cat-file", "-t", records[2]["commit_hash"]) == "commit"
-    assert project.climb()[-1]["metric"]["value"] == 3
-
-
 def test_the_secret_is_the_owners_alone_and_in_no_tree(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb()
@@ -72,7 +39,56 @@ def test_the_secret_is_the_owners_alone_and_in_no_tree(project: Project) -> None
     assert not [path for path in trees if raw in path.read_bytes()]
 
 
-def test_the_log_folder_ignores_itself(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
-    assert project.git("status", "--porcelain") == ""
+def test_a_seal_is_of_these_texts_in_this_order_under_this_secret() -> None:
+    seal, other = Seal(b"one"), Seal(b"two")
+    made = seal.of("ab", "c")
+    assert seal.holds(made, "ab", "c")
+    for texts in (("a", "bc"), ("c", "ab"), ("ab",), ("ab", "c", ""), ("abc",), ("ab", "d"), ("ab\0c",)):
+        assert not seal.holds(made, *texts), texts
+    assert not other.holds(made, "ab", "c")
+    for wrong in ("", made[:-1], made + "0", made.upper(), other.of("ab", "c"), "\udcff", "größer"):
+        assert not seal.holds(wrong, "ab", "c"), wrong
+
+
+def test_a_seal_tells_whose_it_is_and_nothing_else_does() -> None:
+    seal = Seal(b"one")
+    assert key_of(seal.of("x")) == seal.key != Seal(b"two").key
+    for text in ("", seal.key, seal.of("x")[:-1], seal.of("x") + "\n", seal.of("x").upper(), seal.digest("x")):
+        assert key_of(text) is None, text
+
+
+def test_each_measurement_has_a_seed_of_its_own_and_always_the_same() -> None:
+    seal = Seal(b"one")
+    places = list(product(("r", "s"), range(5), range(12)))
+    seeds = [seal.seed(*place) for place in places]
+    assert len(set(seeds)) == len(places) and all(0 <= seed < 2**31 for seed in seeds)
+    assert max(seeds) > 2**30, "the whole range is used"
+    assert seeds == [Seal(b"one").seed(*place) for place in places] != [Seal(b"two").seed(*place) for place in places]
+
+
+def test_the_secret_is_made_once_for_its_owner_alone(own: Path) -> None:
+    folder = own / "a" / "b"
+    before = os.umask(0)
+    try:
+        made = Seal.open(folder)
+    finally:
+        os.umask(before)
+    secret = folder / "secret"
+    assert secret.stat().st_mode & 0o777 == 0o600 and len(secret.read_bytes()) == 32
+    assert os.listdir(folder) == ["secret"]
+    assert made.key == Seal.open(folder).key
+    secret.rename(folder / f"secret.{os.getpid()}")  # as one that was killed left it, with this process's number
+    assert Seal.open(folder).key != made.key
+    assert os.listdir(folder) == ["secret"] and len(secret.read_bytes()) == 32
+
+
+def test_of_two_that_make_it_at_once_the_first_counts(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def late(source: Path, target: Path) -> None:
+        target.write_bytes(b"of the other")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    assert Seal.open(own / "own").key == Seal(b"of the other").key
+    assert os.listdir(own / "own") == ["secret"]

@@ -104,24 +104,18 @@ def test_a_keep_becomes_the_incumbent_and_what_is_not_kept_does_not() -> None:
     assert standing.baseline.commit == "commit1"
 
 
-@pytest.mark.parametrize("reason", PROVIDER_FAILED)
-def test_provider_failures_count_only_in_a_row(reason: str) -> None:
-    failed = ("skipped", reason)
-    assert climbed(failed, failed).provider_failures == 2
-    assert climbed(failed, DUPLICATE, failed).provider_failures == 1
-    assert climbed(failed, KEPT).provider_failures == 0
+def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_measured() -> None:
+    for reason in PROVIDER_FAILED:
+        failed = ("skipped", reason)
+        found = [climbed(failed, *then).provider_failures for then in ((failed,), (DUPLICATE, failed), (KEPT,))]
+        assert found == [2, 1, 0], reason
+    for reason in CRASHED:
+        crash = ("reverted", reason)
+        steps = ((crash,), (DUPLICATE, crash), (WORSE, crash), (KEPT,))
+        assert [climbed(crash, *then).crashes for then in steps] == [2, 2, 1, 0], reason
 
 
-@pytest.mark.parametrize("reason", CRASHED)
-def test_a_streak_of_crashes_ends_with_a_measured_candidate_only(reason: str) -> None:
-    crash = ("reverted", reason)
-    assert climbed(crash, crash).crashes == 2
-    assert climbed(crash, DUPLICATE, crash).crashes == 2
-    assert climbed(crash, WORSE, crash).crashes == 1
-    assert climbed(crash, KEPT).crashes == 0
-
-
-def test_a_new_run_begins_with_empty_hands_and_the_same_incumbent() -> None:
+def test_a_new_run_begins_with_empty_hands_and_a_new_baseline_an_epoch_with_its_own_best() -> None:
     before = climbed(KEPT, WORSE, ("skipped", "provider_failed"))
     after = before.after(run(9))
     assert (after.run_id, after.run_began) == ("run9", "time9")
@@ -132,9 +126,6 @@ def test_a_new_run_begins_with_empty_hands_and_the_same_incumbent() -> None:
         before.total,
         before.tip,
     )
-
-
-def test_a_new_baseline_begins_an_epoch_with_its_own_best() -> None:
     before = climbed(KEPT).after(measurement(8))
     after = before.after(iteration(9, 2, "baseline", "measured", 0.1, epoch=1))
     assert after.epoch == 1
@@ -144,12 +135,9 @@ def test_a_new_baseline_begins_an_epoch_with_its_own_best() -> None:
     assert after.pool == ()
 
 
-def test_pooled_measurements_are_those_of_this_tree_under_this_ruler() -> None:
+def test_pooled_measurements_are_the_newest_of_this_tree_under_this_ruler() -> None:
     rows = [measurement(1), measurement(2, tree="other"), measurement(3, ruler="other"), measurement(4)]
     assert [row.seq for row in fold(rows).pooled("t", "ruler")] == [1, 4]
-
-
-def test_the_pool_does_not_grow_without_end() -> None:
     standing = fold([measurement(seq) for seq in range(200)])
     assert [row.seq for row in standing.pooled("t", "ruler")] == list(range(150, 200))
 

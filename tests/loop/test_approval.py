@@ -208,13 +208,6 @@ def test_status_says_what_waits_and_what_to_type_and_prune_leaves_it(asking: Pro
     assert (after["waits"], after["word"]) == (None, None)
 
 
-def test_a_program_is_told_that_a_person_is_needed(asking: Project) -> None:
-    change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
-    assert asking.run("iterate").exit_code == 5
-    (end,) = (json.loads(line) for line in Path(os.environ["HOME"], "told").read_text().splitlines())
-    assert end["stop_reason"] == "needs_human" and "iteration 1 waits" in end["why"] and "approve 1" in end["next"]
-
-
 @pytest.mark.parametrize("table", [{"before": "always"}, {"after": "kept"}])
 def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str, str]) -> None:
     change(asking, approve=table)

@@ -62,27 +62,21 @@ def test_all_of_it_in_one_line(manifest: Manifest) -> None:
     )
 
 
-def test_what_does_not_apply_is_left_out(manifest: Manifest) -> None:
+def test_what_does_not_apply_is_left_out_and_what_was_not_measured_afresh_says_so(manifest: Manifest) -> None:
     assert of(CLIMBED, manifest) == f"val_loss 3.412 → 3.371 · 2 kept of 31 · {END}"
     assert of(Standing(), manifest) == ""
     nothing = of(CLIMBED, manifest, best=BASELINE, keeps=0)
     assert nothing == "val_loss 3.412, nothing beat it · 0 kept of 31 · your checkout is untouched · goalseek log"
-
-
-def test_what_was_not_measured_afresh_says_so(manifest: Manifest) -> None:
     told = of(CLIMBED, manifest, noise=NoiseState(differed=True))
     assert told.startswith("val_loss 3.412 → 3.371, not settled · 2 kept of 31 · luck alone")
 
 
-def test_a_gain_that_may_be_none_is_not_praised(manifest: Manifest) -> None:
+def test_a_gain_that_may_be_none_is_not_praised_and_a_metric_to_maximize_rises(manifest: Manifest) -> None:
     unsure = replace(SETTLED, interval=(-0.002, 0.024))
     assert "settled −1.1% ± 1.3%, which may be luck · " in of(CLIMBED, manifest, settled=unsure)  # noqa: RUF001
     exact = replace(SETTLED, interval=(SETTLED.difference, SETTLED.difference))
     assert "settled −1.1%, exactly · " in of(CLIMBED, manifest, settled=exact)  # noqa: RUF001
     assert "settled −1.1%, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))  # noqa: RUF001
-
-
-def test_a_metric_to_maximize_rises(manifest: Manifest) -> None:
     settled = replace(SETTLED, direction="maximize", in_percent=False, difference=0.25, interval=(0.2, 0.3))
     assert "settled +0.25 ± 0.05 · " in of(CLIMBED, manifest, settled=settled)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from fake_agents import Fake
-from project import Ended, Project, home
+from project import Project, home
 from reviewing import (
     CRITERIA,
     REPORT,
@@ -109,11 +108,14 @@ def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[.
     assert (tokens(record), record["usage"]["estimated"]) == (200, True)
 
 
-@pytest.mark.parametrize("edit", [scores(0), scores(1), scores('"fail"'), "true"])
-def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[..., Project], edit: str) -> None:
-    record = reviewed("say APPROVED", edits=(edit,)).climb()[-1]
-    assert record["outcome"] != "kept" and record["reason"] != "review_rejected"
-    assert asked("reviews") == [] and "REVIEW" not in record["seconds"]
+def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[..., Project]) -> None:
+    project = reviewed(
+        "say APPROVED", edits=(scores(0), "echo '{\"score\": 1}  ' > answer.json", scores('"fail"'), "true")
+    )
+    for record in project.climb("iterate", "-n", "4")[1:]:
+        assert record["outcome"] != "kept" and record["reason"] != "review_rejected"
+        assert "REVIEW" not in record["seconds"]
+    assert asked("reviews") == []
 
 
 @pytest.mark.parametrize("sandbox", levels("none", "bubblewrap"))
@@ -165,29 +167,6 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     assert_audited(project)
 
 
-def test_a_verdict_that_was_given_is_not_asked_for_again(reviewed: Callable[..., Project]) -> None:
-    project = reviewed("say REJECTED no", edits=(scores(2),))
-    for _ in range(5):
-        project.run("step")
-    done = []
-    for _ in range(7):
-        ended = project.run("--json", "step")
-        done.append(json.loads(ended.stdout)["done"])
-    assert done[-1] == "REVIEW"
-    record = project.climb("iterate", "-n", "1")[-1]
-    assert (record["iteration"], *outcome(record)) == (1, "reverted", "review_rejected")
-    assert len(asked("reviews")) == 1
-
-
-def test_its_calls_are_paid_for_and_one_past_a_limit_is_not_made(reviewed: Callable[..., Project]) -> None:
-    project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2), REPORT + scores(3)), limits={"tokens": 300})
-    ended = project.run("--json", "iterate", "--forever")
-    assert json.loads(ended.stdout.splitlines()[-1])["stop_reason"] == "tokens"
-    (record,) = project.iterations()[1:]
-    assert (tokens(record), record["usage"]["cost_usd"]) == (200, 0.5)
-    assert len(asked("authors")) == 2 and len(asked("reviews")) == 1
-
-
 def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:
     words = ('say REJECTED "too long"', "say APPROVED fine")
     project = reviewed(*words, edits=(scores(2), scores(3)), approve={"before": "kept"})
@@ -233,50 +212,35 @@ def test_doctor_looks_at_the_reviewer_too(
     assert "claude: claude 9.8.7" in project.run("doctor", "--quick").stdout
 
 
-REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "author": ({"name": "claude"}, {"provider": "claude"}, "review.provider: 'claude' proposes the changes itself"),
-    "model": (
-        {"name": "claude"},
-        {"provider": {"name": "claude", "model": "x"}},
-        "'claude' proposes the changes itself",
-    ),
-    "planner": ({"name": "codex", "plan": {"name": "claude"}}, {"provider": "claude"}, "proposes the changes itself"),
-    "fallback": ({"name": "codex", "fallback": ["claude"]}, {"provider": "claude"}, "proposes the changes itself"),
-    "same command": (
-        {"name": "command", "command": ["a"]},
-        {"provider": {"name": "command", "command": ["a"]}},
-        "proposes the changes itself",
-    ),
-    "no command": ({"name": "claude"}, {"provider": "command"}, "is a table for the provider"),
-    "tune": ({"name": "claude"}, {"provider": "tune"}, "cannot judge any"),
-    "fallback of its own": (
+ITSELF = "proposes the changes itself"
+A_COMMAND = {"name": "command", "command": ["a"]}
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"name": "claude"}, {"provider": "claude"}, f"review.provider: 'claude' {ITSELF}"),
+    ({"name": "claude"}, {"provider": {"name": "claude", "model": "x"}}, f"'claude' {ITSELF}"),
+    ({"name": "codex", "plan": {"name": "claude"}}, {"provider": "claude"}, ITSELF),
+    ({"name": "codex", "fallback": ["claude"]}, {"provider": "claude"}, ITSELF),
+    (A_COMMAND, {"provider": A_COMMAND}, ITSELF),
+    ({"name": "claude"}, {"provider": "command"}, "is a table for the provider"),
+    ({"name": "claude"}, {"provider": "tune"}, "cannot judge any"),
+    (
         {"name": "claude"},
         {"provider": {"name": "codex", "fallback": ["gemini"]}},
         "review.provider.fallback: belongs in [provider] itself",
     ),
-    "no criteria": ({"name": "claude"}, {"provider": "codex", "criteria": []}, "review.criteria: name at least one"),
-    "empty criterion": (
-        {"name": "claude"},
-        {"provider": "codex", "criteria": [" "]},
-        "review.criteria[0]: is one line",
-    ),
-    "no cycle": ({"name": "claude"}, {"provider": "codex", "max_cycles": 0}, "review.max_cycles: at least 1"),
-    "unknown key": ({"name": "claude"}, {"provider": "codex", "when": "kept"}, "review.when: there is no such key"),
-    "no provider": ({"name": "claude"}, {}, "review.provider: is required"),
-}
+    ({"name": "claude"}, {"provider": "codex", "criteria": []}, "review.criteria: name at least one"),
+    ({"name": "claude"}, {"provider": "codex", "criteria": [" "]}, "review.criteria[0]: is one line"),
+    ({"name": "claude"}, {"provider": "codex", "max_cycles": 0}, "review.max_cycles: at least 1"),
+    ({"name": "claude"}, {"provider": "codex", "when": "kept"}, "review.when: there is no such key"),
+    ({"name": "claude"}, {}, "review.provider: is required"),
+]
 
 
-@pytest.mark.parametrize(("provider", "review", "why"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_table_that_makes_no_sense_is_refused_when_it_is_read(
-    project: Project, provider: dict[str, Any], review: dict[str, Any], why: str
-) -> None:
-    project.set_manifest({"provider": provider, "review": {"criteria": CRITERIA, **review}})
-    ended: Ended = project.run("manifest", "show")
-    assert ended.exit_code == 2 and why in ended.stderr
-    assert re.search(r"goalseek\.toml:\d+: review", ended.stderr)
-
-
-def test_a_provider_of_the_command_line_that_would_judge_itself_is_refused(project: Project) -> None:
+def test_a_table_that_makes_no_sense_is_refused_when_it_is_read(project: Project) -> None:
+    for provider, review, why in REFUSED:
+        project.set_manifest({"provider": provider, "review": {"criteria": CRITERIA, **review}})
+        ended = project.run("manifest", "show")
+        assert ended.exit_code == 2 and why in ended.stderr
+        assert re.search(r"goalseek\.toml:\d+: review", ended.stderr)
     project.set_manifest({"review": {"provider": "claude", "criteria": CRITERIA}})
     ended = project.run("iterate", "--provider", "claude")
     assert ended.exit_code == 2 and "nobody reviews his own" in ended.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -156,17 +155,6 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
     assert_audited(project)
 
 
-def test_a_candidate_under_review_whose_stored_answers_are_gone_is_recorded_as_interrupted(
-    reviewed: Callable[..., Project],
-) -> None:
-    project = reviewed(ASKS, APPROVES, edits=(scores(2), scores(3)))
-    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
-    shutil.rmtree(project.run_folder(1))
-    record = project.climb("iterate", "-n", "1")[1]
-    assert outcome(record) == ("skipped", "interrupted") and len(commits(project)) == 4
-    assert_audited(project)
-
-
 def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Callable[..., Project]) -> None:
     edits = (scores(2), scores('"crash"'), scores(3))
     verify = [
@@ -215,12 +203,3 @@ def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Callable
     record = project.climb("iterate", "-n", "1")[-1]
     assert (record["iteration"], *outcome(record), tokens(record)) == (1, "kept", "better", 400)
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
-
-
-def test_a_person_is_asked_when_the_reviewer_has_no_more_to_ask_for(reviewed: Callable[..., Project]) -> None:
-    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), approve={"before": "each"})
-    assert project.run("iterate", "-n", "1").exit_code == 5
-    assert (len(asked("reviews")), len(project.iterations())) == (2, 1)
-    assert project.run("approve", "1").exit_code == 0
-    assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("reverted", "review_rejected")
-    assert_audited(project)

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -49,17 +48,6 @@ def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> Non
     assert [step["next"] for step in told[:-1]][len(baseline) + 1 :] == [*PHASES[1:], "LOG"]
     assert told[-1] == {"done": "LOG (iteration 1: kept)", "next": "READ_CONTEXT"}
     assert [record["notes"] for record in project.iterations()] == [[], []], "nothing was cut short"
-
-
-@pytest.mark.slow
-def test_iterate_finishes_what_step_began_and_calls_nobody_twice(waiting: Project) -> None:
-    home("go").touch()
-    for _ in range(5 + 3):
-        assert waiting.run("step").exit_code == 0
-    assert home("called").read_text() == "x\n"
-    records = waiting.climb("iterate", "-n", "1")
-    assert [record["iteration"] for record in records] == [0, 1]
-    assert home("called").read_text() == "x\n"
 
 
 @pytest.mark.slow
@@ -127,25 +115,6 @@ def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
     started.communicate(timeout=20)
     home("go").touch()
     assert waiting.climb()[-1]["iteration"] == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", [0.05 * place for place in range(4, 16)])
-def test_killed_at_any_moment_no_iteration_is_lost_or_counted_twice(project: Project, moment: float) -> None:
-    values = [1 + (number * 7) % 5 + number / 100 for number in range(1, 400)]
-    project.set_moves(*(answer(value) for value in values))
-    for _ in range(6):
-        started = project.start("iterate", "-n", "39")
-        time.sleep(moment)
-        started.kill()
-        started.communicate(timeout=120)
-    records = project.climb("iterate", "-n", "3")
-    assert [record["iteration"] for record in records] == list(range(len(records)))
-    assert [record["metric"]["value"] for record in records[1:]] == values[: len(records) - 1]
-    wanted = [project.git("rev-parse", "main")]
-    for record in records[1:]:
-        wanted += [commit for commit in (record["commit_hash"], record["rollback_commit_hash"]) if commit]
-    assert project.git("rev-list", "--reverse", "goalseek/demo").splitlines() == wanted
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_with_noise_none_every_candidate_is_run_once(make_project: Callable[...,
     assert [len(record["runs"]) for record in project.climb("iterate", "-n", "2")] == [1, 1, 1]
 
 
-def test_what_is_worse_at_first_sight_is_run_once_and_what_is_far_better_in_turn_with_the_incumbent(
+def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_and_all_is_in_the_log(
     noisy: Project,
 ) -> None:
     noisy.set_moves(answer(0), answer(90))
@@ -59,6 +59,13 @@ def test_what_is_worse_at_first_sight_is_run_once_and_what_is_far_better_in_turn
     assert "% better, odds " in better["why"] and " runs against " in better["why"]
     seeds = [run["seed"] for record in (baseline, worse, better) for run in record["runs"]]
     assert len(set(seeds)) == len(seeds) == len(journal())
+    folder = noisy.run_folder(2)
+    log = (folder / "verifier.log").read_text()
+    for place, run in enumerate(better["runs"], start=1):
+        assert f"[run {place}: {run['of']}, seed {run['seed']}]" in log
+        assert f"[run {place}: score = {run['value']!r}]" in log
+        assert (folder / "measurements" / str(place) / "metrics.json").is_file()
+    assert f"{of(better, 'candidate')[-1]:.10f}" in (folder / "metrics.json").read_text()
 
 
 @pytest.mark.parametrize("limit", [20, 5])
@@ -92,19 +99,6 @@ def test_evidence_that_was_stored_without_its_verdict_gives_the_same_verdict(noi
     record = noisy.climb("iterate", "-n", "1")[-1]
     assert (record["outcome"], record["reason"]) == ("kept", "better")
     assert len(journal()) == count and record["metric"]["odds"] > 1
-
-
-def test_every_run_is_in_the_log_and_keeps_its_folder(noisy: Project) -> None:
-    noisy.set_moves(answer(90))
-    record = noisy.climb()[-1]
-    folder = noisy.run_folder(1)
-    log = (folder / "verifier.log").read_text()
-    for place, run in enumerate(record["runs"], start=1):
-        assert f"[run {place}: {run['of']}, seed {run['seed']}]" in log
-        assert f"[run {place}: score = {run['value']!r}]" in log
-        assert (folder / "measurements" / str(place) / "metrics.json").is_file()
-    last = of(record, "candidate")[-1]
-    assert f"{last:.10f}" in (folder / "metrics.json").read_text()
 
 
 def test_incumbent_and_candidate_each_have_a_bench_of_their_own(noisy: Project) -> None:

@@ -45,20 +45,9 @@ def waiting(project: Project) -> Project:
     return project
 
 
-def test_the_heartbeat_is_renewed_when_it_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = StateFile(tmp_path / "state.json")
-    picture.beat()
-    assert not picture.path.exists()
-    picture.show(RunState("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
-    picture.path.unlink()
-    picture.beat()
-    assert not picture.path.exists(), "not yet time"
-    monkeypatch.setattr(state_file, "HEARTBEAT_SECONDS", 0.0)
-    picture.beat()
-    assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
-
-
-def test_a_short_phase_is_not_worth_a_write_and_one_that_lasts_is_shown(tmp_path: Path) -> None:
+def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture = StateFile(tmp_path / "state.json")
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
         picture.show(RunState("running", "run", "now", 3, phase), Standing(), Limits())
@@ -69,6 +58,16 @@ def test_a_short_phase_is_not_worth_a_write_and_one_that_lasts_is_shown(tmp_path
     assert read_state(picture.path)["status"] == "waiting", "another status is shown at once"
     picture.waiting("")
     assert read_state(picture.path)["status"] == "running"
+    picture = StateFile(tmp_path / "another.json")
+    picture.beat()
+    assert not picture.path.exists()
+    picture.show(RunState("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
+    picture.path.unlink()
+    picture.beat()
+    assert not picture.path.exists(), "not yet time"
+    monkeypatch.setattr(state_file, "HEARTBEAT_SECONDS", 0.0)
+    picture.beat()
+    assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
 
 
 @pytest.mark.slow

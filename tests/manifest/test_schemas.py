@@ -50,13 +50,15 @@ def test_what_is_published_is_what_the_types_say(name: str) -> None:
     Draft202012Validator.check_schema(published_schema(name))
 
 
-def test_the_command_prints_each(project: Project) -> None:
+def test_the_command_prints_each_and_every_reason_belongs_to_one_outcome(project: Project) -> None:
     for name in NAMES:
         assert json.loads(project.run("manifest", "schema", name).stdout) == published_schema(name)
     assert json.loads(project.run("manifest", "schema").stdout) == published_schema("manifest")
     ended = project.run("manifest", "show", "records")
     assert ended.exit_code == 2 and "manifest schema records" in ended.stderr
     assert project.run("manifest", "schema", "other").exit_code == 2
+    reasons = [reason for several in REASONS.values() for reason in several]
+    assert len(reasons) == len(set(reasons)) == 23
 
 
 @pytest.fixture
@@ -125,11 +127,6 @@ def test_an_older_record_that_lacks_what_came_later_is_as_published(climbed: Pro
     assert to_plain(parse_record(json.dumps(required)))["iteration"] == 1
 
 
-def test_every_reason_belongs_to_one_outcome() -> None:
-    reasons = [reason for several in REASONS.values() for reason in several]
-    assert len(reasons) == len(set(reasons)) == 23
-
-
 def first_manifest(project: Project) -> Path:
     """What ``init`` writes in a repository without a manifest."""
     project.git("rm", "--quiet", "--cached", "goalseek.toml")
@@ -142,7 +139,7 @@ def first_manifest(project: Project) -> Path:
     return project.manifest
 
 
-def test_the_editor_line_of_init_leads_to_the_schema_which_holds(project: Project) -> None:
+def test_the_editor_line_of_init_leads_to_the_schema_which_holds_and_taplo_takes(project: Project) -> None:
     manifest = first_manifest(project)
     line = manifest.read_text().splitlines()[0]
     assert line.startswith("#:schema ./")
@@ -153,10 +150,6 @@ def test_the_editor_line_of_init_leads_to_the_schema_which_holds(project: Projec
     assert list(validator.iter_errors(written)) == []
     assert list(validator.iter_errors({**written, "scope": {"writeable": []}}))
     assert project.git("status", "--porcelain") == "?? goalseek.toml"
-
-
-def test_taplo_which_editors_ask_takes_that_line(project: Project) -> None:
-    manifest = first_manifest(project)
     assert checked_by_taplo(manifest) == (0, "")
     manifest.write_text(manifest.read_text().replace('direction = "maximize"', 'direction = "up"'))
     code, said = checked_by_taplo(manifest)

@@ -1,11 +1,18 @@
 """One number out of what a measurement left: finite, or refused with the contract's reason."""
 
+from __future__ import annotations
+
 import json
 import math
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project import Project
 
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
@@ -52,33 +59,29 @@ def test_what_is_not_finite_is_named_so(value: str) -> None:
     assert reason_of(read_text, PRINTED, f"accuracy: {value}") == "not_finite"
 
 
-@pytest.mark.parametrize("value", ['"0.9"', "true", "[0.9]", "{}", "null"])
-def test_what_is_no_number_is_no_metric(value: str) -> None:
-    assert reason_of(read_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "no_metric"
-
-
-@pytest.mark.parametrize("text", ["", "{", "accuracy: 1", "[]", "3", "{}", "null"])
-def test_a_document_without_the_metric_is_no_metric(text: str) -> None:
-    assert reason_of(read_json, ACCURACY, text) == "no_metric"
-
-
-def test_a_document_nested_too_deeply_is_no_metric() -> None:
-    assert reason_of(read_json, ACCURACY, "[" * 100_000 + "]" * 100_000) == "no_metric"
-
-
-def test_an_integer_with_too_many_digits_is_refused_with_a_reason() -> None:
+def test_what_is_no_number_is_no_metric() -> None:
+    for value in ('"0.9"', "true", "[0.9]", "{}", "null"):
+        assert reason_of(read_json, ACCURACY, f'{{"test": {{"accuracy": {value}}}}}') == "no_metric"
+    for text in ("", "{", "accuracy: 1", "[]", "3", "{}", "null", "[" * 100_000 + "]" * 100_000):
+        assert reason_of(read_json, ACCURACY, text) == "no_metric"
     assert reason_of(read_json, ACCURACY, '{"test": {"accuracy": ' + "9" * 5000 + "}}") in ("no_metric", "not_finite")
+    assert reason_of(read_json, Reading(name="accuracy", query="length(test)"), '{"test": 3}') == "no_metric"
+    for printed in ("", "accuracy: high", "accuracy:0.9", "accuracy: 1,5"):
+        assert reason_of(read_text, PRINTED, printed) == "no_metric"
+    optional = Reading(name="accuracy", source="stdout", regex=r"accuracy(?:: (\d+))?")
+    assert reason_of(read_text, optional, "accuracy unknown") == "no_metric"
+    assert to_finite("accuracy", 3) == 3.0
+    others: tuple[object, ...] = (True, "3", [3], {}, None)
+    for other in others:
+        assert reason_of(to_finite, "accuracy", other) == "no_metric"
 
 
-def test_a_query_that_fails_on_this_document_is_no_metric() -> None:
-    reading = Reading(name="accuracy", query="length(test)")
-    assert reason_of(read_json, reading, '{"test": 3}') == "no_metric"
-
-
-def test_rows_are_a_list_and_a_query_may_take_the_last() -> None:
+def test_rows_are_a_list_whose_last_a_query_may_take_and_a_regex_may_anchor_to_a_line() -> None:
     reading = Reading(name="accuracy", path="metrics.jsonl", query="[-1].accuracy")
     assert read_json(reading, '{"accuracy": 0.1}\n\n{"accuracy": 0.9}\n', is_lines=True) == 0.9
     assert reason_of(read_json, reading, '{"accuracy": 0.1}\n{"accu', True) == "no_metric"
+    reading = Reading(name="accuracy", source="stdout", regex=r"^accuracy: (\S+)$")
+    assert read_text(reading, "first\naccuracy: 0.5\nvalidation accuracy: 0.7\n") == 0.5
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=5))
@@ -89,23 +92,56 @@ def test_several_matches_are_refused_unless_the_last_is_asked_for(values: list[f
     assert read_text(last, printed) == values[-1]
 
 
-@pytest.mark.parametrize("printed", ["", "accuracy: high", "accuracy:0.9", "accuracy: 1,5"])
-def test_a_text_without_a_number_there_is_no_metric(printed: str) -> None:
-    assert reason_of(read_text, PRINTED, printed) == "no_metric"
+RACE = "import work\nimport time\nbegan = time.perf_counter()\nwork.run()\nprint(time.perf_counter() - began)\n"
+HONEST = "import time\n\ndef run():\n    time.sleep(0.4)\n"
+FORGED = """\
+import sys, time
+sleep = time.sleep
+for name in ("time", "monotonic", "perf_counter", "process_time"):
+    setattr(time, name, lambda: 0.0)
+    setattr(time, name + "_ns", lambda: 0)
+
+def run():
+    sleep(1.2)
+    print("0.0001")
+"""
 
 
-def test_a_group_that_took_no_part_in_the_match_is_no_metric() -> None:
-    reading = Reading(name="accuracy", source="stdout", regex=r"accuracy(?:: (\d+))?")
-    assert reason_of(read_text, reading, "accuracy unknown") == "no_metric"
+@pytest.mark.slow
+def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Callable[..., Project]) -> None:
+    project = make_project(
+        files={"work.py": HONEST, "race.py": RACE},
+        manifest={
+            "scope": {"writable": ["work.py"]},
+            "metric": {"direction": "minimize", "source": "wall", "command": "race"},
+            "verify": [
+                {"name": "slow", "run": "sleep 0.2"},
+                {"name": "race", "run": f"{shlex.quote(sys.executable)} race.py"},
+            ],
+        },
+    )
+    project.set_moves({"files": {"work.py": FORGED}}, {"files": {"work.py": HONEST.replace("0.4", "0.0")}})
+    baseline, forged, faster = project.climb("iterate", "-n", "2")
+    assert 0.4 < baseline["metric"]["value"] < 1.1
+    assert (forged["outcome"], forged["reason"], forged["metric"]["value"] > 1.2) == ("reverted", "worse", True)
+    assert faster["outcome"] == "kept"
+    assert faster["metric"]["value"] < baseline["metric"]["value"]
+    for run in faster["runs"]:
+        assert run["seconds"] > run["value"] + 0.19, "of the named command alone"
 
 
-def test_a_regex_may_anchor_to_a_line() -> None:
-    reading = Reading(name="accuracy", source="stdout", regex=r"^accuracy: (\S+)$")
-    assert read_text(reading, "first\naccuracy: 0.5\nvalidation accuracy: 0.7\n") == 0.5
-
-
-def test_numbers_only_pass_as_numbers() -> None:
-    assert to_finite("accuracy", 3) == 3.0
-    others: tuple[object, ...] = (True, "3", [3], {}, None)
-    for other in others:
-        assert reason_of(to_finite, "accuracy", other) == "no_metric"
+def test_the_command_alone_is_timed_not_what_it_left_behind(
+    make_project: Callable[..., Project], tmp_path: Path
+) -> None:
+    project = make_project(
+        files={"answer.json": "{}\n"},
+        manifest={
+            "scope": {"writable": ["answer.json"]},
+            "metric": {"direction": "minimize", "source": "wall"},
+            "verify": [{"name": "race", "run": "(setsid sleep 30 >/dev/null 2>&1 &); exit 0"}],
+        },
+    )
+    project.set_moves("{ }\n")
+    baseline, *_ = project.climb()
+    assert baseline["metric"]["value"] < 2
+    assert baseline["verify"][0]["killed"] == 1

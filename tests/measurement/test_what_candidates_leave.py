@@ -112,19 +112,6 @@ def test_a_metrics_file_of_a_terabyte_is_none(project: Project) -> None:
     assert kept["outcome"] == "kept"
 
 
-@pytest.mark.parametrize("where", ["here", "run folder"])
-@pytest.mark.slow
-def test_folders_deeper_than_a_path_are_gone_before_the_next_candidate(
-    make_project: Callable[..., Project], where: str
-) -> None:
-    project = by_shell(make_project, JUDGE)
-    begin = "" if where == "here" else "cd $GOALSEEK_RUN_DIR;"
-    dig = f"{begin} python3 -c \"import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(2500)]\""
-    moves(project, candidate(2, dig), candidate(3))
-    assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
-    assert project.run("prune").exit_code == 0
-
-
 def test_a_deep_folder_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     root, keep = tmp_path / "root", tmp_path / "keep"
     for place in (root, keep):

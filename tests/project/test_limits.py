@@ -46,22 +46,12 @@ def test_without_limits_and_target_a_run_never_ends(
     assert reason(NONE, standing) is None
 
 
-@given(st.integers(1, 100), st.integers(0, 200))
-def test_iterations_end_a_run_exactly_at_the_limit(limit: int, done: int) -> None:
-    stop = reason(replace(NONE, iterations=limit), structs.replace(best(0.5), spend=Spend(done)))
-    assert stop == ("iterations" if done >= limit else None)
-
-
-@given(st.floats(1, 1e6), st.floats(0, 2e6))
-def test_active_time_ends_a_run_exactly_at_the_limit(limit: float, used: float) -> None:
-    stop = reason(replace(NONE, time=limit), structs.replace(best(0.5), spend=Spend(0, used)))
-    assert stop == ("time" if used >= limit else None)
-
-
-@given(st.integers(1, 100), st.tuples(*[st.integers(0, 60)] * 3))
-def test_tokens_of_all_three_kinds_end_a_run_exactly_at_the_limit(limit: int, told: tuple[int, int, int]) -> None:
-    stop = reason(replace(NONE, tokens=limit), structs.replace(best(0.5), spend=Spend(1, 1.0, Usage(*told))))
-    assert stop == ("tokens" if sum(told) >= limit else None)
+@given(st.integers(1, 100), st.integers(0, 200), st.tuples(*[st.integers(0, 60)] * 3))
+def test_each_limit_ends_a_run_exactly_where_it_is_reached(limit: int, done: int, told: tuple[int, int, int]) -> None:
+    spent = structs.replace(best(0.5), spend=Spend(done, float(done), Usage(*told)))
+    assert reason(replace(NONE, iterations=limit), spent) == ("iterations" if done >= limit else None)
+    assert reason(replace(NONE, time=float(limit)), spent) == ("time" if done >= limit else None)
+    assert reason(replace(NONE, tokens=limit), spent) == ("tokens" if sum(told) >= limit else None)
 
 
 @given(st.integers(1, 100), st.none() | st.integers(0, 200))
@@ -82,12 +72,15 @@ BUDGETS = (
 
 
 @pytest.mark.parametrize(("budget", "spent", "nearly", "expected"), BUDGETS, ids=[row[3] for row in BUDGETS])
-def test_a_total_is_of_every_run_and_a_new_run_does_not_help(
+def test_a_budget_of_a_run_is_named_and_a_total_is_of_every_run(
     budget: Budget, spent: Spend, nearly: Spend, expected: str
 ) -> None:
+    of_run = Limits(iterations=budget.iterations, time=budget.time, tokens=budget.tokens, cost_usd=budget.cost_usd)
+    stop = why_stop(of_run, METRIC, structs.replace(best(0.5), spend=spent), NOON)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
+    assert f"limits.{expected.replace('cost', 'cost_usd')} = 4" in stop.why and "--new" in stop.next
     stop = why_stop(replace(NONE, total=budget), METRIC, structs.replace(best(0.5), total=spent), NOON)
-    assert stop is not None
-    assert (stop.reason, stop.exit_code) == (expected, 0)
+    assert stop and (stop.reason, stop.exit_code) == (expected, 0)
     assert "limits.total." in stop.why and "--new" not in stop.next
     assert reason(replace(NONE, total=budget), structs.replace(best(0.5), spend=spent, total=nearly)) is None
 
@@ -177,16 +170,13 @@ def test_what_is_left_is_the_tighter_of_the_run_and_the_total(
         assert left.get(key) == min(rests, default=None)
 
 
-def test_dollars_and_the_deadline_are_among_what_is_left() -> None:
+def test_dollars_and_the_deadline_are_among_what_is_left_and_unreported_dollars_are_told() -> None:
     standing = structs.replace(
         best(0.5), spend=Spend(1, 1.0, Usage(cost_usd=0.1)), total=Spend(3, 9.0, Usage(cost_usd=0.3))
     )
     limits = Limits(cost_usd=1.0, deadline=NOON, total=Budget(cost_usd=0.9))
     assert remaining_budget(limits, standing) == {"cost_usd": 0.6, "deadline": NOON.isoformat()}
     assert remaining_budget(Limits(), standing) == {}
-
-
-def test_a_limit_of_dollars_that_nobody_reports_is_told() -> None:
     limits = replace(NONE, cost_usd=1.0)
     assert "does not report" in "".join(budget_warnings(limits, structs.replace(best(0.5), spend=Spend(1))).values())
     assert budget_warnings(limits, structs.replace(best(0.5), spend=Spend(0))) == {}
@@ -244,15 +234,10 @@ def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
 
 
 @given(st.timedeltas(timedelta(days=-9), timedelta(days=9)), st.integers(-12, 14))
-def test_a_deadline_is_a_moment_whatever_its_time_zone(away: timedelta, hours: int) -> None:
+def test_a_deadline_is_a_moment_whatever_its_time_zone_and_without_one_local(away: timedelta, hours: int) -> None:
     deadline = (NOON + away).astimezone(timezone(timedelta(hours=hours)))
-    assert reason(replace(NONE, deadline=deadline), best(0.5)) == ("deadline" if away <= timedelta() else None)
-
-
-def test_a_deadline_without_a_time_zone_is_local_time() -> None:
-    local = NOON.astimezone().replace(tzinfo=None)
-    assert reason(replace(NONE, deadline=local), best(0.5)) == "deadline"
-    assert reason(replace(NONE, deadline=local + timedelta(seconds=1)), best(0.5)) is None
+    for moment in (deadline, deadline.astimezone().replace(tzinfo=None)):
+        assert reason(replace(NONE, deadline=moment), best(0.5)) == ("deadline" if away <= timedelta() else None)
 
 
 @given(st.integers(1, 30), st.integers(0, 60))
@@ -268,19 +253,7 @@ def test_failures_in_a_row_and_crashes_in_a_row_end_a_run(limit: int, failures: 
 ])  # fmt: skip
 def test_a_target_that_is_reached_ends_the_run(direction: str, value: float, stop: str | None) -> None:
     metric = Metric(name="accuracy", direction=direction, target=0.99)  # type: ignore[arg-type]
-    assert reason(NONE, best(value), metric) == stop
-
-
-def test_without_a_best_no_target_is_reached() -> None:
-    assert reason(NONE, Standing(), replace(METRIC, target=0.0)) is None
-
-
-def test_the_limit_is_named_and_what_to_do() -> None:
-    stop = why_stop(replace(NONE, iterations=3), METRIC, structs.replace(best(0.5), spend=Spend(3)), NOON)
-    assert stop is not None
-    assert "limits.iterations = 3" in stop.why
-    assert "--new" in stop.next
-    assert stop.exit_code == 0
+    assert reason(NONE, best(value), metric) == stop and reason(NONE, Standing(), metric) is None
 
 
 @pytest.mark.parametrize(

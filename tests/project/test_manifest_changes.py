@@ -225,15 +225,6 @@ def hold(project: Project, row: Row, tmp_path: Path) -> None:
             assert "0 differences" in copy.run("audit").stdout
 
 
-@pytest.mark.parametrize("row", BETWEEN, ids=lambda row: row.name)
-def test_between_iterations_it_goes_on_and_a_baseline_adopts(row: Row, climb_at: Callable[[int], Project]) -> None:
-    project = climb_at(0)
-    row.edit(project)
-    for command, (code, text) in (("iterate", row.iterate), ("baseline", row.baseline)):
-        ended, told = told_by(project, command)
-        assert ended.exit_code == code and text in told, ended
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [*BETWEEN, *BETWEEN_TOO], ids=lambda row: row.name)
 def test_between_iterations_no_two_commands_send_to_each_other(

@@ -1,6 +1,5 @@
 """The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,21 +31,11 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
     assert fresh["metric"]["value"] == 20, "the new judge, under the incumbent's code"
     assert project.git("show", "goalseek/demo:other.txt") == "changed"
     assert project.git("show", "goalseek/demo:answer.json") + "\n" == answer(3, size=20)
-    assert project.climb()[-1]["iteration"] == 4
+    record = project.climb()[-1]
+    assert (record["iteration"], record["metric"]["incumbent"]) == (4, 20), "numbers of two rulers are never compared"
     assert [record["epoch"] for record in project.iterations()] == [0, 0, 0, 1, 1]
     assert project.git("merge-base", "--is-ancestor", "main", "goalseek/demo") == ""
     assert project.git("merge-base", "--is-ancestor", records[-1]["commit_hash"], "goalseek/demo") == ""
-
-
-def test_a_baseline_from_a_revision_takes_its_code_too(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
-    project.write({"answer.json": answer(40)})
-    mine = project.commit()
-    assert project.run("baseline", "--from", mine).exit_code == 0
-    assert project.iterations()[-1]["metric"]["value"] == 40
-    assert project.run("baseline", "--from", "nowhere").exit_code == 2
-    assert project.climb()[-1]["reason"] == "worse"
 
 
 @pytest.mark.slow
@@ -77,26 +66,6 @@ def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothi
     assert differing_keys(manifest, Ruler(keys, "")) == ["setup"]
 
 
-def test_other_keys_and_the_program_are_read_afresh(project: Project) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.climb()
-    project.write({"program.md": "now read this\n"})
-    project.set_manifest({"limits": {"iterations": 2}})
-    assert len(project.climb("iterate", "--forever")) == 3
-    assert "now read this" in (project.run_folder(2) / "prompt.md").read_text()
-
-
-def test_of_a_manifest_that_breaks_in_the_middle_of_a_climb_the_last_good_one_holds(project: Project) -> None:
-    project.write({"hidden/judge.sh": f"echo 'version = 2' > {project.manifest}\n" + FILES["hidden/judge.sh"]})
-    project.commit()
-    project.set_moves(answer(2), answer(3))
-    ended = project.run("iterate", "-n", "2")
-    assert ended.exit_code == 0, ended.stderr
-    assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
-    assert any("the manifest is wrong now" in note for note in project.iterations()[-1]["notes"])
-    assert project.run("iterate").exit_code == 2
-
-
 def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:
     project.set_moves(answer(2))
     for path, code in (
@@ -123,18 +92,6 @@ def test_a_baseline_that_fails_leaves_the_old_one_standing(project: Project) -> 
     assert ended.exit_code == 1 and "| all is lost" in ended.stderr
     assert project.climb()[-1]["metric"]["value"] == 3
     assert [record["epoch"] for record in project.iterations()] == [0, 0, 0]
-
-
-def test_numbers_of_two_rulers_are_never_compared(project: Project) -> None:
-    project.set_moves(answer(5), answer(2, size=40))
-    project.climb()
-    project.write({"hidden/judge.sh": JUDGE_BY_SIZE})
-    project.commit()
-    assert project.run("baseline").exit_code == 0
-    record = project.climb()[-1]
-    assert (record["metric"]["value"], record["metric"]["incumbent"]) == (40, 10)
-    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
-    assert state["best"]["value"] == 40
 
 
 def test_a_tree_measured_under_the_old_ruler_is_measured_again_under_the_new(project: Project) -> None:

@@ -1,11 +1,24 @@
 """The calls that the next record pays for, as they are stored: what each is charged, and in which session it was."""
 
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from project import Project, answer, home
+from records import iteration
 
 from goalseek.ledger.checkpoints import Checkpoints
+from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import Seal
 from goalseek.phase_values import Session
-from goalseek.proposal.usage import UsageLog
+from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call
 from goalseek.values import Usage
 
 USUAL = Usage(50, 20, 10, 0.1)
@@ -46,14 +59,14 @@ def test_a_call_whose_answer_was_not_stored_is_charged_and_its_session_is_left(t
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE")
-    calls.ended(0, timed_out=False)
-    calls.failed("APPLY_CHANGE", "it crashed", Usage(1))
+    calls.note_end(0, timed_out=False)
+    calls.note_failure("APPLY_CHANGE", "it crashed", Usage(1))
     assert calls.charged == Usage(1)
     calls.begin("APPLY_CHANGE")
-    calls.ended(2, timed_out=True)
-    calls.failed("APPLY_CHANGE", "its time was up", Usage(80))
+    calls.note_end(2, timed_out=True)
+    calls.note_failure("APPLY_CHANGE", "its time was up", Usage(80))
     assert calls.charged == Usage(81, 20, 10, 0.1, True)
-    calls.failed("APPLY_CHANGE", "there is no program", Usage())
+    calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert calls.charged == Usage(81, 20, 10, 0.1, True), "the one past its time is charged once"
 
 
@@ -62,7 +75,240 @@ def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) ->
     calls.current_step = "plan"
     calls.begin("PLAN")
     calls.current_step = "change"
-    calls.failed("APPLY_CHANGE", "there is no program", Usage())
+    calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
     calls.settle(["plan"])
     assert calls.charged == Usage()
+
+
+COUNTS = st.integers(0, 10**6)
+USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, st.none() | st.floats(0, 100))
+
+
+def used(usage: Usage) -> IterationRecord:
+    return iteration(1, 1, "kept", "better", usage=usage)
+
+
+@given(USAGES, USAGES)
+def test_a_killed_call_is_charged_no_less_than_it_reported_and_than_is_usual(reported: Usage, usual: Usage) -> None:
+    charged = killed_call_usage(reported, usual)
+    for name in ("input_tokens", "cached_tokens", "output_tokens"):
+        assert getattr(charged, name) == max(getattr(reported, name), getattr(usual, name))
+    costs = [cost for cost in (reported.cost_usd, usual.cost_usd) if cost is not None]
+    assert charged.cost_usd == max(costs, default=None)
+    assert charged.estimated == (replace(charged, estimated=False) != reported)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=MEDIAN_ITERATIONS), st.integers(1, 2))
+def test_the_usual_call_is_the_median_of_those_that_reported(counts: list[int], calls_each: int) -> None:
+    told = [used(Usage(count, 0, 1, count / 10)) for count in counts]
+    silent = [used(Usage()), used(Usage(10**9, estimated=True))]
+    usual = median_call([*silent, *told], calls_each)
+    middle = sorted(counts)
+    low, high = middle[(len(middle) - 1) // 2], middle[len(middle) // 2]
+    assert low <= usual.input_tokens * calls_each <= high + calls_each
+    assert usual.cost_usd == pytest.approx((low + high) / 20 / calls_each)
+    assert not usual.estimated
+
+
+def test_only_the_newest_count_and_where_nobody_reported_nothing_is_usual() -> None:
+    assert median_call([used(Usage(5))] * MEDIAN_ITERATIONS + [used(Usage(10**6))] * 99, 1) == Usage(5)
+    assert median_call([used(Usage())], 1) == median_call([], 2) == Usage()
+    assert killed_call_usage(Usage(), Usage()) == Usage()
+
+
+USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
+BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
+REPORT = "printf '%s' '" + json.dumps(USAGE) + '\' > "$GOALSEEK_USAGE"\n'
+HANGS = """\
+if [ -e "$HOME/hang" ]; then
+  [ -e "$HOME/told" ] && cp "$HOME/told" "$GOALSEEK_USAGE"
+  rm "$HOME/hang"; touch "$HOME/waiting"; sleep 60
+fi
+"""
+PLANS = (
+    "[ $GOALSEEK_PHASE = plan ] && "
+    "{ printf '<<<GOALSEEK PLAN %s\\na title\\nGOALSEEK PLAN %s>>>\\n' $GOALSEEK_NONCE $GOALSEEK_NONCE; exit; }\n"
+)
+
+
+@pytest.fixture
+def agent(project: Project, tmp_path: Path) -> Callable[..., Project]:
+    """Gives the project an agent with this script."""
+
+    def make(script: str, limits: dict[str, Any] | None = None, **more: Any) -> Project:
+        place = tmp_path / "agent.sh"
+        place.write_text(script)
+        project.set_manifest(
+            {"provider": {"name": "command", "command": ["sh", str(place)], **more}, "limits": limits or {}}
+        )
+        return project
+
+    return make
+
+
+def killed_in_the_call(project: Project, number: signal.Signals, told: object = None) -> None:
+    """Starts to climb, and kills the tool while the agent is at work, after it reported ``told``."""
+    home("hang").touch()
+    home("waiting").unlink(missing_ok=True)
+    home("told").unlink(missing_ok=True)
+    if told is not None:
+        home("told").write_text(json.dumps(told))
+    started: subprocess.Popen[str] = project.start_until(home("waiting"), "iterate")
+    started.send_signal(number)
+    started.communicate(timeout=30)
+
+
+def tokens(record: dict[str, Any]) -> int:
+    return sum(record["usage"][key] for key in ("input_tokens", "cached_tokens", "output_tokens"))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 1", "provider_failed"),
+        ("true", "no_change"),
+        ("cat answer.json > new; cp new answer.json; rm new", "no_change"),
+        ("""printf '{"score": 1}' > answer.json; touch "$GOALSEEK_PROJECT_ROOT/.git/x"; exit 3""", "provider_failed"),
+    ],
+)
+@pytest.mark.slow
+def test_a_call_that_failed_is_charged_what_it_reported(
+    agent: Callable[..., Project], script: str, reason: str
+) -> None:
+    record = agent(REPORT + script).climb()[-1]
+    assert record["reason"] == reason
+    assert record["usage"] == {**USAGE, "estimated": False}
+    assert record["notes"] == []
+
+
+def test_a_change_that_goes_back_and_a_plan_that_is_none_are_charged_for_each_call(
+    agent: Callable[..., Project],
+) -> None:
+    record = agent(REPORT + "echo x > other.txt", repair=2).climb()[-1]
+    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("out_of_scope", 300, 0.75)
+    assert [attempt["usage"]["cost_usd"] for attempt in record["attempts"]] == [0.25, 0.25]
+    assert record["notes"] == []
+    record = agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
+    assert (record["reason"], tokens(record)) == ("no_plan", 200), "it was asked for once more"
+    record = agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
+    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 200, 0.5)
+
+
+@pytest.mark.slow
+def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Callable[..., Project]) -> None:
+    project = agent(REPORT + "exit 1")
+    for _ in range(5 + 3):
+        ended = project.run("step")
+    assert "next: LOG" in ended.stdout, ended
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], tokens(record), record["usage"]["estimated"]) == (1, 100, False)
+
+
+@pytest.mark.slow
+def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callable[..., Project]) -> None:
+    agent(REPORT + BETTER).climb("iterate", "-n", "2")
+    few = """printf '{"input_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
+    record = agent(few + "sleep 60", timeout=0.5).climb()[-1]
+    assert record["reason"] == "provider_timeout"
+    wanted = {"input_tokens": 100, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25, "estimated": True}
+    assert record["usage"] == wanted
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        'mkfifo "$GOALSEEK_USAGE"',
+        'ln -s /dev/zero "$GOALSEEK_USAGE"',
+        """printf '{"input_tokens": 1%0400d, "cost_usd": 1e999, "output_tokens": true}' 0 > "$GOALSEEK_USAGE\"""",
+        """printf '%*s' 100000 | tr ' ' '[' > "$GOALSEEK_USAGE\"""",
+    ],
+)
+@pytest.mark.slow
+def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[..., Project], report: str) -> None:
+    record = agent(f"{report}\n{BETTER}").climb()[-1]
+    assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.slow
+def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
+    agent: Callable[..., Project], number: signal.Signals
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    project.climb("iterate", "-n", "2")
+    killed_in_the_call(project, number)
+    record = project.climb()[-1]
+    assert (record["iteration"], record["outcome"]) == (3, "kept")
+    assert record["usage"] == {
+        "input_tokens": 140, "cached_tokens": 40, "output_tokens": 20, "cost_usd": 0.5, "estimated": True
+    }  # fmt: skip
+    assert record["notes"] == [
+        "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars",
+        "an earlier invocation ended in the middle; gone on with from its context, plan",
+    ]
+    record = project.climb()[-1]
+    assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_more(
+    agent: Callable[..., Project], number: signal.Signals
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    killed_in_the_call(project, number, {"input_tokens": 1000})
+    killed_in_the_call(project, number, {"input_tokens": 500})
+    assert project.run("exec", "--", "true").exit_code == 0, "another command in between"
+    record = project.climb()[-1]
+    assert (record["iteration"], tokens(record)) == (1, 1000 + 500 + 100)
+    assert not record["usage"]["estimated"], "each said what it used, and nothing else is known"
+    *charged, resumed = record["notes"]
+    assert [note.partition("charged ")[2] for note in charged] == ["1000 tokens", "500 tokens"]
+    assert resumed.startswith("an earlier invocation ended in the middle")
+
+
+@pytest.mark.slow
+def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent: Callable[..., Project]) -> None:
+    project = agent(HANGS + REPORT + BETTER, {"tokens": 1000})
+    killed_in_the_call(project, signal.SIGKILL, {"input_tokens": 1000})
+    ended = project.run("--json", "iterate", "--forever")
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, last["stop_reason"]) == (0, "tokens")
+    assert len(project.iterations()) == 1
+    agent(HANGS + REPORT + BETTER, {"tokens": 2000})
+    assert tokens(project.climb()[-1]) == 1100
+
+
+@pytest.mark.slow
+def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., Project]) -> None:
+    project = agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True)
+    project.climb("iterate", "-n", "2")
+    assert tokens(project.iterations()[-1]) == 200
+    killed_in_the_call(project, signal.SIGKILL)
+    record = project.climb()[-1]
+    assert (tokens(record), record["usage"]["estimated"]) == (300, True)
+    assert record["notes"] == [
+        "a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars",
+        "an earlier invocation ended in the middle; gone on with from its context",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
+@pytest.mark.slow
+def test_a_killed_call_whose_iteration_never_goes_on_is_charged_to_what_comes_in_its_place(
+    agent: Callable[..., Project], arguments: tuple[str, ...]
+) -> None:
+    project = agent(HANGS + REPORT + BETTER)
+    project.climb()
+    killed_in_the_call(project, signal.SIGKILL)
+    assert project.run(*arguments).exit_code == 0
+    record = project.iterations()[-1]
+    assert tokens(record) == (100 if arguments == ("baseline",) else 200) and record["usage"]["estimated"]
+    assert len(record["notes"]) == 1
+
+
+def test_a_provider_that_starts_no_program_spends_nothing(project: Project) -> None:
+    project.set_moves(answer(2))
+    record = project.climb()[-1]
+    assert tokens(record) == 0 and not (project.run_folder(1) / "calls.json").exists()

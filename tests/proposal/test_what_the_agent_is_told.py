@@ -86,13 +86,6 @@ def test_candidates_that_all_crash_get_their_common_ending_into_the_next_prompt(
     assert "KeyError: 'rate'" in prompts(project, 3) and "train ended with 1: KeyError" in prompts(project, 3)
 
 
-def test_only_after_so_many_failures_do_they_stop_the_run(agent: Callable[..., Project]) -> None:
-    project = agent("a title", verify=crashing(), limits={"failures": 3})
-    ended = project.run("--json", "iterate", "--forever")
-    assert (ended.exit_code, json.loads(ended.stdout.splitlines()[-1])["stop_reason"]) == (1, "failures")
-    assert len(project.iterations()) == 1 + 3
-
-
 def test_stored_output_that_somebody_changed_is_not_told(agent: Callable[..., Project]) -> None:
     project = agent("a title", verify=crashing())
     project.climb("iterate", "-n", "2")

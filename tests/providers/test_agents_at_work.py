@@ -1,7 +1,6 @@
 """Agents in whole runs: their HOME and login, what they must not leave behind, and who is waited for."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from fake_agents import EDIT, Fake
-from project import Project, until
+from project import Project, everything_written, until
 from skips import levels
 from test_providers import JUDGE, KNOB
 
@@ -80,33 +79,6 @@ def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
         assert resumed == [False, True] * 2
 
 
-def test_the_home_of_plan_is_that_of_apply_and_of_no_other_iteration(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    claude = fake("claude")
-    claude.acts(always="run open(home + '/' + environment['GOALSEEK_ITERATION'] + phase, 'w').close()")
-    agents({"name": "claude"}).climb("iterate", "-n", "2")
-    assert [call["home"] for call in claude.calls] == [[], ["1plan"], [], ["2plan"]]
-
-
-def everywhere(project: Project, home: Path) -> Iterator[tuple[str, bytes]]:
-    """All that goalseek wrote: its folders, and every object of the repository."""
-    for root in (project.folder / ".goalseek", project.top / ".git", home / "cache"):
-        for place in root.rglob("*"):
-            if place.is_file() and not place.is_symlink():
-                yield str(place), place.read_bytes()
-    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    content = subprocess.run(
-        ["git", "cat-file", "--batch"],
-        cwd=project.top,
-        input=names.encode(),
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    yield "objects", content.stdout
-
-
 @pytest.mark.parametrize(
     "name", ["claude", "codex", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap")), "command"]
 )
@@ -144,7 +116,7 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert "[credential]" in (project.run_folder(1) / "provider_output.md").read_text()
     printed = [first.stdout, first.stderr, second.stdout, second.stderr]
     assert not [text for text in printed if KEY in text]
-    assert not [place for place, content in everywhere(project, isolated) if KEY.encode() in content]
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
 def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(
@@ -216,15 +188,6 @@ def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_
 
 
 PRICE = {"model": "large", "input": 10.0, "cached": 5.0, "output": 20.0}
-
-
-def test_a_call_that_cannot_fit_is_not_made(fake: Callable[..., Fake], agents: Callable[..., Project]) -> None:
-    claude = fake("claude")
-    project = agents({"name": "claude"}, limits={"cost_usd": 0.8})
-    ended = project.run("--json", "iterate", "--forever")
-    last = json.loads(ended.stdout.splitlines()[-1])
-    assert (last["stop_reason"], len(claude.calls)) == ("cost", 2)
-    assert last["why"] == "limits.cost_usd = 0.8 leaves 0.3; a call takes about 0.5 and would not fit"
 
 
 def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Callable[..., Fake], agents: Callable[..., Project]) -> None:

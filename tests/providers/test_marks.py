@@ -1,10 +1,12 @@
 """Marked constants: found in any language, refused with file, line and remedy, replaced character by character."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from project import Project
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.providers import tunables
@@ -89,29 +91,17 @@ def test_a_bad_mark_is_refused_with_file_line_and_what_would_be_right(line: str,
     assert caught.value.exit_code == USAGE
 
 
-def test_two_marks_of_one_name_in_one_file_are_refused() -> None:
+def test_two_marks_on_one_line_each_have_their_own_value_and_of_one_name_are_refused() -> None:
     with pytest.raises(GoalseekError, match=r"src/x:3: a is marked in line 1 already"):
         tunables.find_constants("src/x", b"a = 1  # goalseek: int 1..3\n\na = 2  # goalseek: int 1..3\n")
-
-
-def test_two_marks_on_one_line_each_have_their_own_value() -> None:
     found = tunables.find_constants("x.c", b"f(a=1 /* goalseek: int 1..3 */, b=2 /* goalseek: int 1..3 */);")
     assert [(constant.name, constant.value) for constant in found] == [("a", 1), ("b", 2)]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"x = 3  # an ordinary comment\n",
-        b"# goalseek: a tool that climbs\n",
-        b'"""see goalseek: it climbs"""\n',
-        "x = 3  # goalseek: int 1..4".encode("utf-16"),
-        b"\xff\xfe\x00binary",
-    ],
-)
-def test_a_file_without_a_mark_has_no_constants(content: bytes) -> None:
-    assert tunables.find_constants("x", content) == ()
+def test_a_file_without_a_mark_has_no_constants() -> None:
+    texts = (b"", b"x = 3  # an ordinary comment\n", b"# goalseek: a tool that climbs\n", b"\xff\xfe\x00binary")
+    for content in (*texts, b'"""see goalseek: it climbs"""\n', "x = 3  # goalseek: int 1..4".encode("utf-16")):
+        assert tunables.find_constants("x", content) == ()
 
 
 def test_names_are_short_where_unique_and_carry_the_file_where_not() -> None:
@@ -182,3 +172,35 @@ def test_a_rounded_float_stays_in_its_range_and_says_what_it_is(one: float, two:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_literal_always_has_a_point(value: float) -> None:
     assert re.fullmatch(r"-?\d+\.\d+(e[-+]\d+)?", tunables.format_literal(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("VALUE = 1\n", "no constant is marked"), ("VALUE = 1  # goalseek: int 5..2\n", "knobs.txt:1: the range 5..2")],
+)
+def test_no_baseline_is_measured_where_tune_can_turn_nothing(
+    make_project: Callable[..., Project], text: str, said: str
+) -> None:
+    judge = 'touch "$HOME/ran"; echo "{\\"score\\": 1}" > "$GOALSEEK_RUN_DIR/metrics.json"'
+    project = make_project(
+        files={"knobs.txt": text, "hidden/judge.sh": judge},
+        manifest={"scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]}, "provider": {"name": "tune"}},
+    )
+    ended = project.run("iterate")
+    assert ended.exit_code == 2 and said in ended.stderr, ended
+    assert project.traces() == []
+
+
+def test_the_baselines_setting_is_not_proposed_again_after_a_keep(make_project: Callable[..., Project]) -> None:
+    judge = 'echo "{\\"score\\": $(grep -o "[0-9]" knobs.txt | head -1)}" > "$GOALSEEK_RUN_DIR/metrics.json"'
+    project = make_project(
+        files={"knobs.txt": "VALUE = 1  # goalseek: int 1..2\n", "hidden/judge.sh": judge},
+        manifest={
+            "scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]},
+            "metric": {"name": "score", "direction": "maximize", "query": "score"},
+            "provider": {"name": "tune"},
+        },
+        below="sub",
+    )
+    records = project.climb("iterate", "-n", "2")[1:]
+    assert [(record["outcome"], record["reason"]) for record in records] == [("kept", "better"), ("skipped", "no_plan")]

@@ -156,21 +156,6 @@ def test_a_command_is_asked_for_a_plan_first_where_the_manifest_says_so(make_pro
     assert record["usage"]["input_tokens"] == 14 and record["usage"]["cost_usd"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("echo a plan without sentinels", "no_plan"),
-        (f"set -- 000000; {BLOCK}", "no_plan"),
-        (f'set -- "$GOALSEEK_NONCE"; {BLOCK}{BLOCK}', "no_plan"),
-    ],
-)
-def test_a_plan_counts_only_between_this_calls_sentinels(
-    make_project: Callable[..., Project], script: str, reason: str
-) -> None:
-    record = agent_project(make_project, script, ask_plan=True).climb()[1]
-    assert (record["outcome"], record["reason"]) == ("skipped", reason)
-
-
 def test_a_command_that_runs_past_its_limit_is_a_provider_timeout(make_project: Callable[..., Project]) -> None:
     project = agent_project(make_project, f"{EDIT}setsid sleep 60 & sleep 61", timeout=0.5)
     record = project.climb()[1]

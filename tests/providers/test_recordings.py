@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project
+from project import Project, everything_written
 
 pytestmark = pytest.mark.slow
 
@@ -67,20 +66,6 @@ def recordings(project: Project) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in (project.folder / "recordings").iterdir()}
 
 
-def everywhere(project: Project) -> Iterator[tuple[str, bytes]]:
-    """All that goalseek wrote: its folders, the recordings, the trees, and every object of the repository."""
-    cache = Path(os.environ["XDG_CACHE_HOME"])
-    for root in (project.folder / ".goalseek", project.folder / "recordings", project.top / ".git", cache):
-        for place in root.rglob("*"):
-            if place.is_file() and not place.is_symlink():
-                yield str(place), place.read_bytes()
-    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    found = subprocess.run(
-        ["git", "cat-file", "--batch"], cwd=project.top, input=names.encode(), capture_output=True, timeout=120
-    )
-    yield "objects", found.stdout
-
-
 def told(record: dict[str, Any]) -> dict[str, Any]:
     keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary", "usage")
     attempts = [(attempt["reason"], attempt["usage"]) for attempt in record["attempts"]]
@@ -106,7 +91,7 @@ def test_a_credential_is_nowhere_not_in_a_recording_nor_what_a_repair_says(recor
     record = recorded.iterations()[6]
     assert record["attempts"][0]["reason"] == "out_of_scope" and "holds a credential" in record["notes"][0]
     assert record["hypothesis_summary"] == "apply [credential]"
-    places = list(everywhere(recorded))
+    places = list(everything_written(recorded))
     assert len(places) > 100 and not [place for place, content in places if KEY.encode() in content]
 
 

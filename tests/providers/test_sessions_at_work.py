@@ -1,15 +1,12 @@
 """Whole runs of agents that go on with their sessions: after a crash, after a review, and after a kill not."""
 
 import json
-import os
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agents import PROGRAMS, Fake
+from fake_agents import Fake
 from project import Project, answer
 from reviewing import tokens
 from test_agents_at_work import RENEW, SECRET, log_in
@@ -69,17 +66,6 @@ def test_a_repair_goes_on_with_the_session_of_its_apply(
     assert "other.txt is not the candidate's to edit" in told and "a higher rate" in told and "score" in told
 
 
-def test_step_by_step_a_repair_goes_on_with_the_session_too(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made = fake("codex", EDIT, apply=STRAYS)
-    project = agents({"name": "codex"})
-    project.climb("baseline")
-    project.step_until(lambda: len(project.iterations()) == 2)
-    assert calls(made) == [("plan", False), ("apply", True), ("repair", True)]
-    assert tokens(project.iterations()[-1]) == 300
-
-
 @pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])
 def test_what_a_review_asks_for_goes_back_into_the_authors_session(
     fake: Callable[..., Fake], agents: Callable[..., Project], author: str, reviewer: str
@@ -94,17 +80,6 @@ def test_what_a_review_asks_for_goes_back_into_the_authors_session(
     assert (tokens(attempt), tokens(record)) == (200, 500)
 
 
-def killed_where(project: Project, place: Path) -> None:
-    """Climbs until somebody puts a file there, and kills the tool."""
-    started = project.start("iterate", "-n", "1")
-    deadline = time.monotonic() + 60
-    while not place.exists():
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate(timeout=120)
-        time.sleep(0.01)
-    started.send_signal(signal.SIGKILL)
-    started.communicate(timeout=30)
-
-
 @pytest.mark.parametrize("role", ["author", "reviewer"])
 def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_was(
     fake: Callable[..., Fake], agents: Callable[..., Project], isolated: Path, role: str
@@ -116,7 +91,7 @@ def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_w
     review = {"provider": reviewer.name, "criteria": ["It is short."]}
     project = agents({"name": author.name}, review=review)
     project.climb("baseline")
-    killed_where(project, place)
+    project.kill_when(place, "iterate", "-n", "1")
     assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET
     assert "was put back" in project.run("baseline").stderr
     assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET + "+"
@@ -133,7 +108,7 @@ def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_ch
     place = project.folder.parent / "waiting"
     waits = f"run STORED.write_text('9'); open({str(place)!r}, 'w').close(); time.sleep(60)"
     made.acts(EDIT, **strays, **{phase: waits})
-    killed_where(project, place)
+    project.kill_when(place, "iterate", "-n", "1")
     before = calls(made)
     made.acts(EDIT, **strays)
     record = project.climb("iterate", "-n", "1")[-1]
@@ -154,41 +129,6 @@ def test_where_another_one_answered_a_session_begins_anew(
     assert calls(second) == [("apply", False)] and tokens(record) == 300
 
 
-def test_a_plan_of_another_model_is_read_in_the_prompt_only(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made = fake("claude", EDIT, apply=STRAYS)
-    record = agents({"name": "claude", "model": "large", "plan": {"name": "claude", "model": "small"}}).climb()[-1]
-    assert calls(made) == [("plan", False), ("apply", False), ("repair", True)]
-    assert (record["outcome"], tokens(record)) == ("kept", 300)
-
-
-def test_one_that_cannot_be_started_is_told_where_it_was_asked_and_costs_nothing(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made, program = fake("claude", EDIT), Path(os.environ["HOME"]) / "program"
-    program.write_text(f'#!/bin/sh\nrm {program}\nexec {made.path} "$@"\n')
-    program.chmod(0o755)
-    fake("codex", EDIT)
-    record = agents({"name": "claude", "command": [str(program)], "fallback": ["codex"]}).climb()[-1]
-    assert (record["outcome"], record["provider"], tokens(record)) == ("kept", "codex", 200)
-    assert record["notes"] == ["in APPLY_CHANGE claude failed; codex is asked"]
-
-
-def test_a_call_past_its_time_is_charged_as_a_killed_one_where_the_next_one_answers(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
-    made = fake("claude", EDIT)
-    fake("codex", EDIT)
-    project = agents({"name": "claude", "timeout": 5, "fallback": ["codex"]})
-    assert tokens(project.climb()[-1]) == 200
-    made.acts(EDIT, plan="hang")
-    record = project.climb()[-1]
-    assert (record["outcome"], record["provider"]) == ("kept", "claude")
-    assert (tokens(record), record["usage"]["cost_usd"], record["usage"]["estimated"]) == (300, 0.5, True)
-    assert "ran past its limit; codex is asked" in record["notes"][0]
-
-
 def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_stored_short(
     fake: Callable[..., Fake], agents: Callable[..., Project]
 ) -> None:
@@ -201,12 +141,3 @@ def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_
     fake("opencode", EDIT, apply=f"run {filler}; {filler}; {filler}; {filler}; os.kill(os.getpid(), 9)")
     assert project.climb()[-1]["reason"] == "provider_failed"
     assert (project.run_folder(2) / "provider_output.md").stat().st_size < 7_000_000
-
-
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("claude", "codex", "opencode")])
-def test_one_that_keeps_no_session_is_charged_each_call_too(
-    fake: Callable[..., Fake], agents: Callable[..., Project], name: str
-) -> None:
-    fake(name, EDIT, apply=STRAYS)
-    record = agents({"name": name}, "auto").climb()[-1]
-    assert (record["outcome"], tokens(record), tokens(record["attempts"][0])) == ("kept", 300, 100), record["why"]

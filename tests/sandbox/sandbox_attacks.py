@@ -15,25 +15,9 @@ def read(path):
     return Path(path).read_text()
 
 
-def by_path():
-    return read(places["hidden"])
-
-
 def by_git_show():
     command = ["git", "-c", "safe.directory=*", "-C", places["top"], "show", "HEAD:hidden/labels.csv"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def by_the_root_of_the_tool():
-    return read(f"/proc/{places['tool']}/root{places['hidden']}")
-
-
-def by_the_folder_of_the_tool():
-    return read(f"/proc/{places['tool']}/cwd/hidden/labels.csv")
-
-
-def environment_of_the_tool():
-    return read(f"/proc/{places['tool']}/environ").count("\0") > 3 and "read"
 
 
 def by_symlink():
@@ -51,22 +35,6 @@ def by_a_link_in_the_run_folder():
     return read(places["run"] + "/top/hidden/labels.csv")
 
 
-def masked_inside_of_what_is_shown():
-    return read(places["masked"])
-
-
-def listing_the_repository():
-    return "hidden" in os.listdir(places["top"]) and "listed"
-
-
-def listing_the_users_home():
-    return ".secret" in os.listdir(places["home"]) and "listed"
-
-
-def seeing_that_a_file_is_there():
-    return os.stat(places["hidden"]).st_size and "seen"
-
-
 def writing_outside():
     Path(places["outside"]).write_text("forged")
     return "written"
@@ -80,10 +48,6 @@ def writing_into_what_is_shared():
 def changing_modes_outside():
     os.chmod(places["outside"], 0o600)
     return "changed"
-
-
-def a_file_in_tmp():
-    return read(places["in_tmp"])
 
 
 def a_unix_socket():
@@ -120,10 +84,6 @@ def a_signal_to_a_stranger():
     return "sent"
 
 
-def an_inherited_descriptor():
-    return os.pread(places["descriptor"], 100, 0).decode()
-
-
 def unmounting():
     library = ctypes.CDLL(None, use_errno=True)
     if library.umount2(places["mask"].encode(), 2) != 0:
@@ -145,10 +105,6 @@ def chroot():
 def block_devices():
     name = next(name for name in os.listdir("/dev") if name.startswith(("sda", "vda", "nvme", "xvda")))
     return os.open("/dev/" + name, os.O_RDONLY) and "opened"
-
-
-def kernel_settings():
-    return os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened"
 
 
 def kernel_settings_in_a_namespace_of_its_own():
@@ -174,6 +130,20 @@ def any_writable_file_of_the_kernel():
     return "opened"
 
 
+ATTACKS = {
+    "by_path": lambda: read(places["hidden"]),
+    "by_the_root_of_the_tool": lambda: read(f"/proc/{places['tool']}/root{places['hidden']}"),
+    "by_the_folder_of_the_tool": lambda: read(f"/proc/{places['tool']}/cwd/hidden/labels.csv"),
+    "environment_of_the_tool": lambda: read(f"/proc/{places['tool']}/environ").count("\0") > 3 and "read",
+    "masked_inside_of_what_is_shown": lambda: read(places["masked"]),
+    "listing_the_repository": lambda: "hidden" in os.listdir(places["top"]) and "listed",
+    "listing_the_users_home": lambda: ".secret" in os.listdir(places["home"]) and "listed",
+    "seeing_that_a_file_is_there": lambda: os.stat(places["hidden"]).st_size and "seen",
+    "a_file_in_tmp": lambda: read(places["in_tmp"]),
+    "kernel_settings": lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened",
+}
+
+
 if __name__ == "__main__":
     got = {}
     wanted = sys.argv[2:]
@@ -182,7 +152,7 @@ if __name__ == "__main__":
         child = os.fork()
         if child == 0:
             try:
-                said = str(globals()[name]())
+                said = str((ATTACKS.get(name) or globals()[name])())
             except BaseException as error:
                 said = f"! {type(error).__name__}: {error}"
             os.write(child_writes, said.encode()[:4000])

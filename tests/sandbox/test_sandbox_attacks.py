@@ -220,16 +220,3 @@ def test_nobody_has_or_gets_rights_of_root(battlefield: tuple[Room, dict[str, An
 def rights(room: Room, level: str, name: str) -> str:
     """What a program at this level has, as the kernel says it."""
     return room.prints(level, "sh", "-c", f"grep ^{name}: /proc/self/status").split()[1]
-
-
-@pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
-def test_an_open_descriptor_is_not_inherited(battlefield: tuple[Room, dict[str, Any]], level: str) -> None:
-    room, places = battlefield
-    with room.hidden.open() as file:
-        os.set_inheritable(file.fileno(), True)
-        given = {**places, "descriptor": file.fileno()}
-        name = "an_inherited_descriptor"
-        words = [sys.executable, "-c", ATTACKS, json.dumps(given), name]
-        control = subprocess.run(words, pass_fds=(file.fileno(),), capture_output=True, check=True, timeout=120)
-        assert json.loads(control.stdout)[name] == SECRET
-        assert SECRET not in attack(room, given, level, name)[name]

@@ -105,13 +105,10 @@ def test_the_setting_that_forbids_it_is_named(tmp_path: Path, setting: str, valu
     assert told not in installation_hint("bubblewrap", tmp_path)
 
 
-def test_what_an_older_kernel_does_not_stop_is_told() -> None:
+def test_what_an_older_kernel_does_not_stop_and_what_the_network_costs_are_told() -> None:
     assert set(landlock.gaps(6)) == set(landlock.GAPS)
     for older, word in ((5, "abstract"), (3, "it has the network"), (2, "empty files")):
         assert any(word in gap for gap in landlock.gaps(older)) and not any(word in gap for gap in landlock.gaps(6))
-
-
-def test_the_network_has_its_price() -> None:
     assert any("this machine's own addresses" in told for told in SandboxLevel("bubblewrap").not_enforced(network=True))
 
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from project import Ended, Project
-from rooms import listener
 from skips import levels
 from terminal import Terminal
 
@@ -26,141 +23,6 @@ from goalseek.sandbox.level import SandboxLevel, installation_hint
 pytestmark = pytest.mark.slow
 
 LEVELS = pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
-SECRET = "the-hidden-labels"
-SPY = """\
-import json, os, pathlib, socket, subprocess, sys
-top, home, outside, port = {places!r}
-def attempt(what):
-    try:
-        return what()
-    except Exception as error:
-        return type(error).__name__
-def connect():
-    socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    return "connected"
-def git_show():
-    words = ["git", "-C", top, "show", "HEAD:hidden/labels.txt"]
-    return subprocess.run(words, capture_output=True, text=True).stdout
-def write():
-    pathlib.Path(outside, sys.argv[1]).write_text("written")
-    return "written"
-found = {{
-    "by path": attempt(lambda: pathlib.Path(top, "hidden", "labels.txt").read_text()),
-    "by git show": attempt(git_show),
-    "the user's key": attempt(lambda: pathlib.Path(home, ".ssh", "id_ed25519").read_text()),
-    "write outside": attempt(write),
-    "network": attempt(connect),
-    "variable": os.environ.get("USERS_TOKEN", ""),
-    "root": os.environ["GOALSEEK_PROJECT_ROOT"],
-    "folder": os.getcwd(),
-    "home": sorted(os.listdir(os.environ["HOME"])),
-}}
-"""
-AGENT = """
-print("a spy's candidate")
-print("FOUND " + json.dumps(found))
-pathlib.Path("answer.py").write_text(pathlib.Path("answer.py").read_text() + "# edited\\n")
-"""
-CANDIDATE = """
-pathlib.Path("out").mkdir(exist_ok=True)
-pathlib.Path("out/found.json").write_text(json.dumps(found))
-pathlib.Path("out/score").write_text(str(len(pathlib.Path("answer.py").read_text())))
-"""
-JUDGE = """\
-cp out/found.json "$GOALSEEK_RUN_DIR/found.json"
-echo "{\\"score\\": $(cat out/score)}" > "$GOALSEEK_RUN_DIR/metrics.json"
-"""
-LEAKS = {"by path": SECRET, "by git show": SECRET, "the user's key": "private", "write outside": "written"}
-
-
-@pytest.fixture
-def spied(
-    make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Climbs once at a level; gives what agent and candidate found, and the project."""
-    monkeypatch.setenv("USERS_TOKEN", "mine")
-    (isolated / ".ssh").mkdir()
-    (isolated / ".ssh" / "id_ed25519").write_text("private")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    with listener() as port:
-
-        def climb(mode: str, sandbox: dict[str, Any] | None = None, **verify: Any) -> dict[str, Any]:
-            top = tmp_path / "repository"
-            spy = SPY.format(places=(str(top), str(isolated), str(outside), port))
-            agent = tmp_path / "agent.py"
-            agent.write_text(spy + AGENT)
-            project = make_project(
-                files={
-                    "answer.py": spy + CANDIDATE,
-                    "hidden/labels.txt": SECRET,
-                    "hidden/judge.sh": JUDGE,
-                },
-                manifest={
-                    "scope": {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]},
-                    "verify": [
-                        {
-                            "name": "run",
-                            "run": f"{shlex.quote(sys.executable)} answer.py candidate",
-                            "outputs": ["out/*"],
-                            **verify,
-                        },
-                        {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
-                    ],
-                    "provider": {"name": "command", "command": [sys.executable, str(agent), "agent"]},
-                    "sandbox": {"mode": mode, "agent_network": False, **(sandbox or {})},
-                },
-            )
-            before = project.users()
-            ended = project.run("iterate")
-            assert ended.exit_code == 0, ended.stderr
-            assert project.users() == before
-            printed = (project.run_folder(1) / "provider_output.md").read_text()
-            said = next(line for line in printed.splitlines() if line.startswith("FOUND "))
-            judged = project.run_folder(1) / "measurements" / "1" / "found.json"
-            return {
-                "project": project,
-                "stderr": ended.stderr,
-                "outside": sorted(path.name for path in outside.iterdir()),
-                "agent": json.loads(said.removeprefix("FOUND ")),
-                "candidate": json.loads(judged.read_text()),
-            }
-
-        yield climb
-
-
-@LEVELS
-def test_what_agent_and_candidate_get_at_each_level(spied: Callable[..., dict[str, Any]], mode: str) -> None:
-    found = spied(mode)
-    project: Project = found["project"]
-    records = project.records()
-    assert records[0]["kind"] == "run" and records[0]["sandbox"] == mode
-    assert [record["isolation"]["sandbox"] for record in project.iterations()] == [mode, mode]
-    assert project.iterations()[-1]["outcome"] == "kept"
-    for who in ("agent", "candidate"):
-        got = found[who]
-        assert got["variable"] == ""
-        if mode == "none":
-            assert {name: got[name] for name in LEAKS} == LEAKS and got["network"] == "connected"
-            continue
-        assert not {name: text for name, text in LEAKS.items() if text in got[name]}, who
-        assert got["network"] in ("ConnectionRefusedError", "PermissionError", "OSError"), who
-        assert ".ssh" not in got["home"]
-        at_top = str(project.top) if mode == "bubblewrap" else str(project.trees())
-        assert got["root"].startswith(at_top) and got["folder"] == got["root"]
-    assert found["outside"] == ([] if mode != "none" else ["agent", "candidate"])
-    if mode == "bubblewrap":
-        assert "sandbox: bubblewrap\n" in found["stderr"] and "ot enforced" not in found["stderr"]
-    else:
-        assert "Not enforced" in found["stderr"] and "\x1b[" not in found["stderr"]
-
-
-@pytest.mark.needs("bwrap")
-def test_the_network_is_there_where_it_is_asked_for(spied: Callable[..., dict[str, Any]]) -> None:
-    found = spied("bubblewrap", {"agent_network": True}, network=True)
-    assert found["agent"]["network"] == found["candidate"]["network"] == "connected"
-    assert "as it has the network" in found["stderr"]
-    assert SECRET not in found["agent"]["by path"] + found["candidate"]["by path"]
 
 
 def counting(name: str) -> str:
@@ -191,34 +53,6 @@ def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, i
         assert [row["metric"]["value"] for row in rows if row["kind"] == "iteration"] == values
         assert ("sandbox.cache: what a candidate leaves in" in ended.stderr) == bool(cache)
     assert (users / "runs").read_text() == "the user's\n" * 10
-
-
-@LEVELS
-def test_a_shared_environment_with_the_repository_installed_editable(project: Project, mode: str) -> None:
-    """Under bubblewrap it means the candidate; where nothing can be mounted, it would mean the user's checkout."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
-    (site,) = (project.top / ".venv").glob("lib/python*/site-packages")
-    (site / "__editable__.demo.pth").write_text(f"{project.top}/src\n")
-    judge = "import json, os, package; print(package.__file__); print('score:', package.SCORE)"
-    project.write({".gitignore": ".venv\n", "src/package/__init__.py": "SCORE = 1\n", "hidden/judge.py": judge})
-    project.set_manifest(
-        {
-            "scope": {"writable": ["src/**"], "hidden": ["hidden/**"], "share": [".venv"]},
-            "metric": {"direction": "maximize", "regex": "score: ([0-9]+)"},
-            "verify": [{"name": "judge", "run": ".venv/bin/python hidden/judge.py", "sees": "both"}],
-            "sandbox": {"mode": mode},
-        }
-    )
-    project.commit("an environment")
-    project.set_moves({"files": {"src/package/__init__.py": "SCORE = 2\n"}})
-    if mode != "bubblewrap":
-        ended = project.run("iterate")
-        assert ended.exit_code == 3 and "installed editable" in ended.stderr and "bubblewrap" in ended.stderr
-        return
-    before = project.users()
-    assert [record["metric"]["value"] for record in project.climb("iterate")] == [1, 2]
-    assert f"{project.top}/src/package/__init__.py" in (project.run_folder(1) / "verifier.log").read_text()
-    assert project.users() == before
 
 
 @LEVELS
@@ -437,7 +271,7 @@ def test_at_a_limit_a_program_may_finish_and_what_hides_is_ended(project: Projec
     project.commit("a verifier that hangs")
     project.set_moves('{"score": 2, "hang": 1}\n')
     record = project.climb()[-1]
-    assert record["reason"] == "verify_timeout"
+    assert record["reason"] == "verify_timeout" and project.records()[0]["sandbox"] == mode
     assert (project.run_folder(1) / "measurements" / "1" / "finished").read_text() == "finished\n"
     (run,) = record["verify"]
     assert run["exit_code"] is None and (run["killed"] >= 3 if mode != "landlock" else True)

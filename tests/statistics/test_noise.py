@@ -5,18 +5,30 @@ import math
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from noise_sessions import Session, baseline_state, metric_of, noisy_session, runs_of
+from msgspec.structs import replace
+from noise_sessions import (
+    RULER,
+    Session,
+    baseline_state,
+    folded,
+    metric_of,
+    noisy_session,
+    record_of,
+    runs_of,
+    update_noise,
+)
 
 from goalseek.humanize import format_comparison
+from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import scale_of, smallest_step, spread
 from goalseek.statistics.sequential_test import (
     alpha_of,
     baseline_needs_run,
     next_step,
 )
-from goalseek.values import VerifierRun
+from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
 DOWN = metric_of("minimize")
 values = st.one_of(st.floats(-50, 50), st.sampled_from([0.0, 1.0, 1.0, 2.0, -1.0, 1e-9, 7e8]))
@@ -99,23 +111,27 @@ def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fr
     assert next_step(DOWN, after, ()) == "candidate"
 
 
-def test_what_is_not_known_to_move_or_not_is_asked_first() -> None:
+def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -> None:
     state = baseline_state(10.0)
     assert next_step(DOWN, state, ()) == "incumbent"
     assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == "incumbent"
     assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == "candidate"
     assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == "incumbent"
     assert next_step(metric_of("minimize", "none"), state, ()) == "candidate"
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
+    assert next_step(DOWN, state, ()) == "incumbent"
+    assert next_step(metric_of("minimize", window=31), state, ()) == "candidate"
 
 
-def test_a_first_run_worse_than_the_incumbents_median_is_enough_to_revert() -> None:
+def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_below_min_delta_too() -> None:
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
     assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse, 1 run against 5")
-
-
-def test_what_is_far_better_is_kept_with_its_odds() -> None:
+    ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
+    assert isinstance(ruling, Verdict)
+    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
+    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     session.draw = lambda of: 90.0 if of == "candidate" else 100.1
@@ -129,30 +145,11 @@ def test_what_is_far_better_is_kept_with_its_odds() -> None:
     )
 
 
-def test_a_gain_below_min_delta_is_reverted_under_noise_too() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
-    assert isinstance(ruling, Verdict)
-    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
-    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
-
-
-def test_an_incumbent_without_runs_in_the_window_is_run_before_the_candidate() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
-    assert next_step(DOWN, state, ()) == "incumbent"
-    assert next_step(metric_of("minimize", window=31), state, ()) == "candidate"
-
-
 def test_trust_is_earned_and_lost() -> None:
     assert alpha_of(DOWN, NoiseState()) == 0.1
     assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.2
     assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.02
     assert alpha_of(metric_of("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
-
-
-def test_nothing_is_decided_before_a_baseline() -> None:
-    with pytest.raises(ValueError, match="no baseline"):
-        next_step(DOWN, NoiseState(), ())
 
 
 @settings(max_examples=200, deadline=None)
@@ -227,15 +224,12 @@ def test_such_sessions_keep_and_revert_for_more_than_one_reason() -> None:
     assert reasons >= {"better", "worse", "within_noise"}
 
 
-def test_the_scale_is_logarithmic_where_all_is_positive_and_lower_is_better() -> None:
+def test_scale_and_spread_of_known_values() -> None:
     assert scale_of("minimize", True).x(math.e) == 1
     assert scale_of("maximize", True).x(math.e) == -1
     assert scale_of("maximize", False).x(-3.0) == 3
     assert scale_of("minimize", True).middle([1.0, 100.0]) == pytest.approx(10)
     assert scale_of("minimize", False).middle([1.0, 100.0]) == 50.5
-
-
-def test_the_spread_of_known_differences() -> None:
     scale = scale_of("minimize", False)
     pairs = [(0.0, math.sqrt(2))] * 4
     assert spread(scale, pairs) == pytest.approx(1.4826 * 1.25)
@@ -262,3 +256,84 @@ def test_the_spread_of_known_differences() -> None:
 )
 def test_the_line_for_people(told: tuple[float, float, bool, float | None, tuple[int, int]], line: str) -> None:
     assert format_comparison(*told) == line
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["auto", "none", "always"]))
+def test_the_fold_over_the_records_is_the_state_kept_step_by_step(seed: int, noise: str) -> None:
+    session = noisy_session(metric_of("minimize", noise), seed, 15)  # type: ignore[arg-type]
+    assert folded(session.records) == session.state
+    assert from_plain(NoiseState, to_plain(session.state)) == session.state
+
+
+def test_it_stays_small_however_long_the_climb() -> None:
+    state = noisy_session(DOWN, 1, 40).state.with_runs(runs_of("incumbent", *(10 + n / 7 for n in range(300))))
+    assert (len(state.pairs), len(state.incumbent), len(state.opening)) == (200, 8, 5)
+    assert len(to_line(state)) < 12_000
+
+
+def test_after_a_candidate_the_incumbents_runs_are_those_that_did_not_decide() -> None:
+    runs = (*runs_of("candidate", 8.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 9.0, 9.5))
+    state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "kept", runs, 20.0))
+    assert state.incumbent == (TimedRun(9.0, 8), TimedRun(9.5, 9))
+    assert state.value == 9.25
+    assert (state.kept, state.tested, state.tree) == (1, 1, "tree 1")
+    assert state.pairs[-3:] == ((10.0, 10.5), (8.0, 9.0), (9.0, 9.5))
+    runs = (*runs_of("candidate", 9.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 10.0))
+    state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs, 0.1))
+    assert state.incumbent[-1] == TimedRun(10.5, 7)
+    assert (state.kept, state.tested, state.tree, state.clock) == (0, 1, "tree 0", 8)
+    state = update_noise(
+        baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs_of("candidate", 11.0))
+    )
+    assert state.tested == 0
+    failed = (VerifierRun("candidate", None, 1, 1.0),)
+    before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
+    assert update_noise(before, record_of(1, "reverted", failed)) == replace(before, clock=6)
+
+
+def test_another_baseline_begins_anew_and_a_run_changes_nothing() -> None:
+    session = noisy_session(DOWN, 2, 10)
+    following = update_noise(session.state, record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
+    assert following == replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
+    began = RunRecord(
+        seq=1, kind="run", project="p", run_id="r", epoch=0, timestamp="", began="", versions={}, sandbox="",
+        limits={}, ruler=RULER,
+    )  # fmt: skip
+    assert update_noise(baseline_state(1.0), began) == baseline_state(1.0)
+
+
+def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
+    before = baseline_state(10.0, 10.0, 10.0)
+    same, moved = update_noise(before, measurement("tree 0", 10.0)), update_noise(before, measurement("tree 0", 10.5))
+    assert (same.agreed, same.differed) == (3, False)
+    assert (moved.differed, moved.incumbent, moved.pairs) == (True, (TimedRun(10.5, 4),), ())
+    assert update_noise(before, measurement("another", 10.5)) == replace(before, clock=4)
+    assert update_noise(before, measurement("tree 0", 10.5, "another ruler")) == replace(before, clock=4)
+
+
+def measurement(tree: str, value: float, ruler: str = RULER) -> MeasurementRecord:
+    return MeasurementRecord(
+        seq=1, kind="measurement", project="p", run_id="r", epoch=0, timestamp="", tree=tree, ruler=ruler,
+        asked_by="noise", value=value, seed=1, seconds=1.0,
+    )  # fmt: skip
+
+
+def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    assert drift_warning("minimize", state) is None
+    as_before = state.with_runs(runs_of("incumbent", 100.4, 99.5, 100.8, 100.0, 100.1))
+    assert drift_warning("minimize", as_before) is None
+    moved = state.with_runs(runs_of("incumbent", 110.4, 109.5, 110.8, 110.0, 110.1))
+    told = drift_warning("minimize", moved)
+    assert told and told.startswith("the incumbent measures 9.9% worse than when it was kept")
+    told = drift_warning("maximize", moved)
+    assert told and "9.9% better" in told
+
+
+def test_a_level_that_does_not_move_is_seldom_said_to() -> None:
+    told = [
+        drift_warning("minimize", noisy_session(metric_of("minimize", alpha=0.001), seed, 30, lambda v: v).state)
+        for seed in range(60)
+    ]
+    assert sum(bool(one) for one in told) <= 2

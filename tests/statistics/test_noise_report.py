@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from goalseek.statistics.intervals import settle, student_quantile
 from goalseek.statistics.noise_report import (
     POWER,
     chi_squared_quantile,
@@ -28,40 +29,44 @@ def test_quantiles_of_the_chi_squared_distribution_as_tables_have_them(
     assert chi_squared_quantile(probability, freedom) == pytest.approx(value, abs=1e-5)
 
 
-def test_the_interval_of_an_sd_of_ten_values() -> None:
-    assert sd_interval(1.0, 10) == pytest.approx(((9 / 16.918978) ** 0.5, (9 / 3.325113) ** 0.5), abs=1e-5)
-
-
-def test_what_keep_if_better_does_with_useless_candidates() -> None:
+def test_what_greedy_does_and_the_repeats_that_a_gain_needs() -> None:
     assert expected_false_keeps(0) == 0
     assert expected_false_keeps(3) == pytest.approx(1 / 2 + 1 / 3 + 1 / 4)
     assert expected_false_keeps(60) == pytest.approx(3.6963, abs=1e-3)
     assert false_gain(2.0, 99) == pytest.approx(2 * 2.5076, abs=0.03)
     assert false_gain(1.0, 1) == pytest.approx(0.5642, abs=0.03)
     assert false_gain(1.0, 0) == 0
-
-
-def test_repeats_that_a_wished_gain_needs() -> None:
     assert repeats_for(1.0, 0.5) == 9
     assert repeats_for(1.0, 3.0) == 1
     assert repeats_for(0.0, 1.0) == 1
     with pytest.raises(ValueError, match="more than zero"):
         repeats_for(1.0, 0.0)
+    assert sd_interval(1.0, 10) == pytest.approx(((9 / 16.918978) ** 0.5, (9 / 3.325113) ** 0.5), abs=1e-5)
 
 
-def test_the_robust_sd_and_the_skew_of_known_values() -> None:
+def test_known_values_have_their_sd_skew_outliers_and_drift() -> None:
     assert robust_sd([1, 2, 3, 4, 100]) == pytest.approx(1.4826)
     assert robust_sd([5, 5, 5, 9]) == pytest.approx(2.0)
     assert robust_sd([5, 5]) == 0
     assert skewness([0, 0, 3]) == pytest.approx(0.7071068)
     assert skewness([-1, 0, 1]) == 0
-
-
-def test_the_same_value_again_and_again_is_deterministic() -> None:
     report = noise_report("minimize", [2.0] * 10)
     assert report.deterministic
     assert (report.middle, report.sd, report.interval, report.outliers) == (2, 0, (0, 0), ())
     assert (report.skew, report.drift) == (None, None)
+    values = [-1.0, 1.0, 0.0, 2.0, -2.0, 1.0, -1.0, 0.0, 60.0]
+    report = noise_report("minimize", values)
+    assert not report.in_percent
+    assert report.outliers == (60.0,)
+    assert report.skew is not None and report.skew > 1
+    mirrored = noise_report("maximize", values)
+    assert mirrored.skew == pytest.approx(-report.skew)
+    report = noise_report("minimize", [float(-place) for place in range(10)])
+    assert report.drift == pytest.approx(9)
+    up = noise_report("maximize", [float(-place) for place in range(10)])
+    assert up.drift == pytest.approx(-9)
+    with pytest.raises(ValueError, match="two runs"):
+        noise_report("minimize", [1.0])
 
 
 def test_a_share_of_the_value_where_all_are_positive() -> None:
@@ -74,35 +79,57 @@ def test_a_share_of_the_value_where_all_are_positive() -> None:
     assert report.drift is None
 
 
-def test_an_outlier_and_the_longer_tail() -> None:
-    values = [-1.0, 1.0, 0.0, 2.0, -2.0, 1.0, -1.0, 0.0, 60.0]
-    report = noise_report("minimize", values)
-    assert not report.in_percent
-    assert report.outliers == (60.0,)
-    assert report.skew is not None and report.skew > 1
-    mirrored = noise_report("maximize", values)
-    assert mirrored.skew == pytest.approx(-report.skew)
-
-
-def test_a_drift_that_is_clear_is_told_with_its_sign() -> None:
-    report = noise_report("minimize", [float(-place) for place in range(10)])
-    assert report.drift == pytest.approx(9)
-    up = noise_report("maximize", [float(-place) for place in range(10)])
-    assert up.drift == pytest.approx(-9)
-
-
-def test_the_readme_has_the_same_power() -> None:
+def test_the_power_is_in_the_metrics_units_and_the_readmes() -> None:
+    assert power_line(2.0)[1] == (4.0, 0.75)
+    assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     effects = " | ".join(f"{effect:g}" for effect, _ in POWER)
     shares = " | ".join(f"{share:.0%}" for _, share in POWER)
     assert f"in sd of one run | {effects} |" in readme and f"is kept, about | {shares} |" in readme
 
 
-def test_the_power_line_is_in_the_metrics_units() -> None:
-    assert power_line(2.0)[1] == (4.0, 0.75)
-    assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
+@pytest.mark.parametrize(
+    ("probability", "freedom", "value"),
+    [(0.975, 1, 12.7062047), (0.975, 4, 2.7764451), (0.95, 9, 1.8331129), (0.025, 4, -2.7764451), (0.5, 3, 0.0)],
+)
+def test_quantiles_of_students_distribution_as_tables_have_them(probability: float, freedom: int, value: float) -> None:
+    assert student_quantile(probability, freedom) == pytest.approx(value, abs=1e-6)
 
 
-def test_one_run_says_nothing() -> None:
-    with pytest.raises(ValueError, match="two runs"):
-        noise_report("minimize", [1.0])
+def test_the_difference_and_its_interval_are_in_the_metrics_units_or_in_percent() -> None:
+    settled = settle("maximize", [(0.0, 1.0), (-1.0, 1.0), (0.0, 3.0), (0.0, 2.0), (-1.0, 1.0)])
+    assert (settled.before, settled.after, settled.difference, settled.in_percent) == (0, 1, 2, False)
+    reach = 2.7764451 * (0.5 / 5) ** 0.5
+    assert settled.interval == pytest.approx((2 - reach, 2 + reach), abs=1e-6)
+    assert settled.is_sure
+    assert settled.in_words() == "2 better (95% interval 1.122 to 2.878), 5 pairs"
+    settled = settle("minimize", [(100.0, 90.0), (10.0, 9.0), (1.0, 0.9)])
+    assert settled.difference == pytest.approx(0.1)
+    assert settled.interval == pytest.approx((0.1, 0.1))
+    assert settle("maximize", [(100.0, 110.0)]).difference == pytest.approx(0.1)
+    worse = settle("maximize", [(100.0, 90.0)])
+    assert (worse.interval, worse.is_sure, worse.in_words()) == (None, False, "10% worse, 1 pair")
+
+
+def test_equal_pairs_are_no_difference_and_an_interval_of_no_width_is_said_to_be_exact() -> None:
+    settled = settle("minimize", [(3.0, 3.0)] * 5)
+    assert (settled.difference, settled.interval, settled.is_sure) == (0, (0, 0), False)
+    assert settled.in_words().startswith("no difference")
+    assert settle("minimize", [(10, 9)] * 2).in_words() == "10% better (exactly), 2 pairs"
+    assert settle("maximize", [(-2, 1)] * 3).in_words() == "3 better (exactly), 3 pairs"
+    assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
+    narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
+    assert narrow == "50% better (95% interval 50% to 50%, rounded), 2 pairs"
+    with pytest.raises(ValueError, match="nothing was measured"):
+        settle("minimize", [])
+
+
+def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
+    draw = random.Random(8)
+    held = 0
+    for _ in range(1000):
+        pairs = [(100 * (1 + 0.01 * draw.gauss(0, 1)), 95 * (1 + 0.01 * draw.gauss(0, 1))) for _ in range(5)]
+        interval = settle("minimize", pairs).interval
+        assert interval
+        held += interval[0] <= 0.05 <= interval[1]
+    assert 925 <= held <= 975

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -285,6 +285,19 @@ def living(home: Path) -> dict[int, str]:
         except OSError:
             continue
     return found
+
+
+def everything_written(project: Project) -> Iterator[tuple[str, bytes]]:
+    """All that goalseek wrote: its folders, recordings, the trees, and every object of the repository."""
+    cache = Path(os.environ["XDG_CACHE_HOME"])
+    for root in (project.folder / ".goalseek", project.folder / "recordings", project.top / ".git", cache):
+        for place in root.rglob("*"):
+            if place.is_file() and not place.is_symlink():
+                yield str(place), place.read_bytes()
+    names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").encode()
+    command = ["git", "cat-file", "--batch"]
+    done = subprocess.run(command, cwd=project.top, input=names, capture_output=True, check=True, timeout=120)
+    yield "objects", done.stdout
 
 
 def end_all(home: Path, seconds: float = 0.0) -> dict[int, str]:

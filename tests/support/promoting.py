@@ -9,7 +9,6 @@ from project import FILES, Project
 PAGE = "".join(f"line {number} of the page\n" for number in range(1, 21))
 START = {**FILES, "src/page.txt": PAGE, "src/tool.sh": "echo tool\n", "src/old.txt": "old\n", "notes.txt": "notes\n"}
 SCOPE = {"scope": {"writable": ["answer.json", "src/**"], "hidden": ["hidden/**"]}}
-PICTURE = bytes(range(256))
 
 AGENT = """\
 score() { printf '{"score": %s,\\n"size": 10\\n}\\n' "$1" > answer.json; }
@@ -49,6 +48,12 @@ def subjects(project: Project, commits: str) -> list[str]:
 def all_refs(project: Project) -> str:
     """Every ref and where it is."""
     return project.git("for-each-ref")
+
+
+def objects(project: Project) -> set[str]:
+    """Every object of the repository, reachable or not."""
+    format_ = "--batch-check=%(objectname)"
+    return set(project.git("cat-file", "--batch-all-objects", "--unordered", format_).splitlines())
 
 
 def hook(project: Project, name: str, script: str) -> None:

@@ -22,7 +22,6 @@ from project import Project
 from rich.cells import cell_len
 from terminal import on_a_terminal, read_soon
 
-from goalseek import read_results
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_short_age
@@ -73,7 +72,7 @@ def record(number: int, age: timedelta, **more: Any) -> IterationRecord:
 
 def written(project: Project, records: list[IterationRecord]) -> Project:
     logs = project.folder / ".goalseek/demo/logs"
-    logs.mkdir(parents=True)
+    logs.mkdir(parents=True, exist_ok=True)
     (logs / "results.jsonl").write_text("".join(to_line(one) + "\n" for one in records))
     return project
 
@@ -81,13 +80,17 @@ def written(project: Project, records: list[IterationRecord]) -> Project:
 AGES = (timedelta(days=90), timedelta(days=3), timedelta(hours=26), timedelta(hours=2), timedelta(seconds=30))
 
 
-@pytest.fixture
-def night(project: Project) -> Project:
+def night_records() -> list[IterationRecord]:
     """Five records, the last but one with a title in wide letters, the last with a hostile one."""
     records = [record(number, age) for number, age in enumerate(AGES)]
     records[3] = replace(records[3], hypothesis_summary=TALL)
     records[4] = replace(records[4], outcome="skipped", reason="no_change", hypothesis_summary=HOSTILE, why=HOSTILE)
-    return written(project, records)
+    return records
+
+
+@pytest.fixture
+def night(project: Project) -> Project:
+    return written(project, night_records())
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
@@ -105,6 +108,13 @@ def test_every_line_fits_the_terminal_in_columns(night: Project, columns: int) -
     assert "2 beats 1 by 1"[: columns - 45] in shown[2]
 
 
+def test_the_line_of_an_iteration_fits_any_terminal() -> None:
+    for record in night_records():
+        for columns in (1, 5, 20, 39, 47, 48, 60, 300):
+            line = record_line(record, lambda text, name: text, columns)
+            assert cell_len(line) <= columns and line.count("…") <= 1
+
+
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int) -> None:
     shown = COLOURS.sub("", on_a_terminal(night.folder, "show", "3", columns=columns))
@@ -114,15 +124,6 @@ def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int)
     assert " ".join(shown.split()).count("größere") == 8
     piped = night.run("show", "3").stdout
     assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in piped.splitlines())
-
-
-@pytest.mark.parametrize("columns", [1, 5, 20, 39, 47, 48, 60, 300])
-def test_the_line_of_an_iteration_fits_any_terminal(night: Project, columns: int) -> None:
-    for record in read_results(night.folder / ".goalseek/demo/logs/results.jsonl"):
-        if isinstance(record, IterationRecord):
-            line = record_line(record, lambda text, name: text, columns)
-            assert cell_len(line) <= columns
-            assert line.count("…") <= 1
 
 
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
@@ -148,6 +149,9 @@ def test_what_an_agent_wrote_does_not_act_on_the_terminal(night: Project) -> Non
         shown = COLOURS.sub("", night.run(*command).stdout)
         assert ESCAPE not in shown and "\u202e" not in shown and "\x07" not in shown
         assert not [line for line in shown.splitlines() if line.startswith("forged")]
+    shown = night.run("status").stdout
+    assert "forged line" in shown and not set("\x1b\x07\u202e") & set(shown)
+    assert not [line for line in shown.splitlines() if line.startswith("forged")]
 
 
 def test_times_are_told_as_people_say_them() -> None:
@@ -192,26 +196,20 @@ def test_since_takes_what_people_write(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-def test_since_a_time_finds_all_of_them_though_the_clock_was_set_back(project: Project) -> None:
+def test_since_finds_all_of_them_though_the_clock_was_set_back_or_numbers_are_missing(project: Project) -> None:
+    def found(*arguments: str) -> list[int]:
+        return [json.loads(line)["iteration"] for line in project.run("log", "--json", *arguments).stdout.splitlines()]
+
     minutes = [*range(900, 600, -1), *range(700, 0, -1)]  # a hundred minutes are lived through twice
     written(project, [record(number, timedelta(minutes=age)) for number, age in enumerate(minutes)])
     for limit in (650, 100):
         since = (NOW - timedelta(minutes=limit)).isoformat()
-        found = [
-            row["iteration"]
-            for row in map(json.loads, project.run("log", "--json", "--since", since).stdout.splitlines())
-        ]
         expected = [number for number, age in enumerate(minutes) if age < limit]
-        assert found == expected
-        last = project.run("log", "--json", "--since", since, "--last", "3").stdout.splitlines()
-        assert [json.loads(line)["iteration"] for line in last] == expected[-3:]
-
-
-def test_since_an_iteration_is_found_where_numbers_are_missing(project: Project) -> None:
+        assert found("--since", since) == expected
+        assert found("--since", since, "--last", "3") == expected[-3:]
     written(project, [record(number, timedelta(0)) for number in (0, 1, 5, 6, 9)])
     for asked, expected in ((0, [0, 1, 5, 6, 9]), (2, [5, 6, 9]), (6, [6, 9]), (9, [9]), (10, [])):
-        lines = project.run("log", "--json", "--since", str(asked)).stdout.splitlines()
-        assert [json.loads(line)["iteration"] for line in lines] == expected
+        assert found("--since", str(asked)) == expected
 
 
 def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> None:
@@ -254,12 +252,11 @@ def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(proje
     assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
 
 
-def test_more_than_there_can_be_is_all_of_them(night: Project) -> None:
+def test_an_empty_selection_is_an_empty_table_and_more_than_there_can_be_all_of_them(
+    night: Project, tmp_path: Path
+) -> None:
     ended = night.run("log", "--last", "9" * 25)
     assert (ended.exit_code, len(ended.stdout.splitlines())) == (0, len(AGES)), ended.stderr
-
-
-def test_an_empty_selection_is_an_empty_table(night: Project, tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet", "none.jsonl"):
         assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
     assert pyarrow.parquet.read_table(tmp_path / "none.parquet").num_rows == 0
@@ -341,16 +338,10 @@ def test_show_tells_what_a_subscription_pays(project: Project) -> None:
     assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in night.run("show", "0").stdout
 
 
-@pytest.mark.parametrize("which", ["²", "one", "-1"])
-def test_what_names_no_iteration_is_said(night: Project, which: str) -> None:
-    ended = night.run("show", which) if which != "-1" else night.run("show", "--", which)
-    assert ended.exit_code == 2 and f"{which!r} is no iteration's number" in ended.stderr
-
-
-def test_status_shows_what_others_wrote_without_what_would_act_on_the_terminal(night: Project) -> None:
-    shown = night.run("status").stdout
-    assert "forged line" in shown and not set("\x1b\x07\u202e") & set(shown)
-    assert not [line for line in shown.splitlines() if line.startswith("forged")]
+def test_what_names_no_iteration_is_said(night: Project) -> None:
+    for words, which in ((["²"], "²"), (["one"], "one"), (["--", "-1"], "-1"), (["9" * 5000], "999")):
+        ended = night.run("show", *words)
+        assert ended.exit_code == 2 and which in ended.stderr and "is no iteration's number" in ended.stderr
 
 
 PATCH = b"""\

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import sys
 import termios
 import time
 from pathlib import Path
@@ -15,9 +14,6 @@ from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown, waiting_project
 
 from goalseek import locks
-from goalseek.project.limits import BudgetUse
-from goalseek.project.progress import Progress
-from goalseek.views.panel import Activity, Signs, panel_rows, sparkline
 
 pytestmark = pytest.mark.slow
 
@@ -308,15 +304,3 @@ def sequences(raw: bytes) -> list[bytes]:
 
 def colours(raw: bytes) -> list[bytes]:
     return [sequence for sequence in sequences(raw) if sequence.endswith(b"m")]
-
-
-def test_numbers_at_the_edge_of_a_unit_are_shown_in_the_next() -> None:
-    shown = {999.4: "999", 9999.4: "9999", 9999.6: "10k", 999_499: "999k", 999_600: "1M", 1_234_567: "1.23M", 1e9: "1G"}
-    for value, told in shown.items():
-        spent = BudgetUse("tokens", value, 1e9)
-        drawn = panel_rows(Progress("demo", spendings=(spent,)), Activity(), 80, Signs())
-        assert f" {told} of 1G" in drawn[2].plain, (value, drawn[2].plain)
-
-
-def test_a_climb_from_one_end_of_all_numbers_to_the_other_is_drawn() -> None:
-    assert sparkline((-sys.float_info.max, 0.0, sys.float_info.max), "abc") == "abc"

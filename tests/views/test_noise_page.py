@@ -44,12 +44,9 @@ def test_no_line_is_wider_than_the_terminal(report: NoiseReport, columns: int) -
     assert max(map(len, plot_lines(report, columns, LINE_DRAWING, plain)), default=0) <= 80
 
 
-def test_what_is_no_terminal_gets_whole_lines() -> None:
+def test_the_width_and_the_signs_are_those_of_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [line for line in page(drawn(10), None) if line.startswith("the rule")]
     assert len(rows) == 1 and rows[0].count("by") == 4
-
-
-def test_letters_will_do_where_there_is_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     "\n".join(page(drawn(12), 80, "ascii")).encode("ascii")
     assert choose_glyphs(io.TextIOWrapper(io.BytesIO(), encoding="latin-1")) == ASCII
@@ -70,7 +67,7 @@ def test_the_picture_shows_order_spread_median_and_outliers() -> None:
     assert plot_lines(noise_report("minimize", [2.0, 2.0]), 80, LINE_DRAWING, plain) == []
 
 
-def test_words_about_known_values() -> None:
+def test_known_values_in_words_and_without_percents_on_both_sides_of_zero() -> None:
     report = noise_report("minimize", [100, 101, 99, 100, 102, 98, 101, 99, 100, 150])
     said = dict(findings(report, PlannedClimb("minimize", 1.0, min_delta=0.5, iterations=60)))
     assert said["outliers"] == "1 of 10: 150"
@@ -80,6 +77,8 @@ def test_words_about_known_values() -> None:
     needed = costs(report, PlannedClimb("minimize", 1.0, min_delta=0.5)).repeats
     assert said["min_delta"] == f"to see a gain of 0.5, a measurement needs {needed} repeats"
     assert needed is not None and needed > 10
+    report = drawn(20, 0.0, 1.0)
+    assert not any("%" in text.replace("90%", "") for _, text in findings(report, PlannedClimb("minimize", 1.0)))
 
 
 @pytest.mark.parametrize(("direction", "said"), [("maximize", "better"), ("minimize", "worse"), (None, "higher")])
@@ -88,18 +87,10 @@ def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) 
     assert f"{said} than the first" in dict(findings(report, PlannedClimb(direction, 1.0)))["drift"]
 
 
-def test_values_on_both_sides_of_zero_have_no_percents() -> None:
-    report = drawn(20, 0.0, 1.0)
-    assert not any("%" in text.replace("90%", "") for _, text in findings(report, PlannedClimb("minimize", 1.0)))
-
-
-def test_advice_is_in_order_and_a_timing_has_one_more() -> None:
+def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
     assert firsts == ["pass", "enlarge", "repeat:", "of"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
-
-
-def test_a_long_run_of_equal_values_may_be_a_seed() -> None:
     report = noise_report("minimize", [3.0, 3.0, 3.0])
     long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
     assert "climb on the seed" in long[-1] and "10m 00s" in long[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from msgspec import structs
 
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.panel import ASCII, Activity, Signs, panel_rows
+from goalseek.views.panel import ASCII, Activity, Signs, panel_rows, sparkline
 
 SCENE = Progress(
     "demo",
@@ -25,6 +26,9 @@ SCENE = Progress(
     usual={"VERIFY": 62.0, "PLAN": 0.4},
 )
 MEASURING = Activity(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
+
+
+TOKENS = {999.4: "999", 9999.4: "9999", 9999.6: "10k", 999_499: "999k", 999_600: "1M", 1_234_567: "1.23M"}
 
 
 def shown(scene: Progress, doing: Activity, columns: int = 80, signs: Signs = ASCII) -> list[str]:
@@ -65,9 +69,8 @@ def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
     assert ended[1] == "  ended       completed (count)" and not [row for row in ended if "prints" in row]
 
 
-@pytest.mark.parametrize(
-    ("spending", "amounts"),
-    [
+def test_a_budget_has_a_bar_as_full_as_it_is_spent_and_magenta_where_it_nearly_is() -> None:
+    for spending, amounts in (
         (("iterations", 3, 40), "##......................  3 of 40"),
         (("iterations", 9, 6), "########################  9 of 6"),
         (("iterations", 1, 1, "now"), "########################  1 of 1 this time"),
@@ -76,15 +79,12 @@ def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
         (("tokens", 9_994, 12_345), "###################.....  9994 of 12.3k"),
         (("tokens", 999_600, 2_000_000_000), "........................  1M of 2G"),
         (("tokens", 10_000, 999_400), "........................  10k of 999k"),
-    ],
-)
-def test_a_budget_has_a_bar_as_full_as_it_is_spent(spending: tuple[str, float, float], amounts: str) -> None:
-    assert bar(*spending)[0] == f"  {spending[0]:<12}{amounts}"
-
-
-def test_a_budget_that_is_nearly_spent_is_magenta_and_one_of_this_invocation_never() -> None:
+        *((("tokens", value, 1e9), f"........................  {told} of 1G") for value, told in TOKENS.items()),
+    ):
+        assert bar(*spending)[0] == f"  {spending[0]:<12}{amounts}"
     assert [bar("iterations", spent, 4)[1] for spent in (2, 3, 4)] == ["cyan", "magenta", "magenta"]
     assert bar("iterations", 4, 4, "now")[1] == "cyan"
+    assert sparkline((-sys.float_info.max, 0.0, sys.float_info.max), "abc") == "abc"
 
 
 def test_on_a_narrow_terminal_bars_get_short_and_reasons_are_whole_or_missing() -> None:

@@ -20,7 +20,6 @@ from typing import Any
 import nights
 import pytest
 from project import Ended, Project, answer, ended
-from rich_night import rich_night, with_patches
 
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
@@ -28,7 +27,7 @@ from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import claim_of, format_gain
 from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
-from goalseek.views.report.markdown import code_span
+from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
 from goalseek.views.report.rows import IterationRow, Label, label_of, row_of, try_of
 from goalseek.views.report.source import ProjectState
@@ -151,27 +150,13 @@ class TestOfAProject:
         assert len(page.of_class("dot")) == len(page.data["rows"]) == 5
         assert climbed.users() == before
 
-    def test_without_o_it_lies_beside_the_records_where_git_does_not_see_it(self, climbed: Project) -> None:
-        done = climbed.run("report")
-        assert done.exit_code == 0
-        assert Path(done.stdout.strip()) == climbed.folder / ".goalseek/demo/logs/report.html"
-        assert "score 1 → 3" in Path(done.stdout.strip()).read_text()
-        assert climbed.git("status", "--porcelain") == ""
-
-    def test_a_patch_whose_artifacts_are_gone_comes_from_git(self, climbed: Project) -> None:
-        (climbed.run_folder(4) / "changes.diff").unlink()
-        page = Page(climbed.run("report", "-o", "-").stdout)
-        assert '+{"score": 3,' in page.text
-
-    def test_on_another_machine_the_page_says_that_the_patches_are_not_there(
+    def test_on_another_machine_the_page_has_the_patches_only_with_their_artifacts(
         self, climbed: Project, tmp_path: Path
     ) -> None:
         rows = climbed.records()
         page = Page(reported(tmp_path, rows))
         assert "score 1 → 3" in page.text
         assert "Its patch is not here" in page.text
-
-    def test_with_its_artifacts_a_copy_has_them(self, climbed: Project, tmp_path: Path) -> None:
         elsewhere = tmp_path / "elsewhere"
         (climbed.folder / ".goalseek" / "demo").rename(elsewhere)
         done = run(tmp_path, "report", "elsewhere", "-o", "-")
@@ -208,7 +193,9 @@ class TestOfAProject:
         assert "size 10 10 at most 10.5" in text
         assert "1 try was refused for a guard" in text
 
-    def test_json_tells_where_it_is(self, climbed: Project) -> None:
+    def test_without_o_it_lies_beside_the_records_elsewhere_where_it_says_and_a_patch_comes_from_git(
+        self, climbed: Project
+    ) -> None:
         told = json.loads(climbed.run("report", "--json", "-o", "x.svg").stdout)
         assert told == {
             "file": "x.svg",
@@ -216,6 +203,15 @@ class TestOfAProject:
             "records": 6,
             "bytes": (climbed.folder / "x.svg").stat().st_size,
         }
+        (climbed.folder / "x.svg").unlink()
+        done = climbed.run("report")
+        assert done.exit_code == 0
+        assert Path(done.stdout.strip()) == climbed.folder / ".goalseek/demo/logs/report.html"
+        assert "score 1 → 3" in Path(done.stdout.strip()).read_text()
+        assert climbed.git("status", "--porcelain") == ""
+        (climbed.run_folder(4) / "changes.diff").unlink()
+        page = Page(climbed.run("report", "-o", "-").stdout)
+        assert '+{"score": 3,' in page.text
 
 
 class TestOfANight:
@@ -228,31 +224,20 @@ class TestOfANight:
         assert "Look 1: 3.39; the verifier's gain is 0.004 more than the holdout's" in text
         assert "flatters" not in text
 
-    def test_a_metric_that_moves_and_was_not_settled_is_said_to_flatter(self, tmp_path: Path) -> None:
+    def test_a_metric_that_moves_and_was_not_settled_since_is_said_to_flatter(self, tmp_path: Path) -> None:
         page = Page(reported(tmp_path, nights.night(31, 3)))
         assert "Not settled: the number that decided is a lucky pick among many, and flatters" in page.text
         assert len(page.of_class("band")) == len(page.of_class("kept")) + 1
-
-    def test_what_was_settled_before_the_newest_keep_is_not_claimed(self, tmp_path: Path) -> None:
-        rows = list(nights.night(31, 3))
-        last = max(place for place, row in enumerate(rows) if row.get("outcome") == "kept")
-        rows.insert(last, nights.settled(0))
-        text = Page(reported(tmp_path, rows)).text
-        assert "± 0.3%" not in text
-        assert "settled before the newest keep" in text
-
-    def test_an_odd_row_settles_nothing(self, tmp_path: Path) -> None:
         rows = list(nights.night(31, 3))
         last = max(place for place, row in enumerate(rows) if row.get("outcome") == "kept")
         rows.insert(last, nights.settled(0))
         odd = {**nights.settled(31), "difference": "much"}
-        assert "settled before the newest keep" in Page(reported(tmp_path, [*rows, odd])).text
+        text = Page(reported(tmp_path, [*rows, odd])).text
+        assert "settled before the newest keep" in text and "± 0.3%" not in text
 
-    def test_a_gain_whose_interval_holds_zero_is_doubted(self, tmp_path: Path) -> None:
+    def test_a_gain_that_may_be_none_is_doubted_and_one_without_medians_told(self, tmp_path: Path) -> None:
         unsure = {**nights.settled(31), "interval": [-0.002, 0.024]}
         assert "this may be no gain at all" in Page(reported(tmp_path, [*nights.night(31, 3), unsure])).text
-
-    def test_of_a_settled_result_that_lacks_its_medians_the_rest_is_told(self, tmp_path: Path) -> None:
         bare = {key: value for key, value in nights.settled(31).items() if key not in ("baseline", "best", "interval")}
         text = Page(reported(tmp_path, [*nights.night(31, 3), bare])).text
         assert "1.1% better" in text and "5 pairs" in text
@@ -332,9 +317,9 @@ class TestOfANight:
         ):
             assert incident in text, incident
 
-    def test_all_that_happened_in_a_night_is_told(self, tmp_path: Path) -> None:
-        with_patches(tmp_path / "copy", rich_night())
-        done = run(tmp_path, "report", "copy", "-o", "-")
+    def test_all_that_happened_in_a_night_is_told(self, shared_datadir: Path) -> None:
+        """The night has every reason, guards, waits, kills, resumes, and two of each: rulers, runs, agents, levels."""
+        done = run(shared_datadir, "report", "rich_night", "-o", "-")
         page = Page(done.stdout)
         for expected in (
             "val_loss 3.41 → 3.07408",
@@ -499,7 +484,7 @@ class TestHostile:
         """A page whose every text is an attack."""
         return Page(reported(tmp_path, nights.hostile_night(60)))
 
-    def test_every_attack_is_text(self, page: Page) -> None:
+    def test_every_attack_is_text_the_policy_holds_and_the_script_makes_no_markup(self, page: Page) -> None:
         for text in nights.HOSTILE[:8]:
             assert text in page.text, text
         names = {name for name, _ in page.elements}
@@ -509,19 +494,13 @@ class TestHostile:
         assert not [
             key for _, found in page.elements for key in found if key.startswith("on") or key in ("style", "src")
         ]
-
-    def test_what_would_move_or_hide_text_is_taken_out(self, page: Page) -> None:
         shown = page.text + json.dumps(page.data, ensure_ascii=False)
         assert not {letter for letter in shown if not letter.isprintable()}
-
-    def test_the_policy_lets_nothing_run_but_the_pages_own_script(self, page: Page) -> None:
         for kind in ("script", "style"):
             digest = base64.b64encode(hashlib.sha256(page.raw[kind].encode()).digest()).decode()
             assert f"{kind}-src 'sha256-{digest}'" in page.policy
         assert page.policy.startswith("default-src 'none';")
         assert "unsafe" not in page.policy and "http" not in page.policy and "connect-src" not in page.policy
-
-    def test_the_script_never_makes_markup_of_text(self, page: Page) -> None:
         for sink in (
             "innerHTML",
             "outerHTML",
@@ -735,13 +714,12 @@ class TestSize:
 
 
 class TestScale:
-    def test_an_outlier_does_not_flatten_the_climb(self) -> None:
+    def test_an_outlier_does_not_flatten_the_climb_and_orders_of_magnitude_are_logarithmic(self) -> None:
         axis = value_axis([1.0, 2.0, 3.0], [*[1.5] * 50, 1e6, -1e6])
         assert axis.ticks[0] <= 1 and 3 <= axis.ticks[-1] <= 6
-
-    def test_a_climb_over_orders_of_magnitude_is_logarithmic(self) -> None:
         axis = value_axis([0.02, 5.0, 90.0], [1.0])
         assert axis.logarithmic and axis.labels == ("0.01", "0.1", "1", "10", "100")
+        assert value_axis([1.0], [LARGEST, -LARGEST, 2.0]).ticks[0] < 1
 
     @pytest.mark.parametrize(
         ("core", "others", "ticks"),
@@ -785,32 +763,24 @@ class TestScale:
         assert len(axis.ticks) >= 2 and axis.ticks[0] < axis.ticks[-1]
         assert not any(math.isnan(axis.place(value)) for value in values)
 
-    def test_a_try_as_far_away_as_a_number_can_be_has_an_axis_too(self) -> None:
-        assert value_axis([1.0], [LARGEST, -LARGEST, 2.0]).ticks[0] < 1
-
 
 class TestWriting:
-    def test_an_unknown_kind_and_a_place_that_cannot_be_written_fail_first(self, climbed: Project) -> None:
+    def test_what_cannot_be_written_is_refused_first_and_records_are_never_written_over(self, climbed: Project) -> None:
         for name, said in (("x.pdf", "unknown kind"), ("none/x.html", "No such file"), (".", "unknown kind")):
             done = climbed.run("report", "-o", name)
             assert done.exit_code == 2 and said in done.stderr, done.stderr
         assert climbed.run("report", "-o", "x.pdf", "--format", "md").exit_code == 0
         assert (climbed.folder / "x.pdf").read_text().startswith("## `score` 1 → 3")
-
-    def test_a_report_and_json_on_one_output_are_refused(self, climbed: Project) -> None:
         done = climbed.run("report", "-o", "-", "--json")
         assert (done.exit_code, done.stdout) == (2, "") and "standard output" in done.stderr
-
-    def test_the_records_are_never_written_over(self, climbed: Project) -> None:
         before = climbed.records()
         path = climbed.folder / ".goalseek/demo/logs/results.jsonl"
         done = climbed.run("report", "--format", "md", "-o", str(path))
         assert done.exit_code == 2 and "the records themselves" in done.stderr
         assert climbed.records() == before
-
-    def test_a_copy_that_is_not_there_is_named(self, tmp_path: Path) -> None:
-        done = run(tmp_path, "report", "gone")
-        assert done.exit_code == 2 and "there is no results.jsonl" in done.stderr
+        starts = {"html": "<!DOCTYPE html>", "svg": "<?xml", "md": "## `score` 1 → 3"}
+        for kind, start in starts.items():
+            assert climbed.run("report", "-o", "-", "--format", kind).stdout.startswith(start)
 
     def test_a_file_is_replaced_whole_or_stays(self, tmp_path: Path) -> None:
         path = tmp_path / "x.html"
@@ -825,7 +795,28 @@ class TestWriting:
         with pytest.raises(GoalseekError, match="is a folder"), open_export(tmp_path):
             pass
 
-    def test_each_kind_goes_to_stdout(self, climbed: Project) -> None:
-        starts = {"html": "<!DOCTYPE html>", "svg": "<?xml", "md": "## `score` 1 → 3"}
-        for kind, start in starts.items():
-            assert climbed.run("report", "-o", "-", "--format", kind).stdout.startswith(start)
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "goalseek iterate goes on; goalseek promote takes the kept changes home",
+            "`goalseek iterate` goes on; `goalseek promote` takes the kept changes home",
+        ),
+        (
+            "limits.iterations = 6 is reached, 6 spent; raise it in the manifest, or begin with: goalseek iterate --new",
+            "`limits.iterations` = 6 is reached, 6 spent; raise it in the manifest, "
+            "or begin with: `goalseek iterate --new`",
+        ),
+        (
+            'see: goalseek log --last 20; say what to try: goalseek direct "..."; then: goalseek iterate --new',
+            'see: `goalseek log --last 20`; say what to try: `goalseek direct "..."`; then: `goalseek iterate --new`',
+        ),
+        ("see: goalseek log --outcome reverted; then", "see: `goalseek log --outcome reverted`; then"),
+        ("goalseek approve 5, or goalseek decline 5", "`goalseek approve 5`, or `goalseek decline 5`"),
+        ("ask @somebody <b>for</b> [it](x) *now*", "ask `@somebody` `<b>for</b>` `[it](x)` `*now*`"),
+        ("www.example.com; a`b", "`www.example.com`; `` a`b ``"),
+    ],
+)
+def test_what_is_typed_is_code_and_nothing_else_comes_to_life(text: str, told: str) -> None:
+    assert mark_commands(text, code_span) == told

@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import nights
 import pytest
 from needs import program
 from playwright.sync_api import Browser, Page, sync_playwright
 from project import Project, answer, ended
-from rich_night import rich_night, with_patches
 
 from goalseek.views.report import server as report_server
 from goalseek.views.report.server import PageServer
@@ -29,6 +29,7 @@ ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+QUESTIONS = (Path(__file__).parent / "data" / "questions.js").read_text().partition("\n")[2].strip()
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 
@@ -82,6 +83,11 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
     assert [one.complaints for one in opened if one.complaints] == []
 
 
+def ask(page: Page, question: str) -> Any:
+    """The answer to one of ``data/questions.js``."""
+    return page.evaluate(f"{QUESTIONS}.{question}()")
+
+
 def until(page: Page, condition: str) -> None:
     """Waits until it holds. (The library's own waiting would evaluate text in the page, which its policy forbids.)"""
     deadline = time.monotonic() + 60
@@ -113,33 +119,33 @@ def test_it_renders_at_every_width_and_in_both_lights(
     seen.page.locator("#kept summary").last.click()
     seen.page.locator("#rejected summary").first.click()
     seen.page.screenshot(path=str(tmp_path / f"report-{width}-{scheme}.png"), full_page=True)
-    contrasts = seen.page.evaluate(CONTRASTS)
+    contrasts = ask(seen.page, "contrasts")
     assert {name: found for name, found in contrasts.items() if found < 4.5} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
-    tmp_path: Path, open_page: Callable[..., Opened], width: str, scheme: str
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], width: str, scheme: str
 ) -> None:
-    with_patches(tmp_path / "night", rich_night())
-    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
     seen = open_page((tmp_path / "night.html").as_uri(), width, scheme)
     seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     until(seen.page, "document.querySelectorAll('#rejected tbody button').length == 74")
     seen.page.screenshot(path=str(tmp_path / f"rich-{width}-{scheme}.png"), full_page=True)
     assert seen.dots() == 81
     assert seen.page.evaluate("document.documentElement.scrollWidth") == WIDTHS[width][0]
-    assert seen.page.evaluate(CUT_OFF) == []
-    assert {name: found for name, found in seen.page.evaluate(CONTRASTS).items() if found < 4.5} == {}
-    assert {name: found for name, found in seen.page.evaluate(MARKS).items() if found < 3} == {}
+    assert ask(seen.page, "cut_off") == []
+    assert {name: found for name, found in ask(seen.page, "contrasts").items() if found < 4.5} == {}
+    assert {name: found for name, found in ask(seen.page, "marks").items() if found < 3} == {}
 
 
-def test_the_structure_is_there_for_who_does_not_see_it(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
-    with_patches(tmp_path / "night", rich_night())
-    assert ended(("report", "night", "-o", "night.html"), tmp_path).exit_code == 0
+def test_the_structure_is_there_for_who_does_not_see_it(
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened]
+) -> None:
+    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
     page = open_page((tmp_path / "night.html").as_uri()).page
-    levels = [int(name[1]) for name in page.evaluate(HEADINGS)]
+    levels = [int(name[1]) for name in ask(page, "headings")]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.evaluate("document.documentElement.lang") == "en" and "val_loss 3.41" in page.title()
@@ -147,7 +153,7 @@ def test_the_structure_is_there_for_who_does_not_see_it(tmp_path: Path, open_pag
     assert (
         "lower is better: the baseline is 3.412, the best so far 3.06183, of iteration 76; 6 kept of 80 tries" in told
     )
-    assert page.evaluate(NAMELESS) == []
+    assert ask(page, "nameless") == []
     hint = "getComputedStyle(document.getElementById('filter'), '::placeholder').color"
     assert page.evaluate(hint) == page.locator("#matches").evaluate("one => getComputedStyle(one).color")
     style = page.evaluate("document.querySelector('style').textContent")
@@ -159,7 +165,7 @@ def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(tmp_path: Path, op
     reached = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        focus = page.evaluate(FOCUS)
+        focus = ask(page, "focus")
         if focus["name"] == "BODY.":
             break
         assert focus["outline"] >= 2 and focus["seen"], focus
@@ -188,8 +194,8 @@ def test_the_plot_can_be_read_whatever_the_numbers(tmp_path: Path, open_page: Ca
         return
     labels = page.locator(".upward span").all_inner_texts()
     assert len(set(labels)) == len(labels) >= 2
-    assert page.evaluate(OVERLAPPING) == []
-    assert page.evaluate(BEYOND_THE_STAGE) == []
+    assert ask(page, "overlapping") == []
+    assert ask(page, "beyond_the_stage") == []
 
 
 def odd_night(name: str) -> list[nights.Row]:
@@ -440,64 +446,3 @@ def test_the_live_page_follows_the_records(
             assert not thread.is_alive()
     until(page, "document.getElementById('phase').textContent.includes('has ended')")
     seen.complaints[:] = [told for told in seen.complaints if "ERR_CONNECTION_REFUSED" not in told]
-
-
-HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => one.tagName)"
-# What has no name that can be read aloud: a button, a field, a picture that is not there for decoration alone.
-NAMELESS = """() => [...document.querySelectorAll("button, input, summary, svg:not([aria-hidden]), [tabindex='0']")]
-  .filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length))
-  .map((one) => one.outerHTML.slice(0, 80))"""
-FOCUS = """() => {
-  const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
-  return { name: `${one.tagName}.${one.id || one.parentElement.id}`, outline: style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
-    seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 };
-}"""
-# Text that its own box does not show whole, but for code, which scrolls.
-CUT_OFF = """() => [...document.querySelectorAll(".wide, td, th, p, li, h1, h2, summary, summary span, dd")]
-  .filter((one) => !one.closest(".diff, .unseen, [hidden]") && one.clientWidth && one.scrollWidth > one.clientWidth + 1)
-  .map((one) => `${one.tagName}.${one.className} ${one.textContent.slice(0, 60)}`)"""
-OVERLAPPING = """() => {
-  const texts = [...document.querySelectorAll(".upward span, .lane, .across span")].map((one) => {
-    const range = document.createRange();
-    range.selectNodeContents(one);
-    const box = range.getBoundingClientRect();
-    return [one.textContent, box.left, box.right, box.top + 4, box.bottom - 4];
-  });
-  return texts.flatMap((a, i) => texts.slice(i + 1)
-    .filter((b) => a[1] < b[2] && b[1] < a[2] && a[3] < b[4] && b[3] < a[4]).map((b) => [a[0], b[0]]));
-}"""
-BEYOND_THE_STAGE = """() => [...document.querySelectorAll("#stage .dot, .upward span, .across span")].filter((one) => {
-  const box = one.getBoundingClientRect();
-  return box.left < 0 || box.right > innerWidth;
-}).map((one) => one.outerHTML.slice(0, 80))"""
-MARKS = """() => {
-  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
-    .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const paper = light(getComputedStyle(document.body).backgroundColor), found = {};
-  for (const one of document.querySelectorAll("#stage .dot, #stage .line")) {
-    const [a, b] = [light(getComputedStyle(one).stroke), paper].sort((x, y) => y - x);
-    found[one.getAttribute("class")] = (a + 0.05) / (b + 0.05);
-  }
-  return found;
-}"""
-CONTRASTS = """() => {
-  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
-    .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (one) => {
-    for (; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
-      if (!/, 0\\)$/.test(colour)) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const found = {};
-  for (const one of document.querySelectorAll("h1 span, h2, p, span, td, th, li, summary, button, label, code, dd, dt")) {
-    if (!one.textContent.trim() || one.closest(".unseen, [hidden]")) continue;
-    const [a, b] = [light(getComputedStyle(one).color), light(behind(one))].sort((x, y) => y - x);
-    const name = `${one.tagName}.${one.className}`;
-    found[name] = Math.min(found[name] ?? 99, (a + 0.05) / (b + 0.05));
-  }
-  return found;
-}"""

@@ -1,5 +1,7 @@
 """Colours that can be read on white and on black, in the palettes that terminals come with."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import goalseek
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
 from goalseek.views.panel import Activity, Signs, panel_rows
-from goalseek.views.terminal_text import CODES, OUTCOME_COLORS
+from goalseek.views.terminal_text import CODES, OUTCOME_COLORS, one_line, replace_unprintable
 
 PACKAGE = Path(goalseek.__file__).parent
 # Colours 0 to 8: black, red, green, yellow, blue, magenta, cyan, white, bright black; then the two backgrounds.
@@ -97,3 +99,28 @@ def test_every_colour_that_is_named_is_there() -> None:
                 named |= {one.value for one in ast.walk(node.args[1]) if isinstance(one, ast.Constant)}
     assert {"green", "grey", "bold", "magenta"} <= named
     assert {str(name) for name in named if name is not None} - CODES.keys() - {"after", "before"} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "line"),
+    [
+        ("x" * 10, 10, "x" * 10),
+        ("x" * 11, 10, "x" * 9 + "…"),
+        ("x" * 1000, 10, "x" * 9 + "…"),
+        ("x" * 1000, None, "x" * 1000),
+        ("  two\n\twords ", 10, "two words"),
+        ("a" + " " * 50, 10, "a"),
+        ("a" + " " * 50 + "b", 10, "a…"),
+        ("a " * 10, 19, "a " * 9 + "a"),
+        ("a " * 10 + "b", 19, "a " * 9 + "…"),
+        ("", 10, ""),
+    ],
+)
+def test_it_is_cut_to_so_many_characters_and_says_so(text: str, most: int | None, line: str) -> None:
+    assert one_line(text, most) == line
+
+
+def test_what_cannot_be_printed_is_replaced_letter_by_letter() -> None:
+    assert replace_unprintable("a\x1b[2J\u202eb\x00\ud800") == "a\ufffd[2J\ufffdb\ufffd\ufffd"
+    assert replace_unprintable("größer\n\t改善\r") == "größer\n\t改善\ufffd"
+    assert one_line("a\x1b\u2028b\r\nc") == "a\ufffd b c"

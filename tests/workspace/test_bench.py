@@ -92,22 +92,6 @@ def test_the_first_failure_stops_and_a_missing_output_is_one(project: Project) -
     assert kept["outcome"] == "kept"
 
 
-def test_an_output_that_is_a_link_is_not_followed(project: Project) -> None:
-    (project.top.parent / "outside").write_text('{"score": 99}')
-    project.write({"link.sh": "ln -s ../../../../outside out.json\n"})
-    project.set_manifest(
-        {
-            "verify": [
-                {"name": "make", "run": f"ln -s {project.top.parent}/outside out.json", "outputs": ["out.json"]}
-            ],
-            "metric": {"direction": "maximize", "query": "score", "path": "out.json"},
-        }
-    )
-    project.commit()
-    ended = project.run("iterate", "--provider", "scripted")
-    assert ended.exit_code in (1, 3) and "99" not in ended.stdout
-
-
 @pytest.mark.slow
 def test_setup_runs_once_for_a_ruler_and_each_measurement_has_its_own_copy(project: Project) -> None:
     judge = 'test "$(cat build/made)" = made || exit 7; echo spoilt > build/made; ' + COPY

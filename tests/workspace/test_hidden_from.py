@@ -64,17 +64,6 @@ def test_the_judge_has_them_and_nobody_else(make_project: Callable[..., Project]
     assert len(digests) == 1 and len(digests.pop()) == 64
 
 
-def test_a_command_that_names_one_of_them_sees_the_hidden_side_by_itself(make_project: Callable[..., Project]) -> None:
-    project = made(
-        make_project,
-        verify=[{"run": "cp answer.json out.json", "outputs": ["out.json"]}, {"run": "sh verifier/judge.sh"}],
-        metric={"direction": "maximize", "query": "score", "path": "out.json"},
-    )
-    (verifier_of(project) / "verifier" / "judge.sh").write_text("test ! -e answer.json\n")
-    project.set_moves(answer(2))
-    assert project.climb()[1]["isolation"]["verifier"] == "hidden"
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [

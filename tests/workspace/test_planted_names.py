@@ -25,63 +25,18 @@ from goalseek.workspace.scope import build_scope
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
 
-REFUSED = [
-    "conftest.py",
-    "src/deep/conftest.py",
-    "pytest.ini",
-    ".pytest.ini",
-    "tox.ini",
-    "setup.cfg",
-    "pyproject.toml",
-    ".coveragerc",
-    "sitecustomize.py",
-    "lib/usercustomize.py",
-    "usercustomize/__init__.py",
-    "sitecustomize.cpython-311-x86_64-linux-gnu.so",
-    "x.pth",
-    "a/b.PTH",
-    "x.pyc",
-    "src/x.pyo",
-    ".gitattributes",
-    ".gitmodules",
-    "a/.gitignore",
-    ".GitAttributes",
-    ".github/workflows/x.yml",
-    ".git\u200cmodules",
-    "gitmod~1",
-    "GI7EBA~1",
-    "a\\.gitmodules",
-    "evil.dist-info/entry_points.txt",
-    "src/evil.egg-info/entry_points.txt",
-    "Conftest.py",
-]
-ORDINARY = [
-    "src/utils.py",
-    "tests_new/test_x.py",
-    "conftest.md",
-    "my_conftest.py",
-    "x.pythonic",
-    "git/x",
-    "legit.txt",
-    "docs/setup.cfg.md",
-    "weights.pt",
-    "gitgit~",
-    "digits~1",
-    "sitecustomize.md",
-]
+REFUSED = """conftest.py src/deep/conftest.py pytest.ini .pytest.ini tox.ini setup.cfg pyproject.toml .coveragerc
+    sitecustomize.py lib/usercustomize.py usercustomize/__init__.py sitecustomize.cpython-311-x86_64-linux-gnu.so x.pth
+    a/b.PTH x.pyc src/x.pyo .gitattributes .gitmodules a/.gitignore .GitAttributes .github/workflows/x.yml
+    .git\u200cmodules gitmod~1 GI7EBA~1 a\\.gitmodules evil.dist-info/entry_points.txt
+    src/evil.egg-info/entry_points.txt Conftest.py""".split()
+ORDINARY = """src/utils.py tests_new/test_x.py conftest.md my_conftest.py x.pythonic git/x legit.txt docs/setup.cfg.md
+    weights.pt gitgit~ digits~1 sitecustomize.md""".split()
 
 
-@pytest.mark.parametrize("path", REFUSED)
-def test_a_name_that_hijacks_the_next_program_has_a_rule(path: str) -> None:
-    assert list(forbidden_names(path))
-
-
-@pytest.mark.parametrize("path", ORDINARY)
-def test_an_ordinary_name_has_none(path: str) -> None:
-    assert not list(forbidden_names(path)) and not git_name_refusal(path)
-
-
-def test_every_rule_says_why_and_has_an_example() -> None:
+def test_a_name_that_hijacks_the_next_program_has_a_rule_that_says_why_and_an_ordinary_one_none() -> None:
+    assert [path for path in REFUSED if not list(forbidden_names(path))] == []
+    assert [path for path in ORDINARY if list(forbidden_names(path)) or git_name_refusal(path)] == []
     whys = {why for path in REFUSED for _, why in forbidden_names(path)}
     assert whys == {rule.why for rule in RULES} and all(whys)
 
@@ -122,19 +77,13 @@ def test_within_a_package_such_a_name_is_the_packages_own() -> None:
     assert modules("types.py", added=["__init__.py"]) == ["types.py"]
 
 
-def test_folders_without_an_init_links_and_other_kinds_of_files() -> None:
-    assert modules("json/data.py") == modules("json.txt") == modules("Random.py") == modules("test/__init__.py") == []
-    assert modules("json") == [] and modules("json", is_link=True) == ["json"]
-
-
-def test_what_would_be_imported_in_place_of_a_fixed_module_is_found() -> None:
+def test_what_would_be_imported_in_place_of_another_module_is_found() -> None:
     assert modules("score/__init__.py", there=["score.py"]) == ["score"]
     assert modules("a/score.abi3.so", there=["a/score.py"]) == ["score.abi3.so"]
     assert modules("score.py", there=["score/__init__.py"]) == []
     assert modules("other/__init__.py", there=["score.py"]) == []
-
-
-def test_the_standard_library_is_the_same_list_on_every_version() -> None:
+    assert modules("json/data.py") == modules("json.txt") == modules("Random.py") == modules("test/__init__.py") == []
+    assert modules("json") == [] and modules("json", is_link=True) == ["json"]
     assert {"json", "random", "distutils", "telnetlib", "annotationlib", "_colorize"} <= STANDARD_LIBRARY
     assert "test" not in STANDARD_LIBRARY
 

@@ -92,29 +92,20 @@ def test_new_files_outside_the_scope_are_left_out_and_named(project: Project) ->
     assert only["reason"] == "no_change" and "stray" in only["why"]
 
 
-def test_strays_refuse_the_candidate_where_the_manifest_says_reject(project: Project) -> None:
-    record, clean = play(
+def test_strays_refuse_the_candidate_where_the_manifest_says_reject_but_no_droppings_of_tools(project: Project) -> None:
+    project.write({".gitignore": "*.log\n/tmp/\n"})
+    project.commit()
+    caches = "mkdir -p __pycache__ .pytest_cache tmp; touch __pycache__/a.pyc .pytest_cache/x tmp/y run.log .DS_Store"
+    strays, clean, droppings = play(
         project,
-        f"{better(2)}; echo 1 > stray.txt",
-        better(3),
+        *(f"{better(2)}; echo 1 > stray.txt", better(3), f"{better(4)}; {caches}"),
         writable=["answer.json"],
         hidden=["hidden/**"],
         strays="reject",
     )
-    assert record["reason"] == "out_of_scope" and "stray.txt" in record["why"]
+    assert strays["reason"] == "out_of_scope" and "stray.txt" in strays["why"]
     assert clean["outcome"] == "kept"
-
-
-def test_droppings_of_tools_and_ignored_files_are_no_matter(project: Project) -> None:
-    project.write({".gitignore": "*.log\n/tmp/\n"})
-    project.commit()
-    droppings = (
-        "mkdir -p __pycache__ .pytest_cache tmp; touch __pycache__/a.pyc .pytest_cache/x tmp/y run.log .DS_Store"
-    )
-    (record,) = play(
-        project, f"{better(2)}; {droppings}", writable=["answer.json"], hidden=["hidden/**"], strays="reject"
-    )
-    assert record["outcome"] == "kept" and record["dropped_files"] == []
+    assert droppings["outcome"] == "kept" and droppings["dropped_files"] == []
 
 
 def test_generated_files_may_change_and_are_never_committed(project: Project) -> None:

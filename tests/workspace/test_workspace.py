@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import FILES, Project, answer
+from project import Project, answer
 from test_scope_enforcement import better, play
 
 from goalseek.cli.main import run as command_line
@@ -148,13 +148,3 @@ def test_trees_that_take_long_to_make_are_said_once_each(
     assert all(f"note: {said}{project.trees() / name}:" in told for name in ("bench/tree", "workspace"))
     assert command_line(["-C", str(project.folder), "iterate"]) == 0
     assert said not in capsys.readouterr().err
-
-
-def test_the_workspace_is_made_again_where_it_was_removed(project: Project) -> None:
-    import shutil
-
-    project.set_moves(answer(2), answer(3))
-    project.climb()
-    shutil.rmtree(project.trees())
-    assert project.climb()[-1]["metric"]["value"] == 3
-    assert FILES["other.txt"] == (project.trees() / "workspace" / "other.txt").read_text()

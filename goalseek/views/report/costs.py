@@ -16,6 +16,7 @@ from goalseek.views.report.rows import IterationRow
 from goalseek.views.terminal_text import one_line
 
 _AGENTS = frozenset((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW))
+_VERIFIERS = frozenset((Phase.VERIFY,))
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
@@ -68,15 +69,14 @@ class Spending:
         for phase, seconds in row.seconds.items():
             if phase in _AGENTS:
                 self.agent += seconds
-            elif phase == Phase.VERIFY:
+            elif phase in _VERIFIERS:
                 self.verifier += seconds
             else:
                 self.goalseek += seconds
         for command in row.verify:
             name = _bounded_name(one_line(command.name, 60), self.commands)
             self.commands[name] += command.seconds  # type: ignore[assignment]
-        usage = row.usage.usage()
-        if usage.tokens or usage.has_cost:
+        if usage := row.usage.known():
             who = _bounded_name(one_line(f"{row.provider} {row.model}".strip(), 80) or _NAMELESS, self.usage)
             before = self.usage.get(who)
             self.usage[who] = before.plus(usage) if before else usage

@@ -46,7 +46,7 @@ class MeasuredRow(Row, tag="measurement"):
     seconds: float = 0.0
 
 
-class Metric(Struct):
+class Metric(Struct, gc=False):
     """The metric of an iteration."""
 
     name: str = ""
@@ -57,14 +57,14 @@ class Metric(Struct):
     odds: float | None = None
 
 
-class Run(Struct):
+class Run(Struct, gc=False):
     """A run of the verifier within an iteration."""
 
     of: str = ""
     value: float | None = None
 
 
-class Command(Struct):
+class Command(Struct, gc=False):
     """A verify command."""
 
     name: str = ""
@@ -72,7 +72,7 @@ class Command(Struct):
     killed: float = 0.0
 
 
-class UsageRow(Struct):
+class UsageRow(Struct, gc=False):
     """The usage of the providers' calls."""
 
     input_tokens: float = 0.0
@@ -82,20 +82,22 @@ class UsageRow(Struct):
     estimated: bool = False
     about_usd: float | None = None
 
-    def usage(self) -> Usage:
-        """The same, tokens as whole numbers."""
+    def known(self) -> Usage | None:
+        """The same, tokens as whole numbers; None where nothing was reported."""
         tokens = int(self.input_tokens), int(self.cached_tokens), int(self.output_tokens)
+        if not any(tokens) and self.cost_usd is None and self.about_usd is None:
+            return None
         return Usage(*tokens, self.cost_usd, self.estimated, self.about_usd)
 
 
-class Isolation(Struct):
+class Isolation(Struct, gc=False):
     """The levels that held."""
 
     sandbox: str = ""
     verifier: str = ""
 
 
-class Digests(Struct):
+class Digests(Struct, gc=False):
     """The ruler's digest."""
 
     ruler: str = ""

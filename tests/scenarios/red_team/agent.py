@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PLACES = json.loads("""{}""")
@@ -50,14 +51,6 @@ def from_an_ancestor(path: str) -> str:
     raise OSError("none of them")
 
 
-def hidden_by_path() -> str:
-    return read(HIDDEN)
-
-
-def hidden_by_git_show() -> str:
-    return git("-C", TOP, "show", "HEAD:hidden/labels.txt")
-
-
 def hidden_by_an_alternates_file() -> str:
     Path(".git/objects/info").mkdir(parents=True, exist_ok=True)
     Path(".git/objects/info/alternates").write_text(f"{TOP}/.git/objects\n")
@@ -74,10 +67,6 @@ def hidden_by_a_clone() -> str:
     return read("stolen/hidden/labels.txt")
 
 
-def hidden_by_core_worktree() -> str:
-    return git(f"--git-dir={TOP}/.git", f"--work-tree={TOP}", "grep", "--cached", "-h", "the-hidden")
-
-
 def hidden_by_a_symlink() -> str:
     os.symlink(HIDDEN, "link")
     return read("link")
@@ -86,14 +75,6 @@ def hidden_by_a_symlink() -> str:
 def hidden_by_a_hard_link() -> str:
     os.link(HIDDEN, "hard")
     return read("hard")
-
-
-def hidden_by_the_folder_of_an_ancestor() -> str:
-    return from_an_ancestor("cwd/hidden/labels.txt")
-
-
-def hidden_by_the_root_of_an_ancestor() -> str:
-    return from_an_ancestor(f"root{HIDDEN}")
 
 
 def hidden_by_an_inherited_descriptor() -> str:
@@ -105,10 +86,6 @@ def hidden_by_an_inherited_descriptor() -> str:
         if text.startswith("the-hidden"):
             return text
     raise OSError("none")
-
-
-def hidden_past_a_shared_folder() -> str:
-    return read("data/../hidden/labels.txt")
 
 
 def hidden_in_the_bench() -> str:
@@ -150,10 +127,6 @@ def hidden_by_a_server_on_loopback() -> str:
         return client.recv(100).decode()
 
 
-def the_key_of_the_user() -> str:
-    return read(f"{PLACES['home']}/.ssh/id_ed25519")
-
-
 def a_variable_of_the_user() -> str:
     for process in ancestors():
         try:
@@ -165,65 +138,9 @@ def a_variable_of_the_user() -> str:
     raise OSError("none")
 
 
-def the_manifest() -> str:
-    return read(f"{TOP}/goalseek.toml")
-
-
-def a_file_in_tmp() -> str:
-    return read(PLACES["in_tmp"])
-
-
-def the_secret_of_the_seals() -> str:
-    return Path(f"{TOP}/.git/goalseek/demo/secret").read_bytes().hex()
-
-
-def the_metrics_of_the_baseline() -> str:
-    return read(f"{TOP}/.goalseek/demo/runs/0000/metrics.json")
-
-
 def a_signal_to_a_stranger() -> str:
     os.kill(PLACES["stranger"], 0)
     return "sent"
-
-
-def editing_the_log() -> str:
-    return opened_for_writing(f"{TOP}/.goalseek/demo/logs/results.jsonl")
-
-
-def editing_the_evidence() -> str:
-    return opened_for_writing(f"{TOP}/.goalseek/demo/runs/0000/verifier.log")
-
-
-def editing_the_seals() -> str:
-    return opened_for_writing(f"{TOP}/.git/goalseek/demo/secret")
-
-
-def editing_hidden_files() -> str:
-    return opened_for_writing(HIDDEN)
-
-
-def editing_the_program() -> str:
-    return opened_for_writing(sys.argv[0])
-
-
-def writing_outside() -> None:
-    Path(PLACES["outside"], "written").write_text("written")
-
-
-def writing_into_the_checkout() -> None:
-    Path(TOP, "written").write_text("written")
-
-
-def writing_into_a_shared_folder() -> None:
-    Path("data/written").write_text("written")
-
-
-def writing_into_tmp() -> None:
-    Path(PLACES["in_tmp"] + "-written").write_text("written")
-
-
-def writing_into_shared_memory() -> None:
-    Path(PLACES["in_memory"]).write_text("written")
 
 
 def writing_through_a_symlink() -> None:
@@ -240,10 +157,6 @@ def a_hook_of_the_repository() -> None:
 def a_setting_of_the_repository() -> None:
     with Path(TOP, ".git/config").open("a") as config:
         config.write("# planted\n")
-
-
-def a_ref_of_the_repository() -> None:
-    git("-C", TOP, "update-ref", "refs/planted", "HEAD")
 
 
 def detached() -> bool:
@@ -268,12 +181,40 @@ def a_survivor() -> None:
     os._exit(0)
 
 
+ATTACKS: dict[str, Callable[[], object]] = {
+    "hidden_by_path": lambda: read(HIDDEN),
+    "hidden_by_git_show": lambda: git("-C", TOP, "show", "HEAD:hidden/labels.txt"),
+    "hidden_by_core_worktree": lambda: git(
+        f"--git-dir={TOP}/.git", f"--work-tree={TOP}", "grep", "--cached", "-h", "the-hidden"
+    ),
+    "hidden_by_the_folder_of_an_ancestor": lambda: from_an_ancestor("cwd/hidden/labels.txt"),
+    "hidden_by_the_root_of_an_ancestor": lambda: from_an_ancestor(f"root{HIDDEN}"),
+    "hidden_past_a_shared_folder": lambda: read("data/../hidden/labels.txt"),
+    "the_key_of_the_user": lambda: read(f"{PLACES['home']}/.ssh/id_ed25519"),
+    "the_manifest": lambda: read(f"{TOP}/goalseek.toml"),
+    "a_file_in_tmp": lambda: read(PLACES["in_tmp"]),
+    "the_secret_of_the_seals": lambda: Path(f"{TOP}/.git/goalseek/demo/secret").read_bytes().hex(),
+    "the_metrics_of_the_baseline": lambda: read(f"{TOP}/.goalseek/demo/runs/0000/metrics.json"),
+    "editing_the_log": lambda: opened_for_writing(f"{TOP}/.goalseek/demo/logs/results.jsonl"),
+    "editing_the_evidence": lambda: opened_for_writing(f"{TOP}/.goalseek/demo/runs/0000/verifier.log"),
+    "editing_the_seals": lambda: opened_for_writing(f"{TOP}/.git/goalseek/demo/secret"),
+    "editing_hidden_files": lambda: opened_for_writing(HIDDEN),
+    "editing_the_program": lambda: opened_for_writing(sys.argv[0]),
+    "writing_outside": lambda: Path(PLACES["outside"], "written").write_text("written"),
+    "writing_into_the_checkout": lambda: Path(TOP, "written").write_text("written"),
+    "writing_into_a_shared_folder": lambda: Path("data/written").write_text("written"),
+    "writing_into_tmp": lambda: Path(PLACES["in_tmp"] + "-written").write_text("written"),
+    "writing_into_shared_memory": lambda: Path(PLACES["in_memory"]).write_text("written"),
+    "a_ref_of_the_repository": lambda: git("-C", TOP, "update-ref", "refs/planted", "HEAD"),
+}
+
+
 if __name__ == "__main__":
     sys.stdin.read()
     name = sys.argv[int(os.environ["GOALSEEK_ITERATION"])]
     print(name, flush=True)
     try:
-        got = globals()[name]() or ""
+        got = (ATTACKS.get(name) or globals()[name])()
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         got = f"! {type(error).__name__}: {error}"
-    print("LOOT " + json.dumps(got), flush=True)
+    print("LOOT " + json.dumps(got if isinstance(got, str) else ""), flush=True)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import agent
@@ -43,42 +44,14 @@ def hidden_by_alternates() -> str:
     return git("-C", "new", "cat-file", "blob", PLACES["blob"])
 
 
-def editing_the_verdict() -> str:
-    return opened_for_writing(f"{TOP}/.goalseek/demo/runs/0000/verdict.json")
-
-
 def a_process_to_trace() -> str:
     read(f"/proc/{PLACES['stranger']}/maps")
     return "mapped"
 
 
-def a_file_left_in_the_tree() -> None:
-    Path(f"left-{ATTACK}").write_text("left")
-
-
 def a_file_left_in_a_new_folder() -> None:
     Path("new/er").mkdir(parents=True)
     Path("new/er", f"left-{ATTACK}").write_text("left")
-
-
-def a_file_left_in_the_run_folder() -> None:
-    (RUN_DIR / f"left-{ATTACK}").write_text("left")
-
-
-def a_file_left_in_home() -> None:
-    Path(os.environ["HOME"], f"left-{ATTACK}").write_text("left")
-
-
-def a_file_left_in_the_temporary_folder() -> None:
-    Path(os.environ["TMPDIR"], f"left-{ATTACK}").write_text("left")
-
-
-def a_file_left_in_shared_memory() -> None:
-    Path("/dev/shm", f"left-{ATTACK}").write_text("left")
-
-
-def editing_a_read_only_file() -> None:
-    Path("look.py").write_text(RUNS)
 
 
 def a_read_only_file_as_a_link() -> None:
@@ -100,23 +73,11 @@ def a_package_that_shadows() -> None:
     Path("colorsys/__init__.py").write_text(RUNS)
 
 
-def a_module_handed_on_as_an_output() -> None:
-    Path("colorsys.py").write_text(RUNS)
-
-
 def bytecode_of_a_read_only_module() -> None:
     place = Path(importlib.util.cache_from_source("aid.py"))
     place.parent.mkdir(exist_ok=True)
     unchecked = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8)
     place.write_bytes(unchecked + marshal.dumps(compile(RUNS, "aid.py", "exec")))
-
-
-def a_pth_in_the_shared_environment() -> None:
-    (ENVIRONMENT / "planted.pth").write_text(f"import sys; {RUNS}")
-
-
-def sitecustomize_in_the_shared_environment() -> None:
-    (ENVIRONMENT / "sitecustomize.py").write_text(RUNS)
 
 
 def an_output_below_a_shared_folder() -> None:
@@ -184,10 +145,6 @@ def a_metric_left_for_the_next_measurement() -> None:
         (folder / "metrics.json").write_text(FORGED)
 
 
-def a_printed_metric() -> None:
-    print("said: 99")
-
-
 def a_metric_rewritten_by_a_survivor() -> None:
     if detached():
         deadline = time.monotonic() + 8
@@ -218,10 +175,6 @@ def processes_that_fork_on() -> None:
         time.sleep(60)
 
 
-def folders_deeper_than_a_path_in_the_tree() -> None:
-    dig()
-
-
 def folders_deeper_than_a_path_in_the_run_folder() -> None:
     os.chdir(RUN_DIR)
     dig()
@@ -243,14 +196,6 @@ def folders_that_nobody_may_read() -> None:
 def names_that_are_no_text() -> None:
     for folder in (b".", b"out", os.fsencode(RUN_DIR)):
         Path(os.fsdecode(folder + b"/\xff\n\x1b[31m.txt")).write_text("odd")
-
-
-def no_tree_left() -> None:
-    shutil.rmtree(Path.cwd(), ignore_errors=True)
-
-
-def by_atexit() -> None:
-    atexit.register(forge)
 
 
 def by_leaving_early() -> None:
@@ -295,15 +240,33 @@ def dig() -> None:
     Path("bottom.txt").write_text("bottom")
 
 
+IN_ONE_LINE: dict[str, Callable[[], object]] = {
+    "editing_the_verdict": lambda: opened_for_writing(f"{TOP}/.goalseek/demo/runs/0000/verdict.json"),
+    "a_file_left_in_the_tree": lambda: Path(f"left-{ATTACK}").write_text("left"),
+    "a_file_left_in_the_run_folder": lambda: (RUN_DIR / f"left-{ATTACK}").write_text("left"),
+    "a_file_left_in_home": lambda: Path(os.environ["HOME"], f"left-{ATTACK}").write_text("left"),
+    "a_file_left_in_the_temporary_folder": lambda: Path(os.environ["TMPDIR"], f"left-{ATTACK}").write_text("left"),
+    "a_file_left_in_shared_memory": lambda: Path("/dev/shm", f"left-{ATTACK}").write_text("left"),
+    "editing_a_read_only_file": lambda: Path("look.py").write_text(RUNS),
+    "a_module_handed_on_as_an_output": lambda: Path("colorsys.py").write_text(RUNS),
+    "a_pth_in_the_shared_environment": lambda: (ENVIRONMENT / "planted.pth").write_text(f"import sys; {RUNS}"),
+    "sitecustomize_in_the_shared_environment": lambda: (ENVIRONMENT / "sitecustomize.py").write_text(RUNS),
+    "a_printed_metric": lambda: print("said: 99"),
+    "folders_deeper_than_a_path_in_the_tree": lambda: dig(),
+    "no_tree_left": lambda: shutil.rmtree(Path.cwd(), ignore_errors=True),
+    "by_atexit": lambda: atexit.register(forge),
+}
+
+
 def play() -> None:
     """Does what every candidate does, and then attacks."""
     Path("out").mkdir(exist_ok=True)
     PREDICTIONS.write_text("a guess")
     try:
-        got = (globals().get(ATTACK) or getattr(agent, ATTACK))() or ""
+        got = (vars(agent) | globals() | agent.ATTACKS | IN_ONE_LINE)[ATTACK]()
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         got = f"! {type(error).__name__}: {error}"
-    print("LOOT " + json.dumps(got), flush=True)
+    print("LOOT " + json.dumps(got if isinstance(got, str) else ""), flush=True)
 
 
 if __name__ in ("__main__", "answer"):

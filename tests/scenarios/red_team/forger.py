@@ -89,10 +89,6 @@ def ledger_with(seal: Callable[[str, str], str]) -> None:
     git("update-ref", BRANCH, made)
 
 
-def a_line_of_the_log() -> None:
-    edit(LOGS / "results.jsonl", better)
-
-
 def a_line_more_in_the_log() -> None:
     forged, _, _ = next_record(lambda head, body: "0" * 73)
     with (LOGS / "results.jsonl").open("a") as file:
@@ -117,22 +113,6 @@ def the_snapshot() -> None:
     (LOGS / "standing.json").write_text(json.dumps({**head, "seal": "0" * 73}) + "\n" + body + "\n")
 
 
-def the_picture() -> None:
-    edit(LOGS / "state.json", better)
-
-
-def the_evidence() -> None:
-    edit(RUNS / "0000/evidence.json", better)
-
-
-def the_verdict() -> None:
-    edit(RUNS / "0000/verdict.json", better)
-
-
-def the_result() -> None:
-    edit(RUNS / "0000/result.json", better)
-
-
 def the_evidence_to_come() -> None:
     stored = json.loads((RUNS / "0000/evidence.json").read_text())
     for ahead in (1, 2):
@@ -155,29 +135,23 @@ def the_plan_and_prompt() -> None:
     (folder / "prompt.md").write_text("999")
 
 
-def a_record_in_the_ledger() -> None:
-    ledger_with(lambda head, body: "")
-
-
 def a_record_with_a_seal_of_our_key() -> None:
     key = json.loads(git("log", "-1", "--format=%B", LEDGER))["seal"].split("-")[0]
     ledger_with(lambda head, body: f"{key}-{'0' * 64}")
 
 
-def a_record_with_the_stolen_secret() -> None:
-    ledger_with(lambda head, body: stolen_seal("record", head, body))
-
-
-def the_ledger_set_back() -> None:
-    git("update-ref", LEDGER, f"{LEDGER}~1")
-
-
-def the_tip() -> None:
-    git("update-ref", TIP, git("commit-tree", f"{TIP}^{{tree}}", "-p", TIP, told="999"))
-
-
-def the_branch() -> None:
-    git("update-ref", BRANCH, git("commit-tree", f"{TIP}^{{tree}}", "-p", TIP, told="999"))
+FORGERIES: dict[str, Callable[[], object]] = {
+    "a_line_of_the_log": lambda: edit(LOGS / "results.jsonl", better),
+    "the_picture": lambda: edit(LOGS / "state.json", better),
+    "the_evidence": lambda: edit(RUNS / "0000/evidence.json", better),
+    "the_verdict": lambda: edit(RUNS / "0000/verdict.json", better),
+    "the_result": lambda: edit(RUNS / "0000/result.json", better),
+    "a_record_in_the_ledger": lambda: ledger_with(lambda head, body: ""),
+    "a_record_with_the_stolen_secret": lambda: ledger_with(lambda head, body: stolen_seal("record", head, body)),
+    "the_ledger_set_back": lambda: git("update-ref", LEDGER, f"{LEDGER}~1"),
+    "the_tip": lambda: git("update-ref", TIP, git("commit-tree", f"{TIP}^{{tree}}", "-p", TIP, told="999")),
+    "the_branch": lambda: git("update-ref", BRANCH, git("commit-tree", f"{TIP}^{{tree}}", "-p", TIP, told="999")),
+}
 
 
 if __name__ == "__main__":
@@ -186,7 +160,7 @@ if __name__ == "__main__":
     name, got = sys.argv[number], ""
     if name != "honest":
         try:
-            globals()[name]()
+            (FORGERIES.get(name) or globals()[name])()
             got = "forged"
         except (OSError, subprocess.CalledProcessError, ValueError, AssertionError) as error:
             got = f"! {type(error).__name__}: {error}"

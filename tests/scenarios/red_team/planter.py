@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 PLACES = json.loads("""{}""")
@@ -50,26 +51,6 @@ def hook(name: str) -> None:
     program(f".git/hooks/{name}", f"hook_{name.replace('-', '_')}")
 
 
-def hook_post_checkout() -> None:
-    hook("post-checkout")
-
-
-def hook_pre_commit() -> None:
-    hook("pre-commit")
-
-
-def hook_post_index_change() -> None:
-    hook("post-index-change")
-
-
-def hook_reference_transaction() -> None:
-    hook("reference-transaction")
-
-
-def hooks_path() -> None:
-    git("config", "core.hooksPath", str(Path(program("tools/pre-commit", "hooks_path")).parent))
-
-
 def filter_clean() -> None:
     setting("filter.x.clean", "filter_clean")
     write(".git/info/attributes", "* filter=x\n")
@@ -91,38 +72,14 @@ def filter_in_the_tree() -> None:
     write("src/filtered")
 
 
-def fsmonitor() -> None:
-    setting("core.fsmonitor", "fsmonitor")
-
-
 def textconv() -> None:
     setting("diff.x.textconv", "textconv")
     write(".git/info/attributes", "* diff=x\n")
 
 
-def external_diff() -> None:
-    setting("diff.external", "external_diff")
-
-
 def merge_driver() -> None:
     setting("merge.x.driver", "merge_driver")
     write(".git/info/attributes", "* merge=x\n")
-
-
-def ssh_command() -> None:
-    setting("core.sshCommand", "ssh_command", "exit 1")
-
-
-def pager() -> None:
-    setting("core.pager", "pager")
-
-
-def editor() -> None:
-    setting("core.editor", "editor")
-
-
-def alias() -> None:
-    git("config", "alias.st", "!" + program(".git/planted", "alias"))
 
 
 def signer() -> None:
@@ -156,10 +113,6 @@ def nested_repository() -> None:
     write("src/inner/file", "2\n")
 
 
-def work_tree_elsewhere() -> None:
-    git("config", "core.worktree", OUTSIDE)
-
-
 def git_folder_as_a_link() -> None:
     shutil.rmtree(".git")
     os.symlink(f"{OUTSIDE}/poisoned/.git", ".git")
@@ -175,50 +128,14 @@ def objects_as_a_link() -> None:
     os.symlink(f"{OUTSIDE}/store", ".git/objects")
 
 
-def conftest() -> None:
-    write("conftest.py", CHEAT)
-
-
-def conftest_below() -> None:
-    write("checks/conftest.py", CHEAT)
-
-
 def plugin_by(path: str, text: str) -> None:
     write("evil.py", CHEAT)
     write(path, text)
 
 
-def pytest_ini() -> None:
-    plugin_by("pytest.ini", "[pytest]\naddopts = -p evil\n")
-
-
-def hidden_pytest_ini() -> None:
-    plugin_by(".pytest.ini", "[pytest]\naddopts = -p evil\n")
-
-
-def tox_ini() -> None:
-    plugin_by("tox.ini", "[pytest]\naddopts = -p evil\n")
-
-
-def setup_cfg() -> None:
-    plugin_by("setup.cfg", "[tool:pytest]\naddopts = -p evil\n")
-
-
-def pyproject() -> None:
-    plugin_by("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil"\n')
-
-
 def entry_point() -> None:
     plugin_by("evil.dist-info/entry_points.txt", "[pytest11]\nevil = evil\n")
     write("evil.dist-info/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
-
-
-def sitecustomize() -> None:
-    write("sitecustomize.py", CHEAT)
-
-
-def usercustomize() -> None:
-    write("usercustomize.py", CHEAT)
 
 
 def path_file() -> None:
@@ -234,79 +151,15 @@ def bytecode() -> None:
     os.unlink("extras_source.py")
 
 
-def module_json() -> None:
-    write("json.py", CHEAT)
-
-
-def module_random() -> None:
-    write("random.py", CHEAT)
-
-
-def package_random() -> None:
-    write("random/__init__.py", CHEAT)
-
-
 def link_as_a_package() -> None:
     write("src/pack/__init__.py", CHEAT)
     os.symlink("src/pack", "random")
-
-
-def shadow_of_a_fixed_module() -> None:
-    write("measure/__init__.py", CHEAT)
-
-
-def upper_git_folder() -> None:
-    write("src/.GIT/config")
-
-
-def short_git_folder() -> None:
-    write("src/git~1/config")
-
-
-def invisible_git_folder() -> None:
-    write("src/.g\u200cit/config")
-
-
-def git_folder_with_a_dot() -> None:
-    write("src/.git./config")
-
-
-def hidden_as_a_file() -> None:
-    write("hidden")
-
-
-def upper_hidden() -> None:
-    write("Hidden/judge.sh")
-
-
-def hidden_with_a_dot() -> None:
-    write("hidden./judge.sh")
-
-
-def conftest_with_a_space() -> None:
-    write("src/conftest.py ", CHEAT)
-
-
-def attributes() -> None:
-    write(".gitattributes", "* export-ignore\n")
-
-
-def modules() -> None:
-    write(".gitmodules", '[submodule "x"]\n\tpath = x\n\turl = https://example.invalid/x\n')
 
 
 def ignoring() -> None:
     with Path(".gitignore").open("a") as file:
         file.write("/conftest.py\n")
     write("conftest.py", CHEAT)
-
-
-def link_out() -> None:
-    os.symlink(OUTSIDE, "src/out")
-
-
-def link_out_below() -> None:
-    os.symlink("../../outside", "src/out")
 
 
 def link_in_a_chain() -> None:
@@ -329,42 +182,10 @@ def hard_link_in() -> None:
     os.link(f"{OUTSIDE}/victim", "src/tool.txt")
 
 
-def hard_link_to_hidden() -> None:
-    os.link(f"{TOP}/hidden/labels.txt", "src/copy")
-
-
-def fifo() -> None:
-    os.mkfifo("src/pipe")
-
-
-def device() -> None:
-    os.mknod("src/zeros", stat.S_IFCHR | 0o666, os.makedev(1, 5))
-
-
 def submodule_entry() -> None:
     git("init", "--quiet", "src/inner")
     git("-C", "src/inner", "commit", "--quiet", "--allow-empty", "-m", "inner")
     git("add", "src/inner")
-
-
-def two_lines() -> None:
-    write("src/a\nother.txt")
-
-
-def not_unicode() -> None:
-    os.close(os.open(b"src/\xff\xfe", os.O_CREAT | os.O_WRONLY))
-
-
-def right_to_left() -> None:
-    write("src/a\u202egnp.sh")
-
-
-def steering() -> None:
-    write("src/\x1b[2J\x1b]0;mine\x07")
-
-
-def like_an_option() -> None:
-    write("src/--upload-pack=x")
 
 
 def huge() -> None:
@@ -385,13 +206,62 @@ def very_deep() -> None:
     write("x")
 
 
+PLANTS: dict[str, Callable[[], object]] = {
+    "hook_post_checkout": lambda: hook("post-checkout"),
+    "hook_pre_commit": lambda: hook("pre-commit"),
+    "hook_post_index_change": lambda: hook("post-index-change"),
+    "hook_reference_transaction": lambda: hook("reference-transaction"),
+    "hooks_path": lambda: git("config", "core.hooksPath", str(Path(program("tools/pre-commit", "hooks_path")).parent)),
+    "fsmonitor": lambda: setting("core.fsmonitor", "fsmonitor"),
+    "external_diff": lambda: setting("diff.external", "external_diff"),
+    "ssh_command": lambda: setting("core.sshCommand", "ssh_command", "exit 1"),
+    "pager": lambda: setting("core.pager", "pager"),
+    "editor": lambda: setting("core.editor", "editor"),
+    "alias": lambda: git("config", "alias.st", "!" + program(".git/planted", "alias")),
+    "work_tree_elsewhere": lambda: git("config", "core.worktree", OUTSIDE),
+    "conftest": lambda: write("conftest.py", CHEAT),
+    "conftest_below": lambda: write("checks/conftest.py", CHEAT),
+    "pytest_ini": lambda: plugin_by("pytest.ini", "[pytest]\naddopts = -p evil\n"),
+    "hidden_pytest_ini": lambda: plugin_by(".pytest.ini", "[pytest]\naddopts = -p evil\n"),
+    "tox_ini": lambda: plugin_by("tox.ini", "[pytest]\naddopts = -p evil\n"),
+    "setup_cfg": lambda: plugin_by("setup.cfg", "[tool:pytest]\naddopts = -p evil\n"),
+    "pyproject": lambda: plugin_by("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil"\n'),
+    "sitecustomize": lambda: write("sitecustomize.py", CHEAT),
+    "usercustomize": lambda: write("usercustomize.py", CHEAT),
+    "module_json": lambda: write("json.py", CHEAT),
+    "module_random": lambda: write("random.py", CHEAT),
+    "package_random": lambda: write("random/__init__.py", CHEAT),
+    "shadow_of_a_fixed_module": lambda: write("measure/__init__.py", CHEAT),
+    "upper_git_folder": lambda: write("src/.GIT/config"),
+    "short_git_folder": lambda: write("src/git~1/config"),
+    "invisible_git_folder": lambda: write("src/.g\u200cit/config"),
+    "git_folder_with_a_dot": lambda: write("src/.git./config"),
+    "hidden_as_a_file": lambda: write("hidden"),
+    "upper_hidden": lambda: write("Hidden/judge.sh"),
+    "hidden_with_a_dot": lambda: write("hidden./judge.sh"),
+    "conftest_with_a_space": lambda: write("src/conftest.py ", CHEAT),
+    "attributes": lambda: write(".gitattributes", "* export-ignore\n"),
+    "modules": lambda: write(".gitmodules", '[submodule "x"]\n\tpath = x\n\turl = https://example.invalid/x\n'),
+    "link_out": lambda: os.symlink(OUTSIDE, "src/out"),
+    "link_out_below": lambda: os.symlink("../../outside", "src/out"),
+    "hard_link_to_hidden": lambda: os.link(f"{TOP}/hidden/labels.txt", "src/copy"),
+    "fifo": lambda: os.mkfifo("src/pipe"),
+    "device": lambda: os.mknod("src/zeros", stat.S_IFCHR | 0o666, os.makedev(1, 5)),
+    "two_lines": lambda: write("src/a\nother.txt"),
+    "not_unicode": lambda: os.close(os.open(b"src/\xff\xfe", os.O_CREAT | os.O_WRONLY)),
+    "right_to_left": lambda: write("src/a\u202egnp.sh"),
+    "steering": lambda: write("src/\x1b[2J\x1b]0;mine\x07"),
+    "like_an_option": lambda: write("src/--upload-pack=x"),
+}
+
+
 if __name__ == "__main__":
     sys.stdin.read()
     number = int(os.environ["GOALSEEK_ITERATION"])
     name = sys.argv[number]
     got, here = "planted", Path.cwd()
     try:
-        globals()[name]()
+        (PLANTS.get(name) or globals()[name])()
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         got = f"! {type(error).__name__}: {error}"
     os.chdir(here)

@@ -1,0 +1,77 @@
+"""This checkout against an older one, in turn: what ``iterate`` imports, quick looks, and a whole ``log``.
+
+    python tests/benchmarks/against.py /path/to/older/.venv/bin/python [--records 100000] [--rounds 15]
+
+Wanted: a whole ``log`` in a quarter of the time, the import of what ``iterate`` uses in two thirds, and no quick look
+slower. Both read the same ledger, with compiled modules; what is printed is seconds of the processor, the median and
+the least of the rounds, so that a machine that is busy says the same. A whole ``log`` is read three times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from history import make_history
+from iteration import ENVIRONMENT
+
+IMPORT = """
+import importlib.util
+name = "goalseek.cli.commands.iterate" if importlib.util.find_spec("goalseek.cli.commands") else "goalseek.cli.iterate_command"
+importlib.import_module(name)
+"""
+JOBS = {
+    "import of iterate": ["-c", IMPORT],
+    "--help": ["-m", "goalseek", "--help"],
+    "status": ["-m", "goalseek", "status"],
+    "log --last 20": ["-m", "goalseek", "log", "--last", "20"],
+    "a whole log": ["-m", "goalseek", "log"],
+}
+WHOLE_ROUNDS = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("older", help="its Python")
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    os.environ.update(ENVIRONMENT)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory(prefix="goalseek-benchmark-") as place:
+        os.environ["XDG_CACHE_HOME"] = str(Path(place, "cache"))
+        os.environ["HOME"] = place
+        folder = make_history(Path(place, "history"), options.records)
+        for name, arguments in JOBS.items():
+            seconds: dict[str, list[float]] = {options.older: [], sys.executable: []}
+            for python in seconds:  # its modules are compiled, and the ledger is in memory
+                cost([python, *arguments], folder)
+            for _ in range(WHOLE_ROUNDS if name == "a whole log" else options.rounds):
+                for python, spent in seconds.items():
+                    spent.append(cost([python, *arguments], folder))
+            old, new = seconds.values()
+            share = statistics.median(new) / statistics.median(old)
+            print(f"{name:<18} {in_ms(old)} -> {in_ms(new)}: {share:.2f}; least {min(new) / min(old):.2f}", flush=True)
+
+
+def cost(arguments: list[str], folder: Path) -> float:
+    """Seconds of the processor that a program takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, check=True, timeout=600)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def in_ms(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds) * 1000:.0f} ms"
+
+
+if __name__ == "__main__":
+    main()
