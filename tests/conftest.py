@@ -109,6 +109,20 @@ def project(make_project: Callable[..., Project]) -> Project:
     return make_project()
 
 
+@pytest.fixture
+def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commit has the same hash in every copy."""
+    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+
+
+@pytest.fixture
+def go(tmp_path: Path) -> Iterator[Path]:
+    """The file that measurements of a ``waiting_project`` wait for; it is there when the test has ended."""
+    yield tmp_path / "go"
+    (tmp_path / "go").touch()
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
     """Gives a copy at ``top`` of the project that ``make(its top)`` makes, which is called once a session."""

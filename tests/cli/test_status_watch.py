@@ -1,12 +1,11 @@
 """``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer, until
-from shown import Shown
+from project import Project, until
+from shown import Shown, waiting_project
 
 from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
 from goalseek.project.state_file import read_state
@@ -14,29 +13,13 @@ from goalseek.values import Stop
 
 pytestmark = pytest.mark.slow
 
-SLOW = rf"""
-printf 'first\n\033[2J\033]0;title\007second\n'
-until [ -e "$WAIT" ]; do sleep 0.02; done
-{JUDGE}"""
-
 
 @pytest.fixture
-def go(tmp_path: Path) -> Path:
-    """The file for which each measurement waits."""
-    return tmp_path / "go"
-
-
-@pytest.fixture
-def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
-    """A project whose measurements wait for ``go``; it climbed one step."""
-    limits = {"limits": {"iterations": 40, "time": "1h"}, "env": {"verify": {"set": {"WAIT": str(go)}}}}
-    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": SLOW}, limits)
-    project.set_moves(*(answer(score) for score in (2, 3, 4)))
-    go.touch()
-    project.climb("iterate", "-n", "1")
-    go.unlink()
-    yield project
-    go.touch()
+def slow(tmp_path: Path, go: Path) -> Project:
+    """A project whose measurements print and then wait for ``go``; it climbed one step."""
+    printed = r"first\n\033[2J\033]0;title\007second\n"
+    limits = {"iterations": 40, "time": "1h"}
+    return waiting_project(tmp_path / "repo", go, (2, 3, 4), climbed=1, prints=printed, limits=limits)
 
 
 def wait_until_measuring(project: Project) -> None:

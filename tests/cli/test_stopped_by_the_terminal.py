@@ -2,38 +2,23 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer
-from shown import Shown
+from project import Project
+from shown import Shown, waiting_project
 
 pytestmark = pytest.mark.slow
 
 BASH = ("bash", "--norc", "--noprofile", "--noediting", "-i")
 QUIET = {"PS1": "$ ", "HISTFILE": ""}
 GOALSEEK = f"{shlex.quote(sys.executable)} -m goalseek"
-WAITING = f'until [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}'
 
 
 @pytest.fixture
-def go(tmp_path: Path) -> Path:
-    """The file for which each measurement waits."""
-    return tmp_path / "go"
-
-
-@pytest.fixture
-def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
+def slow(tmp_path: Path, go: Path) -> Project:
     """A project whose measurements wait for ``go``; it climbed one step."""
-    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
-    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": WAITING}, more)
-    project.set_moves(answer(2), answer(3), answer(4), answer(5))
-    go.touch()
-    project.climb("iterate", "-n", "1")
-    go.unlink()
-    yield project
-    go.touch()
+    return waiting_project(tmp_path / "repo", go, (2, 3, 4, 5), climbed=1)
 
 
 def panels(rows: list[str]) -> int:

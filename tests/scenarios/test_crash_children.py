@@ -19,12 +19,7 @@ EFFECTS = "rename,link,linkat,unlink,fsync,mkdir,rmdir,ftruncate,pwrite64,symlin
 ITERATIONS = 10
 KILLS_LEAST = 15
 KILLS_MOST = 60
-
-
-@pytest.fixture(autouse=True)
-def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
-        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+pytestmark = pytest.mark.usefixtures("same_dates")
 
 
 def killed_after(project: Project, told_of: Path, effects: int) -> bool:

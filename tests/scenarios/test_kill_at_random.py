@@ -22,13 +22,7 @@ KILLS_LEAST = 12
 KILLS_MOST = 60
 FEWER = 16
 AT_A_TIME = 2.0
-
-
-@pytest.fixture(autouse=True)
-def same_dates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first commit has the same hash in every copy."""
-    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
-        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+pytestmark = pytest.mark.usefixtures("same_dates")
 
 
 def undisturbed(tmp_path: Path, iterations: int = ITERATIONS) -> tuple[Project, Callable[[random.Random], float]]:

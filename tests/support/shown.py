@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
+from project import FILES, JUDGE, Project, answer
 
 SECONDS_MOST = 30.0
 
@@ -125,3 +126,17 @@ class Shown:
 
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+def waiting_project(
+    top: Path, go: Path, scores: Sequence[float], climbed: int, prints: str = "", **manifest: object
+) -> Project:
+    """A project whose measurements print and then wait for the file ``go``; it climbed so many steps."""
+    judge = f"""printf '{prints}'\nuntil [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}"""
+    waits = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
+    project = Project.make(top, {**FILES, "hidden/judge.sh": judge}, {**manifest, **waits})
+    project.set_moves(*map(answer, scores))
+    go.touch()
+    project.climb("iterate", "-n", str(climbed))
+    go.unlink()
+    return project

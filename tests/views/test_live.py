@@ -7,12 +7,11 @@ import os
 import re
 import termios
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from project import FILES, JUDGE, Project, answer, home, living
-from shown import Shown
+from shown import Shown, waiting_project
 
 from goalseek import locks
 
@@ -22,29 +21,12 @@ HOSTILE = (
     r"\033[2J\033[31mred\033[0m \033]0;title\007\033[999;999H\033]8;;http://x\033\\link\033]8;;\033\\"
     r" half\rdone \302\233 31m \033P+q\033\\ end"
 )
-SLOW = f"""\
-printf 'first\\n{HOSTILE}'
-until [ -e "$WAIT" ]; do sleep 0.02; done
-{JUDGE}"""
 
 
 @pytest.fixture
-def go(tmp_path: Path) -> Path:
-    """The file for which each measurement waits."""
-    return tmp_path / "go"
-
-
-@pytest.fixture
-def slow(tmp_path: Path, go: Path) -> Iterator[Project]:
+def slow(tmp_path: Path, go: Path) -> Project:
     """A project whose measurements print and then wait for ``go``; it climbed three steps."""
-    environment = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
-    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": SLOW}, environment)
-    project.set_moves(*(answer(score) for score in (2, 1.5, 3, 4, 5, 6)))
-    go.touch()
-    project.climb("iterate", "-n", "3")
-    go.unlink()
-    yield project
-    go.touch()
+    return waiting_project(tmp_path / "repo", go, (2, 1.5, 3, 4, 5, 6), climbed=3, prints=f"first\\n{HOSTILE}")
 
 
 def panel_of(rows: list[str]) -> dict[str, str]:
@@ -135,7 +117,8 @@ def test_a_terminal_of_few_rows_shows_what_fits_and_nothing_stays(slow: Project,
 
 
 def test_settling_and_the_holdout_are_phases_of_the_panel(tmp_path: Path, go: Path) -> None:
-    one_by_one = SLOW.replace('[ -e "$WAIT" ]', '[ -d "$WAIT" ] || rm "$WAIT" 2> /dev/null')
+    waits = 'until [ -d "$WAIT" ] || rm "$WAIT" 2> /dev/null; do sleep 0.02; done'
+    one_by_one = f"printf 'first\\n{HOSTILE}'\n{waits}\n{JUDGE}"
     holdout = {"run": "sh hidden/judge.sh", "query": "score", "sees": "both"}
     metric = {"direction": "maximize", "query": "score", "noise": "always", "settle": 2}
     more = {"env": {"verify": {"set": {"WAIT": str(go)}}}, "metric": metric, "holdout": holdout}
