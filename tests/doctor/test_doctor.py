@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Case, Ended, make_case
-from msgspec import structs
 
 from goalseek.doctor.trial import GARBAGE, seed_hint
 from goalseek.evaluation.measurements import Measurement
@@ -125,8 +125,8 @@ def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
-    assert not list(seed_hint([structs.replace(one, seconds=1.0) for one in made]))
-    assert not list(seed_hint([made[0], structs.replace(made[1], value=6.0)]))
+    assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
+    assert not list(seed_hint([made[0], replace(made[1], value=6.0)]))
 
 
 @pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])
