@@ -47,7 +47,7 @@ REMOVES_BY_EXACT_NAMES = {
     "files": "the half-written file beside the one that -o names",
     "project.opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = "own_folders project.opening git.repository git.objects project.project git.as_user sandbox.level cli.commands.show".split()
+ADDS_TO_THE_LIST = "own_folders project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show".split()
 
 
 def tree_of(folder: Path) -> Checkout:
