@@ -15,10 +15,9 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.opening import refuse_nothing_writable, scope_notes, writable_files
+from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes, writable_files
 from goalseek.project.preflight import CheckResult
 from goalseek.project.refs import check_refs
-from goalseek.project.status import ruler_differences
 from goalseek.providers.registry import make_permitted_provider, manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
@@ -114,9 +113,7 @@ def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
 
 def ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
-    for name in ruler_differences(
-        context.project.loaded, context.project.repository.location, context.project.standing
-    ):
+    for name in differences_from_ruler(context.project):
         yield CheckResult("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
 
 

@@ -26,8 +26,9 @@ from goalseek.evaluation.measurements import (
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
 from goalseek.phase_values import Verdict
+from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
-from goalseek.project.opening import check_fit, open_project
+from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import Reason
 

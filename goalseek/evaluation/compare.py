@@ -30,7 +30,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
-from goalseek.project.opening import check_sandbox
+from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle

@@ -33,7 +33,7 @@ from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
 from goalseek.process import deferring_signals
-from goalseek.project.opening import check_fit
+from goalseek.project.fitness import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor

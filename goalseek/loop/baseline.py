@@ -18,7 +18,6 @@ from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ru
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
@@ -29,12 +28,11 @@ from goalseek.loop.phases.read_context import read_baseline_context, read_contex
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
-from goalseek.project.opening import check_provider, files_of_commit
+from goalseek.project.fitness import check_provider, files_of_commit
 from goalseek.project.project import Project
 from goalseek.project.refs import unfinished_commits
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
-from goalseek.workspace.scope import Scope
 
 CHECKPOINTS_GONE = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
 RULER_CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
@@ -78,8 +76,8 @@ def _commit_baseline(iteration: Iteration, context: Context, source: str | None)
     """
     repository, standing = iteration.project.repository, iteration.standing
     head = repository.head()
-    code = resolve_source(repository, source) or (standing.incumbent.commit if standing.incumbent else head)
-    tree = compose_tree(repository.tree_of(head), repository.tree_of(code), iteration.config.scope, iteration.project)
+    code = resolve_source(iteration.project, source) or (standing.incumbent.commit if standing.incumbent else head)
+    tree = compose_tree(iteration.project, iteration.config, repository.tree_of(head), repository.tree_of(code))
     if not standing.tip and tree == repository.tree_of(head):
         return Candidate(head, tree, "")
     if standing.tip and tree == repository.tree_of(standing.tip):
@@ -209,11 +207,11 @@ def record_abandoned(
     return log(iteration, IterationResult(context, verdict, None, change, candidate, None, decision, attempts))
 
 
-def resolve_source(repository: Repository, source: str | None) -> str | None:
+def resolve_source(project: Project, source: str | None) -> str | None:
     """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
     if source is None:
         return None
-    commit_hash = repository.resolve(source)
+    commit_hash = project.repository.resolve(source)
     if commit_hash is None:
         raise GoalseekError(f"--from {source}: there is no such commit", "name a commit, branch or tag", USAGE)
     return commit_hash
@@ -241,12 +239,12 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
     return replace(config, notes=(*config.notes, note))
 
 
-def compose_tree(ruler_tree: str, code_tree: str, scope: Scope, project: Project) -> str:
+def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
     objects = project.repository.objects
     edits = {
         difference.path: difference.after
         for difference in objects.differences(ruler_tree, code_tree)
-        if scope.kind(difference.path) == "writable"
+        if config.scope.kind(difference.path) == "writable"
     }
     return objects.splice(ruler_tree, edits) if edits else ruler_tree

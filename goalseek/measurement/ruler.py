@@ -5,18 +5,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from goalseek.git.paths import normalize_glob, normalize_path
+from goalseek.errors import GitFailed
+from goalseek.git.command import git
+from goalseek.git.location import Location
+from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
+from goalseek.humanize import pluralize
+from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scope import Scope, manifest_scope
 
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
@@ -155,3 +162,67 @@ def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
 def _reading_values(plain: dict[str, Any]) -> dict[str, Any]:
     values = {name: plain[name] for name in _READING_KEYS}
     return {**values, "valid": tuple(values["valid"]) if values["valid"] else None}
+
+
+_FILES_LIMIT = 5
+
+
+def ruler_differences(loaded: ManifestFile, location: Location, baseline: str) -> list[str]:
+    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words.
+
+    ``baseline`` is the commit of the present one; nothing differs where it is "".
+    """
+    if not baseline:
+        return []
+    try:
+        ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
+        changed_files = _changed_files(location, baseline, head)
+    except GitFailed:
+        return []
+    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
+    ruler = Ruler.from_json(ruler_text)
+    messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
+    hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
+    messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
+    files = [path for path in changed_files if scope.in_ruler(path)]
+    messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
+    return messages + _more_files(len(files) - _FILES_LIMIT)
+
+
+def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
+    """The ruler's JSON and the commit of HEAD, by one git process. Raises GitFailed where one of them is missing."""
+    names = (f"refs/goalseek/{project_name}/ledger:ruler.json", "HEAD")
+    stdin = "".join(f"{name}\n" for name in names).encode()
+    output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=stdin)
+    header, _, body = output.partition(b"\n")
+    fields = header.split(b" ")
+    if fields[1:2] != [b"blob"]:
+        raise GitFailed(("cat-file", names[0]), 1, header)
+    size = int(fields[2])
+    head, kind, *_ = body[size + 1 :].partition(b"\n")[0].split(b" ")
+    if kind != b"commit":
+        raise GitFailed(("cat-file", names[1]), 1, head)
+    return body[:size].decode(), head.decode()
+
+
+def _changed_files(location: Location, before: str, after: str) -> list[str]:
+    """The files on which two commits differ."""
+    if before == after:
+        return []
+    listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
+    output = git(*listing, git_dir=location.git_dir)
+    return [os.fsdecode(path) for path in output.split(b"\0") if path]
+
+
+def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> list[str]:
+    """Files that differ in the folder of ``hidden_from``; none where the manifest names another: the key differs."""
+    folder = loaded.manifest.scope.hidden_from
+    if not folder or folder != ruler.keys["scope"].get("hidden_from"):
+        return []
+    from goalseek.workspace import hidden_files
+
+    return hidden_files.changed_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
+
+
+def _more_files(count: int) -> list[str]:
+    return [f"and {pluralize(count, 'more file')}"] if count > 0 else []

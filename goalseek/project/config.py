@@ -1,4 +1,4 @@
-"""The configuration of one iteration: the manifest under the pinned ruler, and all that follows from it.
+"""The configuration of one iteration: the manifest under the pinned ruler, a person's directions, and what follows.
 
 It is read afresh for each iteration, so that a person can change manifest, program, prompts and directions meanwhile.
 """
@@ -6,9 +6,13 @@ It is read afresh for each iteration, so that a person can change manifest, prog
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.files import write_atomic
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
@@ -16,13 +20,25 @@ from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
-from goalseek.project import directions
-from goalseek.project.directions import Direction
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import to_line
+from goalseek.values import from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction, for the iterations ``first`` to ``last``, both included; no ``last`` means until dropped."""
+
+    number: int
+    text: str
+    first: int
+    last: int | None = None
+
+    def holds_at(self, iteration: int) -> bool:
+        """Whether the agent gets it in this iteration."""
+        return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
 @dataclass(frozen=True)
@@ -124,7 +140,7 @@ class ConfigReader:
         scope, key = self._narrow_scope(*self._scope_cache[1:], changed_paths)
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        current_directions = tuple(directions.read_directions(loaded.directions))
+        current_directions = tuple(read_directions(loaded.directions))
         templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
         return Config(
             manifest, scope, key, text, current_directions, (*notes, *template_notes), links, listing, templates
@@ -201,3 +217,43 @@ class ConfigReader:
         """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be read."""
         folder = hidden_files.folder_of(self.folder, manifest)
         return hidden_files.list_hidden(folder, self._ledger.repository.top) if folder else ()
+
+
+def read_directions(folder: Path) -> list[Direction]:
+    """All directions that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
+    if not folder.is_dir():
+        return []
+    result = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            result.append(from_plain(Direction, json.loads(path.read_text())))
+        except FileNotFoundError:  # dropped meanwhile
+            continue
+        except ValueError as error:
+            raise GoalseekError(f"{path} is not a direction: {error}", f"remove it: rm {path}") from None
+    return result
+
+
+def add_direction(folder: Path, text: str, first: int, last: int | None) -> Direction:
+    """Adds a direction. Raises GoalseekError for an empty text or an empty range."""
+    if not text.strip():
+        raise GoalseekError("a direction needs a text", 'goalseek direct "prefer fewer parameters"')
+    if last is not None and last < first:
+        raise GoalseekError(f"--to {last} lies before --from {first}", "give a range that is not empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
+    direction = Direction(max(numbers, default=0) + 1, text.strip(), first, last)
+    write_atomic(_direction_path(folder, direction.number), to_line(direction) + "\n", durable=True)
+    return direction
+
+
+def drop_direction(folder: Path, number: int) -> None:
+    """Takes a direction back; its number is not used again. Raises GoalseekError where there is none."""
+    path = _direction_path(folder, number)
+    if not path.exists():
+        raise GoalseekError(f"there is no direction {number}", "see: goalseek direct --list")
+    os.replace(path, path.with_suffix(".dropped"))
+
+
+def _direction_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:04d}.json"

@@ -5,7 +5,6 @@ It only reads: no lock is held, so it can be asked while a climb is at work.
 
 from __future__ import annotations
 
-import os
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goalseek.errors import GitFailed
-from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.git.paths import folder_prefix, quote_path
-from goalseek.humanize import format_duration, pluralize
+from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import total_unrecorded_seconds
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
@@ -25,7 +21,7 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.ruler import Ruler, differing_keys
+from goalseek.measurement.ruler import ruler_differences
 from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.progress import small_set_warning
@@ -33,7 +29,6 @@ from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, heartbea
 from goalseek.project.stop import read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.values import Usage
-from goalseek.workspace.scope import manifest_scope
 from goalseek.workspace.shared_folders import SharedFolders
 
 if typing.TYPE_CHECKING:
@@ -115,7 +110,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         outcomes=standing.outcomes,
         spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
         differs=(
-            *ruler_differences(loaded, location, standing),
+            *ruler_differences(loaded, location, standing.baseline.commit if standing.baseline else ""),
             *_shared_folder_notes(loaded, location, own, standing),
         ),
         warnings=tuple(warnings(loaded.manifest, standing)),
@@ -206,64 +201,3 @@ def _silence_text(state: dict[str, Any], holder: Holder) -> str:
     if age is None or age < STALE_SECONDS:
         return ""
     return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
-
-
-_FILES_LIMIT = 5
-
-
-def ruler_differences(loaded: ManifestFile, location: Location, standing: Standing) -> list[str]:
-    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
-    if standing.baseline is None:
-        return []
-    try:
-        ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
-        changed_files = _changed_files(location, standing.baseline.commit, head)
-    except GitFailed:
-        return []
-    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
-    ruler = Ruler.from_json(ruler_text)
-    messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
-    hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
-    messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
-    files = [path for path in changed_files if scope.in_ruler(path)]
-    messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
-    return messages + _more_files(len(files) - _FILES_LIMIT)
-
-
-def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
-    """The ruler's JSON and the commit of HEAD, by one git process. Raises GitFailed where one of them is missing."""
-    names = (f"refs/goalseek/{project_name}/ledger:ruler.json", "HEAD")
-    stdin = "".join(f"{name}\n" for name in names).encode()
-    output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=stdin)
-    header, _, body = output.partition(b"\n")
-    fields = header.split(b" ")
-    if fields[1:2] != [b"blob"]:
-        raise GitFailed(("cat-file", names[0]), 1, header)
-    size = int(fields[2])
-    head, kind, *_ = body[size + 1 :].partition(b"\n")[0].split(b" ")
-    if kind != b"commit":
-        raise GitFailed(("cat-file", names[1]), 1, head)
-    return body[:size].decode(), head.decode()
-
-
-def _changed_files(location: Location, before: str, after: str) -> list[str]:
-    """The files on which two commits differ."""
-    if before == after:
-        return []
-    listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
-    output = git(*listing, git_dir=location.git_dir)
-    return [os.fsdecode(path) for path in output.split(b"\0") if path]
-
-
-def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> list[str]:
-    """Files that differ in the folder of ``hidden_from``; none where the manifest names another: the key differs."""
-    folder = loaded.manifest.scope.hidden_from
-    if not folder or folder != ruler.keys["scope"].get("hidden_from"):
-        return []
-    from goalseek.workspace import hidden_files
-
-    return hidden_files.changed_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
-
-
-def _more_files(count: int) -> list[str]:
-    return [f"and {pluralize(count, 'more file')}"] if count > 0 else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,6 @@ from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
-from goalseek.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         context=context,
         history=briefing.history,
         folder=folder,
-        writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace)),
+        writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
         prompt=prompt,
         brief=brief,
         nonce=nonce,
@@ -141,10 +140,10 @@ def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str
     }
 
 
-def _writable_paths(briefing: Briefing, workspace: Workspace) -> tuple[str, ...]:
+def _writable_paths(briefing: Briefing, paths: Iterable[str]) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
     prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind
-    return tuple(path[prefix_length:] for path in workspace.tree.entries if kind(path) == "writable")
+    return tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
 
 
 def _baseline_file(project: Project, path: str) -> bytes | None:

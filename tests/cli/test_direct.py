@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import FILES, Project
 
-from goalseek.project import directions
+from goalseek.project.config import add_direction, read_directions
 
 TEXT = "prefer fewer parameters"
 AGENT = """\
@@ -100,9 +100,9 @@ def test_a_dropped_direction_is_told_no_more_and_its_number_not_used_again(proje
 
 
 def test_a_direction_that_is_dropped_while_they_are_read_is_none(tmp_path: Path) -> None:
-    directions.add_direction(tmp_path, "stays", 1, None)
+    add_direction(tmp_path, "stays", 1, None)
     (tmp_path / "0002.json").symlink_to(tmp_path / "gone")
-    assert [one.text for one in directions.read_directions(tmp_path)] == ["stays"]
+    assert [one.text for one in read_directions(tmp_path)] == ["stays"]
 
 
 def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project) -> None:

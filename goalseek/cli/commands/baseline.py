@@ -8,7 +8,8 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
-from goalseek.project.opening import check_fit_for_baseline, open_project, refuse_baseline
+from goalseek.project.fitness import check_fit_for_baseline
+from goalseek.project.opening import open_project, refuse_baseline
 from goalseek.project.refs import check_refs
 
 
@@ -21,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
     with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
         refuse_baseline(project)
-        check_fit_for_baseline(project, resolve_source(project.repository, options.source))
+        check_fit_for_baseline(project, resolve_source(project, options.source))
         check_refs(project)
         with recording_end(project):
             measure_baseline(project, options.source)

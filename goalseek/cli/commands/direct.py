@@ -9,7 +9,7 @@ from goalseek.cli.output import print_answer, print_json_lines, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.project import directions
+from goalseek.project.config import add_direction, drop_direction, read_directions
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.preflight import refuse_missing_home
 
@@ -33,11 +33,11 @@ def run(options: argparse.Namespace) -> int:
     if options.text is None and (options.first is not None or options.last is not None):
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
-        directions.drop_direction(folder, options.drop)
+        drop_direction(folder, options.drop)
         print_answer(options, {"dropped": options.drop}, f"direction {options.drop} is dropped")
         return 0
     if options.list:
-        listed = directions.read_directions(folder)
+        listed = read_directions(folder)
         if wants_json(options):
             print_json_lines(options, listed)
             return 0
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
-    direction = directions.add_direction(folder, options.text, first, options.last)
+    direction = add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
     print_answer(options, direction, line)

@@ -25,7 +25,8 @@ from goalseek.ledger import promote
 from goalseek.ledger.promote import PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
-from goalseek.project.opening import check_fit, open_project, open_repository
+from goalseek.project.fitness import check_fit
+from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS

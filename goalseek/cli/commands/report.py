@@ -65,7 +65,8 @@ def _settle(options: argparse.Namespace) -> None:
     from goalseek.cli.watch import line_view
     from goalseek.evaluation.measurements import Evaluation
     from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.opening import check_fit, open_project
+    from goalseek.project.fitness import check_fit
+    from goalseek.project.opening import open_project
 
     with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)

@@ -1,0 +1,139 @@
+"""The checks before a climb: whether repository, manifest, sandbox and provider of the open project fit together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+from goalseek.disk import check_free_space
+from goalseek.git.objects import Entry
+from goalseek.git.repository import Repository
+from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.tables import Manifest
+from goalseek.measurement.ruler import ruler_differences
+from goalseek.project import preflight
+from goalseek.project.limits import guard_notice
+from goalseek.project.project import Project
+from goalseek.providers.provider import WritableFile
+from goalseek.providers.registry import WITHOUT_PROGRAM
+from goalseek.sandbox import editable_installs
+from goalseek.workspace.scope import Scope, manifest_scope
+from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
+
+
+def check_fit(project: Project) -> Mapping[str, Entry]:
+    """The preflight: raises GoalseekError where repository and manifest do not fit; notes what a command may miss.
+
+    Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
+    """
+    incumbent = project.standing.incumbent
+    entries = files_of_commit(project, incumbent.commit if incumbent else project.repository.head())
+    for note in scope_notes(project, entries):
+        project.watch.on_note(note)
+    _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
+    return entries
+
+
+def check_fit_for_baseline(project: Project, code: str | None) -> None:
+    """The same before a new baseline: its ruler is HEAD's and the manifest's, its code that of the commit ``code``.
+
+    None is the incumbent's, or HEAD's before the first baseline.
+    """
+    head = files_of_commit(project, project.repository.head())
+    if code is None and project.standing.incumbent:
+        code = project.standing.incumbent.commit
+    files = files_of_commit(project, code) if code else head
+    baseline_files = files_of_commit(project, project.standing.baseline.commit) if project.standing.baseline else {}
+    preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, head, {**files, **baseline_files})
+    refuse_nothing_writable(project, files)
+    for note in _writable_notes(project, files):
+        project.watch.on_note(note)
+    _check_tree(project, head, project.loaded.manifest)
+
+
+def scope_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
+    """Notes on globs that match nothing of the tree that is climbed from.
+
+    Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
+    are pinned, and a writable one may have lost its file to a keep.
+    """
+    if project.standing.baseline is None:
+        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries)
+    return _writable_notes(project, entries)
+
+
+def _writable_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
+    loaded, baseline = project.loaded, project.standing.baseline
+    if baseline is None:
+        return []
+    notes = preflight.writable_notes(loaded, project.repository, project.places.prefix, entries, baseline.commit)
+    return [with_manifest_option(text, loaded.path) for text in notes]
+
+
+def refuse_nothing_writable(project: Project, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
+    if project.standing.baseline is not None:
+        preflight.refuse_nothing_writable(project.loaded, project.repository, project.places.prefix, entries)
+
+
+def files_of_commit(project: Project, commit: str) -> Mapping[str, Entry]:
+    """The files of a commit's tree."""
+    return project.repository.objects.files(project.repository.tree_of(commit))
+
+
+def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+    """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned."""
+    preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
+    for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
+        project.watch.on_note(note)
+    preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
+    check_sandbox(project, entries, manifest)
+    for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, entries):
+        project.watch.on_note(note)
+    if warning := guard_notice(project.loaded.manifest, project.standing):
+        project.watch.on_note(warning)
+    for name in differences_from_ruler(project):
+        hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
+        project.watch.on_note(f"{name} differs from the pinned ruler; {hint}")
+    names = project.loaded.manifest.scope.share
+    for note in project.shares.notes(names, project.standing.epoch):
+        project.watch.on_note(note)
+    if not project.shares.is_whole(names):
+        project.watch.on_note(f"of the shared folders only {MAX_FILES} files are looked at for changes")
+    if project.ledger.mended:
+        project.watch.on_note(project.ledger.mended)
+
+
+def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
+    """Checks and announces the sandbox. Raises GoalseekError where something could leave it."""
+    confines = project.confines
+    confines.refuse_unfit()
+    editable_installs.refuse_editable(manifest, confines)
+    scope = manifest_scope(project.loaded, manifest, project.places.prefix)
+    refuse_unfit_shares(project.loaded, project.repository, project.places, scope, entries)
+    has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
+    has_agent = has_agent or manifest.review is not None
+    needs_network = any(command.network for command in manifest.verify)
+    needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
+    project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
+    for note in (*confines.weakening_notes(), *editable_installs.notes(manifest, confines)):
+        project.watch.on_note(note)
+
+
+def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where the provider cannot start, or cannot edit any of these files."""
+    refuse_nothing_writable(project, entries)
+    project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
+
+
+def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:
+    """The files of a tree that a provider may edit."""
+    for path, entry in sorted(entries.items()):
+        if entry.mode.startswith("100") and scope.kind(path) == "writable":
+            yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))
+
+
+def differences_from_ruler(project: Project) -> list[str]:
+    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
+    baseline = project.standing.baseline
+    return ruler_differences(project.loaded, project.repository.location, baseline.commit if baseline else "")
