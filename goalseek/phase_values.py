@@ -52,7 +52,7 @@ class Context(Struct, frozen=True):
     """The result of READ_CONTEXT: all that a proposal may know, read once an iteration.
 
     ``attempt`` counts proposals without baselines; ``moment`` is when it was read, in seconds since 1970. ``files`` are
-    at most VISIBLE_FILES_MOST of ``files_total``, writable ones first. ``common_ending`` is the end of the output that
+    at most MAX_VISIBLE_FILES of ``files_total``, writable ones first. ``common_ending`` is the end of the output that
     the last ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last candidate
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it.

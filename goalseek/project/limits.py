@@ -86,7 +86,7 @@ def limit_before_phase(
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
     """Seconds that the run may go on: until its deadline, or as much active time as is left. None without a limit.
 
-    ``standing`` has the ``spend`` of this run: see ``Standing.of_run``.
+    ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
     remaining = [
         budget.limit - budget.spent for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME

@@ -164,7 +164,7 @@ def progress_of(
 
 
 def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:
-    """The median seconds of each phase, over the last ``TIMES_COUNTED`` iterations that had it."""
+    """The median seconds of each phase, over the last ``MEDIAN_OF`` iterations that had it."""
     from statistics import median
 
     times: dict[str, list[float]] = {}

@@ -41,8 +41,8 @@ class RunState:
 class StateFile:
     """Writes the file, without fsync; where its folder is gone, nothing is written.
 
-    A change within ``CALM_SECONDS`` of the last write is written by the next heartbeat: nobody can read faster, and
-    each write makes the disk work.
+    A change within ``MIN_WRITE_SECONDS`` of the last write is written by the next heartbeat: nobody can read faster,
+    and each write makes the disk work.
     """
 
     def __init__(self, path: Path) -> None:

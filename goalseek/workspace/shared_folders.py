@@ -1,7 +1,7 @@
 """Shared folders (``scope.share``): what they held at the baseline, and which paths may be shared.
 
 Files are compared by path, size and time, and a difference gives a note only. They are listed once for each start of
-goalseek, and never more than ``LOOKED_AT_MOST``: a folder too large to be copied is not walked at every iteration.
+goalseek, and never more than ``MAX_FILES``: a folder too large to be copied is not walked at every iteration.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def read_baseline_context(iteration: Iteration, source: str | None) -> Context:
 
 
 def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
-    """The files that the agent sees, writable ones first, at most VISIBLE_FILES_MOST."""
+    """The files that the agent sees, writable ones first, at most MAX_VISIBLE_FILES."""
     writable_paths: list[str] = []
     others: list[str] = []
     for path in tree.entries:

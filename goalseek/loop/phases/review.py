@@ -117,7 +117,7 @@ def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str,
 
 
 def _shorten(patch: bytes) -> str:
-    """A patch as text, cut at DIFF_MOST bytes with a note of what is missing."""
+    """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
     rest = len(patch) - MAX_DIFF_BYTES
     note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
     return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note
