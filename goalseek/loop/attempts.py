@@ -22,7 +22,7 @@ from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan, Review, Verdict
 from goalseek.proposal.prompt import Problem
 from goalseek.values import Attempt as EndedAttempt
-from goalseek.values import Reason
+from goalseek.values import Reason, StopReason
 
 CHANGES_REQUESTED = "changes_requested"
 _REVIEW_PROBLEM = (
@@ -41,7 +41,7 @@ _SCOPE_PROBLEM = (
 class PriorAttempt(NamedTuple):
     """What an attempt starts from: the edits of the attempt before it.
 
-    ``tree`` is the tree of that attempt's candidate; "" where its edits were rejected.
+    ``tree`` is that of the iteration's last candidate, which it must not give again; "" before the first.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -115,13 +115,13 @@ class Attempts:
         """The phases of an attempt run in this block; after it, it is known whether there is another one.
 
         A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
-        So does a limit, where the attempt is a repair: the candidate so far can be decided about.
+        So does a limit before a repair has its commit: the candidate so far can be decided about.
         """
         self._next = None
         try:
             yield
-        except LimitReached:
-            if attempt.number == self._first:
+        except LimitReached as reached:
+            if attempt.number == self._first or attempt.candidate or reached.stop.reason == StopReason.ASKED:
                 raise
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
@@ -163,12 +163,11 @@ class Attempts:
             self.earlier += self.top.ended
             self.top = attempt
         if rejected.edits is not None and self._has_repair(attempt):
-            problem = Problem(_SCOPE_PROBLEM, rejected.why)
             self._next = replace(
                 attempt,
                 number=attempt.number + 1,
-                prior=PriorAttempt(rejected.edits),
-                problem=problem,
+                prior=PriorAttempt(rejected.edits, self.top.candidate.tree if self.top.candidate else ""),
+                problem=Problem(_SCOPE_PROBLEM, rejected.why),
                 change=None,
                 rejected=None,
             )

@@ -11,7 +11,7 @@ from goalseek.evaluation.holdout import look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, unrecorded_seconds
+from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
 from goalseek.measurement.verifier import has_stop_code
@@ -137,7 +137,7 @@ def _usual_seconds(project: Project) -> float | None:
     standing = project.standing
     folder = project.run_folder(standing.next_iteration)
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal).stored()
-    if CheckpointName("candidate") in stored:
+    if any(name.answer == "candidate" and not name.is_rejection for name in stored):
         return None
     return median_iteration_seconds(record for record in project.ledger.recent if record.run_id == project.run_id)
 

@@ -66,9 +66,8 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     reply, failure = _ask_provider(provider, call, plan)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
-        raise Rejected(
-            Outcome.SKIPPED, Reason.INTERRUPTED, "the workspace was removed while the provider was at work in it"
-        )
+        why = "the workspace was removed while the provider was at work in it"
+        raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.changes()
     try:
         _refuse_secrets(workspace.tree, changes, call, reply)

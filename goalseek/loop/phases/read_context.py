@@ -24,9 +24,19 @@ def read_context(iteration: Iteration) -> Context:
 
     Raises GoalseekError for a changed ruler, before a proposal is paid for.
     """
-    project, config = iteration.project, iteration.config
-    project.config_reader.refuse_changed_hidden_files(config)
-    workspace, standing = iteration.workspace, iteration.standing.for_run(project.run_id)
+    iteration.project.config_reader.refuse_changed_hidden_files(iteration.config)
+    return _gather_context(iteration)
+
+
+@checkpointed(Phase.READ_CONTEXT, "context", Context)
+def read_context_of_abandoned(iteration: Iteration) -> Context:
+    """The same for an iteration that is only recorded: nothing is proposed, so the ruler may have changed."""
+    return _gather_context(iteration)
+
+
+def _gather_context(iteration: Iteration) -> Context:
+    project, config, workspace = iteration.project, iteration.config, iteration.workspace
+    standing = iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     limit = config.manifest.limits.stagnation
     endings = crash_endings(project, standing)

@@ -1,0 +1,81 @@
+"""Which attempt of an iteration comes next, and which one its record is about."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from goalseek.errors import LimitReached, Rejected
+from goalseek.loop.attempts import Attempt, Attempts
+from goalseek.loop.steps import StepRunner
+from goalseek.manifest.tables import VerifyCommand
+from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan
+from goalseek.values import CommandRun, Stop, StopReason
+
+EDIT = Edit("answer.json", "100644", "b" * 40)
+CHANGE = Change("a title", "", (EDIT,), (), 1, 0)
+CRASHED = Evidence(
+    verify=(CommandRun("train", 1, 0.1),), failure=Failure("verify_failed", "train ended with 1", "Traceback")
+)
+
+
+def attempts(repairs: int = 2) -> Attempts:
+    """The attempts of an iteration that has no checkpoints."""
+    steps = SimpleNamespace(has=lambda *names: False)
+    commands = (VerifyCommand(name="train", run="train", sees="candidate"),)
+    return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, commands)
+
+
+def crash(every: Attempts, attempt: Attempt) -> None:
+    """The attempt becomes a commit, and its command crashes."""
+    with every.trying(attempt):
+        attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
+        attempt.evidence = CRASHED
+
+
+@pytest.mark.parametrize("reason", [StopReason.TIME, StopReason.ASKED])
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_a_request_to_stop_leaves_any(
+    reason: StopReason, is_committed: bool
+) -> None:
+    every = attempts()
+    first = next(iter(every))
+    crash(every, first)
+    repair = next(iter(every))
+    limit = LimitReached(Stop(reason, "no more"))
+
+    def reach() -> None:
+        with every.trying(repair):
+            if is_committed:
+                repair.change, repair.candidate = CHANGE, Candidate("commit 2", "tree 2", "tip", ("commit 1",))
+            raise limit
+
+    if is_committed or reason == StopReason.ASKED:
+        with pytest.raises(LimitReached):
+            reach()
+    else:
+        reach()
+        assert every.owed_verdict() is first, "the candidate so far can be decided about"
+
+
+def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() -> None:
+    every = attempts()
+    crash(every, next(iter(every)))
+    second = next(iter(every))
+    assert second.prior and second.prior.tree == "tree 1"
+    with every.trying(second):
+        raise Rejected("skipped", "out_of_scope", "not its to edit", edits=(EDIT,))
+    third = next(iter(every))
+    assert (third.number, third.committed, third.commits) == (3, 1, ("commit 1",))
+    assert third.prior and third.prior.tree == "tree 1"
+
+
+def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:
+    every, refusal = attempts(repairs=1), Rejected("skipped", "out_of_scope", "not its to edit", edits=(EDIT,))
+    with every.trying(next(iter(every))):
+        raise refusal
+    with pytest.raises(Rejected), every.trying(next(iter(every))):
+        raise refusal
+    assert every.top.rejected is refusal and [one.reason for one in every.earlier] == ["out_of_scope"]
