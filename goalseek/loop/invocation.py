@@ -42,6 +42,7 @@ class Invocation:
         self._began = time.monotonic()
         self._count = 0
         self._config: Config | None = None
+        project.stop = None
         project.ends_at = None if ends.seconds is None else self._began + ends.seconds
 
     @contextlib.contextmanager

@@ -79,10 +79,10 @@ def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_le
     machine = Machine()
     loaded = goalseek.load(project.manifest)
     with opening.open_project(loaded, Sleeper(machine, asleep)) as run:
-        run.clock = machine.clock()
+        run.activity.clock = machine.clock()
         made = list(loop.iterate(Invocation(run, stop.Ends(count=1))))
         assert run.stop and (run.stop.reason, len(made)) == (reason, records)
         assert run.standing.spend.seconds < 3600, "the sleep is no active time"
-        run.clock = Clock.started(lambda: NOON, lambda: machine.seconds)
+        run.activity.clock = Clock.started(lambda: NOON, lambda: machine.seconds)
         list(loop.iterate(Invocation(run, stop.Ends(count=1))))
     assert [record["metric"]["value"] for record in project.iterations()] == [1, 2, 3][: records + 1]

@@ -142,9 +142,9 @@ def test_the_best_is_told_even_when_it_is_older_than_what_is_remembered(
     )
     project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}})
     import goalseek
-    from goalseek.project import project as open_project
+    from goalseek.ledger import ledger
 
-    monkeypatch.setattr(open_project, "RECENT", 2)
+    monkeypatch.setattr(ledger, "RECENT", 2)
     loaded = goalseek.load(str(project.manifest))
     assert [record.outcome for record in goalseek.iterate(loaded, iterations=4)][-4:] == ["kept", *["reverted"] * 3]
     brief = json.loads((Path(os.environ["HOME"]) / "brief").read_text())

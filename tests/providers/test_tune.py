@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
@@ -162,7 +163,7 @@ def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, s
         "folder = Path(sys.argv[1])\n"
         "print(t.tune(folder, sys.argv[3]).plan(t.call(folder, 3.0, history, 9)).title)\n"
     )
-    rows = json.dumps([list(vars(attempt).values()) for attempt in history])
+    rows = json.dumps([list(structs.asdict(attempt).values()) for attempt in history])
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     there = subprocess.run(
         [sys.executable, "-c", code, str(folder), rows, sampler],

@@ -13,7 +13,7 @@ from project import Project, answer, living
 import goalseek
 from goalseek.git.objects import remove_scratch_files
 from goalseek.git.packing import pack_when_due
-from goalseek.loop import loop
+from goalseek.loop import invocation
 from goalseek.own_folders import add_own
 
 ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
@@ -45,7 +45,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(loop, "pack_when_due", functools.partial(pack_when_due, every=EVERY))
+    monkeypatch.setattr(invocation, "pack_when_due", functools.partial(pack_when_due, every=EVERY))
     outputs = {"name": "train", "run": "cp answer.json model.bin", "outputs": ["model.bin"]}
     judge = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}
     tables = {"log": {"keep_runs": 10}, "limits": {"stagnation": "none"}, "verify": [outputs, judge]}
