@@ -23,7 +23,7 @@ from msgspec import Struct
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
 from goalseek.process import is_alive
-from goalseek.values import StopReason, from_line, to_line
+from goalseek.values import StopReason, from_line, to_plain
 
 LOCK = "lock"
 ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
@@ -100,7 +100,7 @@ def project_lock(
         pid = os.getpid()
         holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, to_line(holder).encode(), 0)
+        os.pwrite(descriptor, json.dumps(to_plain(holder)).encode(), 0)
         yield
     finally:
         os.close(descriptor)
