@@ -137,7 +137,7 @@ class Iteration:
             assert decision
             verdict = decision.verdict
         if self.attempts is None:
-            return IterationResult(self.context, verdict, self.plan)
+            return IterationResult(self.context, verdict)
         top = self.attempts.top
         parts = (self.plan, top.change, top.candidate, top.evidence, decision)
         return IterationResult(self.context, verdict, *parts, self.attempts.earlier, self.attempts.notes)

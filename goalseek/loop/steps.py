@@ -89,7 +89,8 @@ class StepRunner:
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
                 spent = self._seconds.clock() - began
                 self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).digest
-                self._finish(name, FinishedStep(phase, spent, rejected.usage, rejected.reason))
+                self._finished[name] = FinishedStep(phase, spent, rejected.usage, rejected.reason)
+                self._count_phase()
                 raise
             spent = self._seconds.clock() - began if is_timed else 0.0
             checkpoint = self._checkpoints.save(name, value, self._digest, spent)
@@ -187,10 +188,6 @@ class StepRunner:
             project.watch.on_phase(self.number, phase)
             if phase in _LONG_PHASES:
                 project.write_state("running", self.number, phase)
-
-    def _finish(self, name: CheckpointName, step: FinishedStep) -> None:
-        self._finished[name] = step
-        self._count_phase()
 
     def _count_phase(self) -> None:
         if self._remaining is not None:
