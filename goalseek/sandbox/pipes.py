@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from goalseek.sandbox import reaper
 
@@ -122,13 +122,6 @@ KEPT_BYTES = 4 * 2**20
 LEAST_BYTES = 4096
 
 
-class Sink(Protocol):
-    """Where output goes as it comes."""
-
-    def write(self, chunk: bytes, /) -> object:
-        """Takes the next bytes."""
-
-
 class HeadAndTail:
     """The first and the last bytes of a stream, ``limit`` bytes together, and between them how many are left out."""
 
@@ -162,7 +155,7 @@ def shorten(text: str) -> str:
     return kept.content().decode("utf-8", "replace")
 
 
-class LogFile:
+class LogFile(contextlib.AbstractContextManager["LogFile"]):
     """Appends to a log that can be read while it grows; the file has ``limit`` bytes for all who append to it.
 
     Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. Closing it
@@ -189,8 +182,9 @@ class LogFile:
         self._file.write(self._rest.content())
         self._file.close()
 
-    def __enter__(self) -> LogFile:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+Sink = HeadAndTail | LogFile
+"""Where output goes as it comes."""

@@ -40,7 +40,7 @@ class ProgramResult(Struct, frozen=True):
     stderr: bytes
 
 
-class Supervisor:
+class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     """Runs programs, one at a time, under a reaper. Close it when done.
 
     ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
@@ -67,9 +67,6 @@ class Supervisor:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def __enter__(self) -> Supervisor:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
