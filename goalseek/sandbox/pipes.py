@@ -31,6 +31,14 @@ class RunningProgram:
     ended: float | None = None
     exit_code: int | None = None
 
+    def receive(self) -> None:
+        """Waits for the reaper's next message; the program is lost if there will be none."""
+        received = reaper.receive(self.channel)
+        if received is None:
+            self.exit_code = LOST
+        else:
+            self.handle_message(received[0])
+
     def handle_message(self, message: dict[str, Any]) -> None:
         """Takes note of the reaper's message that the program has ended; ignores others."""
         if "exited" in message:
@@ -73,7 +81,7 @@ class Streams:
             if key.data == "stdin":
                 self._send(key)
             elif key.data == "channel":
-                self._receive_message()
+                self.child.receive()
             else:
                 self._receive(key)
         return len(ready)
@@ -87,13 +95,6 @@ class Streams:
 
     def _pipes(self) -> list[selectors.SelectorKey]:
         return [key for key in self.selector.get_map().values() if key.data != "channel"]
-
-    def _receive_message(self) -> None:
-        received = reaper.receive(self.child.channel)
-        if received is None:
-            self.child.exit_code = LOST
-        else:
-            self.child.handle_message(received[0])
 
     def _send(self, key: selectors.SelectorKey) -> None:
         try:
