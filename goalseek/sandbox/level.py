@@ -15,6 +15,7 @@ from goalseek import process
 from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock
+from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Launch, Mount, View
 from goalseek.values import StopReason
 
@@ -59,12 +60,24 @@ class SandboxLevel(Struct, frozen=True):
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """How to start a program at this level; ``folder`` is a path on disk. Level "none" changes nothing.
 
-        Raises FileNotFoundError, OSError or GoalseekError if its sandbox cannot be set up.
+        Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError for an impossible view.
         """
         if self.name == "none":
             return Launch(tuple(arguments), dict(environment), folder)
+        _check_view(view)
         how = bubblewrap.launch if self.name == "bubblewrap" else landlock.launch
         return how(view, arguments, environment, folder)
+
+
+def _check_view(view: View) -> None:
+    """Raises GoalseekError if something shown does not exist, or is masked."""
+    masked = {resolve_links(path).real: path for path in view.masked}
+    for shown in view.everything():
+        if not shown.source.exists():
+            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", StopReason.SANDBOX)
+        if hidden := masked.get(resolve_links(shown.source).real):
+            message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
+            raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
