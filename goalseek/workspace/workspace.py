@@ -96,8 +96,11 @@ class Workspace:
         if not self.is_whole():
             self.tree.label = ""
         if not self.tree.label and self.tree.load() and self.git_folder.load():
-            self._restore_recorded()
-            has_changed = bool(self.tree.label)
+            try:
+                self.clean()
+                has_changed = bool(self.tree.label)
+            except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
+                self.tree.label = ""
         is_new = not self.tree.label or self._tree_label().scope_key != self._scope_key
         with self._build_context(self.root) if is_new else contextlib.nullcontext():
             if is_new:
@@ -111,13 +114,6 @@ class Workspace:
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
         return self.root.is_dir() and not self.root.is_symlink() and self._pristine.is_dir()
-
-    def _restore_recorded(self) -> None:
-        """Restores the tree that an earlier process left to what it recorded."""
-        try:
-            self.clean()
-        except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
-            self.tree.label = ""
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
         """``compute()``, cached under ``name`` until the tree changes."""
