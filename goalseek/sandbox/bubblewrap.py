@@ -14,7 +14,15 @@ from msgspec import Struct
 from goalseek.own_folders import parent_of, remove
 from goalseek.sandbox import landlock
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, split_environment, system_paths
+from goalseek.sandbox.view import (
+    Launch,
+    Mount,
+    View,
+    needs_owner_capabilities,
+    read_setting,
+    split_environment,
+    system_paths,
+)
 
 _TERMINAL_INPUT = Path("/proc/sys/dev/tty/legacy_tiocsti")
 _VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
@@ -68,16 +76,8 @@ def _isolation_options(view: View) -> Iterator[str]:
             yield "--share-net"
         yield from ("--cap-drop", "ALL")
     yield "--die-with-parent"
-    if not (view.terminal and _refuses_typed_input()):
+    if not (view.terminal and read_setting(_TERMINAL_INPUT) == "0"):  # or it could type into the terminal (TIOCSTI)
         yield "--new-session"
-
-
-def _refuses_typed_input() -> bool:
-    """Whether the kernel refuses to let a program type into its terminal (TIOCSTI)."""
-    try:
-        return _TERMINAL_INPUT.read_text().strip() == "0"
-    except OSError:
-        return False
 
 
 def _mount_options(view: View, layout: Layout) -> Iterator[str]:

@@ -16,7 +16,7 @@ from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.view import Launch, Mount, View
+from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
 
 Name = Literal["bubblewrap", "landlock", "none"]
@@ -105,7 +105,7 @@ def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
     """What would make a level work on this machine; ``settings`` is the folder of the kernel's settings."""
     if name == "landlock":
         return "Landlock needs Linux 5.13 or newer, with landlock in the kernel's list of security modules (lsm=)"
-    hints = [hint for path, value, hint in _HINTS if _setting(settings / path) == value]
+    hints = [hint for path, value, hint in _HINTS if read_setting(settings / path) == value]
     if bubblewrap.find_bubblewrap() is None:
         hints.insert(0, _INSTALL)
     if any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv")):
@@ -147,10 +147,3 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
             lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
             return lines[0] if lines else f"the probe ended with {answer.exit_code}"
     return None
-
-
-def _setting(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
