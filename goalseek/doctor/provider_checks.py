@@ -20,7 +20,8 @@ from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
+from goalseek.providers.outcome import IN_WORDS, Failed
+from goalseek.providers.provider import Call, LaunchSpec, Provider
 from goalseek.providers.registry import provider_commands
 
 LIVE_SECONDS = 120.0

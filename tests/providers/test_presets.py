@@ -16,8 +16,9 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
-from goalseek.providers.fallback import LIMIT_PAUSES, RETRY_SECONDS, add_cost
-from goalseek.providers.provider import Failed, LaunchSpec
+from goalseek.providers.fallback import add_cost
+from goalseek.providers.outcome import LIMIT_PAUSES, RETRY_SECONDS, Failed
+from goalseek.providers.provider import LaunchSpec
 from goalseek.providers.registry import find_preset, make_provider
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Redactor
