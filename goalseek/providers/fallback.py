@@ -49,11 +49,6 @@ class ProviderChain(Struct, frozen=True):
         return any(provider.needs_consent for provider in self.members)
 
     @property
-    def needs_sandbox(self) -> bool:
-        """Whether any of them cannot do without one."""
-        return any(provider.needs_sandbox for provider in self.members)
-
-    @property
     def repairs(self) -> bool:
         """Whether any editor can repair a change when it gets the problem: a script cannot."""
         return any(_can_repair(provider) for provider in self.editors)
@@ -62,15 +57,6 @@ class ProviderChain(Struct, frozen=True):
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
         reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
         return str(reasons[0]) if reasons and all(reasons) else ""
-
-    def check(self) -> None:
-        """Raises GoalseekError where any of them cannot start, also one that is only a fallback."""
-        for provider in self.members:
-            provider.check()
-
-    def is_subscription(self) -> bool:
-        """Whether the first editor's subscription pays, so that the reported cost is not charged."""
-        return self.editors[0].is_subscription()
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""
