@@ -16,8 +16,8 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
 from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes, writable_files
+from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
-from goalseek.project.refs import check_refs
 from goalseek.providers.registry import make_permitted_provider, manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment

@@ -24,6 +24,7 @@ from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
+from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import CommandRun, StopReason, VerifierRun
@@ -211,7 +212,8 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.ledger.append(record)
+    with landing(project) as current:
+        current.append(record)
 
 
 def _known_measurements(standing: Standing, target: Target) -> tuple[Measurement, ...]:
