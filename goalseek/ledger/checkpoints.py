@@ -19,7 +19,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import from_plain, to_line, to_plain
+from goalseek.values import from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -108,7 +108,7 @@ class Checkpoints:
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
-            "value": to_plain(value),
+            "value": value,
         }
         body = to_line(stored)
         seal = self._seal.of("memory", body)
