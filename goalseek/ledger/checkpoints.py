@@ -27,7 +27,7 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
 class CheckpointName(NamedTuple):
-    """Which answer of an iteration is stored, the how manieth of its kind, and whether it is a rejection instead."""
+    """Which answer of an iteration is stored, its number among those of its kind, and whether it is a rejection."""
 
     answer: str
     number: int = 1
