@@ -137,7 +137,6 @@ def provider(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("provider", True, "the manifest names none", remedy)
         return
     chosen = make_permitted_provider(loaded, loaded.manifest.provider)
-    chosen.check()
     note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
     yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)

@@ -22,7 +22,8 @@ from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import build_call
 from goalseek.proposal.prompt import Request
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.fallback import ProviderChain
+from goalseek.providers.provider import Call, Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
@@ -153,7 +154,7 @@ def _overlay_before_retry(
     return on_retry
 
 
-def _ask_provider(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
+def _ask_provider(provider: ProviderChain, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
     """The reply, and the failure if there is one: its edits are read for ``changes.diff`` all the same."""
     try:
         return provider.apply(call, plan), None
