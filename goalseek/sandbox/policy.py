@@ -137,9 +137,10 @@ class SandboxPolicy:
 
     def _is_in_tree(self, path: Path) -> bool:
         """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
-        is_shared = any(path.is_relative_to(shared) for shared in self.shared)
-        is_environment = any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
-        return path.is_relative_to(self.top) and (is_shared or not is_environment)
+        if not path.is_relative_to(self.top):
+            return False
+        is_shared = any(map(path.is_relative_to, self.shared))
+        return is_shared or not any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
 
     def readable(self) -> tuple[Path, ...]:
         """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""

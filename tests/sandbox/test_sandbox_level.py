@@ -8,7 +8,7 @@ import pytest
 
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import landlock, level
-from goalseek.sandbox.landlock_exec import parse_options
+from goalseek.sandbox.landlock_exec import restrict
 from goalseek.sandbox.level import SandboxLevel, installation_hint, probe
 
 
@@ -113,7 +113,5 @@ def test_what_an_older_kernel_does_not_stop_and_what_the_network_costs_are_told(
 
 
 def test_words_of_the_restriction_are_checked() -> None:
-    options, words = parse_options(["--no-tcp", "--read", "/x", "--", "--read", "y"])
-    assert (options.flags, options.readable, words) == ({"--no-tcp"}, ["/x"], ["--read", "y"])
     with pytest.raises(SystemExit, match="no option"):
-        parse_options(["--reed", "/x"])
+        restrict(["--reed", "/x"])
