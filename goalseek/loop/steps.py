@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import NamedTuple, TypeVar
 
 from goalseek.errors import LimitReached, Paused, Rejected
@@ -18,7 +18,7 @@ from goalseek.phase_values import Rejection
 from goalseek.project.limits import limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
-from goalseek.proposal.usage import UsageLog, add_usages, killed_call_usage, median_call
+from goalseek.proposal.usage import UsageLog, killed_call_usage, median_call
 from goalseek.providers.answer import read_usage
 from goalseek.values import Phase, Reason, Usage
 
@@ -167,7 +167,7 @@ class StepRunner:
             killed_call_usage(step.usage, usual) if step.rejection == Reason.PROVIDER_TIMEOUT else step.usage
             for step in self._finished.values()
         ]
-        return add_usages([*usages, self.usage_log.charged])
+        return reduce(Usage.plus, [*usages, self.usage_log.charged], Usage())
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""

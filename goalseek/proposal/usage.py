@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import reduce
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -113,7 +114,7 @@ class UsageLog:
     @property
     def charged(self) -> Usage:
         """The usage that killed and failed calls are charged, all together."""
-        return add_usages([call.charged for call in self._calls if call.charged is not None])
+        return reduce(Usage.plus, (call.charged for call in self._calls if call.charged is not None), Usage())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -134,14 +135,6 @@ class UsageLog:
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
-
-
-def add_usages(usages: Collection[Usage]) -> Usage:
-    """The sum of usages."""
-    total = Usage()
-    for usage in usages:
-        total = total.plus(usage)
-    return total
 
 
 def _usage_text(usage: Usage) -> str:
@@ -186,8 +179,8 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         max(usage.cached_tokens, median_usage.cached_tokens),
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
+        about_usd=usage.about_usd,
     )
-    charge = replace(charge, about_usd=usage.about_usd)
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
 
