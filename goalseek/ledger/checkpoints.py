@@ -19,7 +19,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import from_plain, to_line, to_plain
+from goalseek.values import from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -108,7 +108,7 @@ class Checkpoints:
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
-            "value": to_plain(value),
+            "value": value,
         }
         body = to_line(stored)
         seal = self._seal.of("memory", body)
@@ -195,11 +195,15 @@ class PhaseSeconds:
         self._counted_until = 0.0
 
     @contextlib.contextmanager
-    def of(self, phase: str) -> Iterator[None]:
-        """Adds the duration of this block to the phase, however it ends; it is stored before this returns."""
-        self._phase, self._counted_until = phase, self.clock()
+    def of(self, phase: str) -> Iterator[Callable[[], float]]:
+        """Adds the duration of this block to the phase, however it ends; it is stored before this returns.
+
+        Gives a function for the seconds since the block began.
+        """
+        began = self._counted_until = self.clock()
+        self._phase = phase
         try:
-            yield
+            yield lambda: self.clock() - began
         finally:
             self._count()
             self._phase = ""
