@@ -128,9 +128,7 @@ def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> Provi
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
     for member in provider.members:
         if member.needs_consent:
-            environment.refuse_without_consent(loaded.manifest, member.name)
-        if member.needs_sandbox:
-            environment.refuse_unconfined(loaded.manifest, member.name)
+            environment.refuse_unconfined(loaded.manifest, member.name, member.needs_sandbox)
     for member in provider.members:  # also one that is only a fallback
         member.check()
     return provider

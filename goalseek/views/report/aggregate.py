@@ -189,10 +189,10 @@ class ReportFigures:
             climb.kept.add(lambda: kept)
         else:
             climb.rejected.add(lambda: try_of(row, label))
-        code = row.tree_hash or "", row.digests.ruler or climb.noise.ruler
+        code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
         climb.spending.add_iteration(row)
-        level = row.isolation.sandbox, row.isolation.verifier
+        level = row.isolation.get("sandbox", ""), row.isolation.get("verifier", "")
         if level not in climb.levels:
             level = one_line(level[0], 30), one_line(level[1], 30)
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:

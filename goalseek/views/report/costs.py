@@ -12,11 +12,10 @@ from typing import NamedTuple
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Phase, Usage
-from goalseek.views.report.rows import IterationRow
+from goalseek.views.report.rows import IterationRow, UsageRow
 from goalseek.views.terminal_text import one_line
 
 _AGENTS = frozenset((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW))
-_VERIFIERS = frozenset((Phase.VERIFY,))
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
@@ -39,7 +38,7 @@ class Spending:
     verifier: float = 0.0
     goalseek: float = 0.0
     commands: Counter[str] = field(default_factory=Counter)
-    usage: dict[str, Usage] = field(default_factory=dict)
+    usage: dict[str, UsageRow] = field(default_factory=dict)
     _settling: float = 0.0
 
     @property
@@ -51,7 +50,8 @@ class Spending:
     def parts(self) -> Iterator[Part]:
         """Agent, verifier and goalseek; the seconds must not be zero."""
         start = 0.0
-        for name, seconds in (("agent", self.agent), ("verifier", self.verifier), ("goalseek", self.goalseek)):
+        for name in ("agent", "verifier", "goalseek"):
+            seconds = getattr(self, name)
             share = 100 * seconds / self.seconds
             yield Part(name, seconds, share, start)
             start += share
@@ -59,27 +59,26 @@ class Spending:
     @property
     def total(self) -> Usage:
         """The usage of all providers together."""
-        whole = Usage()
+        whole = UsageRow()
         for usage in self.usage.values():
-            whole = whole.plus(usage)
-        return whole
+            whole.add(usage)
+        return whole.usage()
 
     def add_iteration(self, row: IterationRow) -> None:
         """Adds an iteration."""
         for phase, seconds in row.seconds.items():
             if phase in _AGENTS:
                 self.agent += seconds
-            elif phase in _VERIFIERS:
+            elif phase == Phase.VERIFY:
                 self.verifier += seconds
             else:
                 self.goalseek += seconds
         for command in row.verify:
             name = _bounded_name(command.name, 60, self.commands)
             self.commands[name] += command.seconds  # type: ignore[assignment]
-        if usage := row.usage.known():
+        if row.usage.is_known:
             who = _bounded_name(f"{row.provider} {row.model}".strip() or _NAMELESS, 80, self.usage)
-            before = self.usage.get(who)
-            self.usage[who] = before.plus(usage) if before else usage
+            self.usage.setdefault(who, UsageRow()).add(row.usage)
 
     def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
         """Adds a run of the verifier outside an iteration, or a look at the holdout."""

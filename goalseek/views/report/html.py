@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 
 from goalseek.humanize import format_duration, format_number, format_odds
@@ -28,8 +28,10 @@ _ONE_TEXT = 2_500
 Cells = tuple[str, ...]
 
 
-def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[Try, int], Diff | None]) -> str:
-    """The whole file. ``diff_of(try, number of tries shown)`` gives the patch of a kept try, or None."""
+def render_page(
+    night: ReportFigures, around: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[Diff | None]]
+) -> str:
+    """The whole file. ``diffs_of`` gives the patches of the kept tries that are shown, None where one is not here."""
     climb, plot = night.climb, plot_of(night.climb)
     kept = climb.kept.items[-KEPT_SHOWN:]
     kept_limit = equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT)
@@ -47,7 +49,7 @@ def render_page(night: ReportFigures, around: ProjectState, diff_of: Callable[[T
         data=_data(plot),
         facts=list(_facts(night)),
         steps=[_step(climb, try_, kept_limit) for try_ in plot.best[-KEPT_SHOWN:]] if plot else [],
-        kept=[(try_, _kept_facts(try_, kept_limit), diff_of(try_, len(kept))) for try_ in kept],
+        kept=[(try_, _kept_facts(try_, kept_limit), diff) for try_, diff in zip(kept, diffs_of(kept), strict=True)],
         kept_limit=kept_limit,
         groups=groups,
         newest_limit=equal_share(_NEWEST_TEXTS, sum(len(group.newest) for group in groups), _ONE_TEXT),
@@ -146,7 +148,8 @@ def _guards(climb: Climb, around: ProjectState) -> list[Cells]:
 
 
 def _usage(climb: Climb) -> Iterator[Cells]:
-    for who, used in climb.spending.usage.items():
+    for who, row in climb.spending.usage.items():
+        used = row.usage()
         tokens = (used.input_tokens, used.cached_tokens, used.output_tokens)
         yield who, *(f"{count:,}" for count in tokens), format_dollars(used)
 
