@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from goalseek.statistics.intervals import SettledDifference
@@ -57,7 +57,7 @@ class ThinnedList(Generic[Item]):
     """A list of at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
     def __init__(self, limit: int) -> None:
-        self.most = limit
+        self._limit = limit
         self.items: list[Item] = []
         self.added = 0
         self._stride = 1
@@ -67,14 +67,9 @@ class ThinnedList(Generic[Item]):
         if self.added % self._stride == 0:
             self.items.append(make())
         self.added += 1
-        if len(self.items) > self.most:
+        if len(self.items) > self._limit:
             self.items = self.items[::2]
             self._stride *= 2
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was left out."""
-        return len(self.items) == self.added
 
 
 @dataclass
@@ -127,6 +122,15 @@ class ReportFigures:
         self.first: datetime | None = None
         self.newest: datetime | None = None
         self._worked: datetime | None = None
+
+    @property
+    def period(self) -> str:
+        """The time from the first record to the newest, as ``3 Jan 21:04 to 05:30 UTC``; "" without any."""
+        if not self.first or not self.newest:
+            return ""
+        first, newest = self.first.astimezone(UTC), self.newest.astimezone(UTC)
+        end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
+        return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
     def add(self, row: Row | None) -> None:
         """Adds one line of the file; None where it is no record."""
