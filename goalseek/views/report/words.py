@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from goalseek.humanize import better_or_worse, format_number, format_percent
 from goalseek.statistics.intervals import SettledDifference
@@ -100,8 +99,3 @@ def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
     if len(counts) == 1:
         return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
     return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
-
-
-def join_parts(parts: Iterable[str]) -> str:
-    """The parts that are not empty, joined by ``·``."""
-    return " · ".join(part for part in parts if part)
