@@ -79,6 +79,7 @@ class Project:
         self.folder = folder
         self.manifest = folder / "goalseek.toml"
         self.script = top.parent / f"{top.name}-moves.toml"
+        self.agent = top.parent / "agent.sh"
 
     @classmethod
     def make(
@@ -130,6 +131,13 @@ class Project:
             return
         usual = {**MANIFEST, "provider": {"name": "scripted", "script": os.path.relpath(self.script, self.folder)}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
+
+    def set_agent(self, script: str, tables: Mapping[str, Any] | None = None, **provider: Any) -> Project:
+        """Makes the provider a command that runs this script; ``tables`` are others of the manifest."""
+        self.agent.write_text(script)
+        command = {"name": "command", "command": ["sh", str(self.agent)], **provider}
+        self.set_manifest({"provider": command, **(tables or {})})
+        return self
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
         """The script: each move is a new ``answer.json``, or a whole ``[[move]]``."""
@@ -241,6 +249,9 @@ class Project:
         git_folder = Path(self.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
         places = (self.folder / ".goalseek", git_folder / "goalseek")
         return found + [str(place) for place in places if place.exists()]
+
+
+Projects = Callable[..., Project]
 
 
 def ended(
