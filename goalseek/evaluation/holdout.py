@@ -18,6 +18,7 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, VerifyCommand
+from goalseek.project.landing import landing
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
 
@@ -90,12 +91,14 @@ def _look(evaluation: Evaluation, target: str) -> None:
         seconds=round(sum(killed.values()), 6),
         why=f"a look at the {target}, iteration {commit.iteration}, begins",
     )
-    project.ledger.append(begun)
+    with landing(project) as current:
+        current.append(begun)
     project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with project.activity.phase_seconds.of(Phase.HOLDOUT):
         record = _measure(evaluation, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
-    project.ledger.append(record)
+    with landing(project) as current:
+        current.append(record)
     project.activity.phase_seconds.forget()
     project.watch.on_holdout(record)
 

@@ -25,6 +25,7 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
+from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
@@ -113,7 +114,8 @@ def settle_now(evaluation: Evaluation, pairs: int) -> SettleRecord:
     )
     for index in range(len(standing.settling), 2 * pairs):
         _measure(evaluation, index)
-    record = project.ledger.append(_record(evaluation, 2 * pairs))
+    with landing(project) as current:
+        record = current.append(_record(evaluation, 2 * pairs))
     assert isinstance(record, SettleRecord)
     project.watch.on_settled(record)
     return record
