@@ -19,7 +19,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import from_plain, to_line, to_plain
+from goalseek.values import from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -27,7 +27,7 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
 class CheckpointName(NamedTuple):
-    """Which answer of an iteration is stored, the how manieth of its kind, and whether it is a rejection instead."""
+    """Which answer of an iteration is stored, its number among those of its kind, and whether it is a rejection."""
 
     answer: str
     number: int = 1
@@ -109,7 +109,7 @@ class Checkpoints:
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
-            "value": to_plain(value),
+            "value": value,
         }
         body = to_line(stored)
         seal = self._seal.of("memory", body)
