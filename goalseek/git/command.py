@@ -12,9 +12,10 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
+
+from msgspec import Struct
 
 from goalseek import process
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
@@ -138,8 +139,7 @@ class ObjectsFailed(Exception):
     """A git process of an object store ended by itself: a full disk, a broken store."""
 
 
-@dataclass(frozen=True)
-class BatchReply:
+class BatchReply(Struct, frozen=True):
     """The reply of a git process to one request. Raises MissingObject or ObjectsFailed where the process has ended."""
 
     said: IO[bytes]
