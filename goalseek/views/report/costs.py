@@ -1,16 +1,11 @@
-"""Time and money by agent, verifier and goalseek itself, and the noise that the measured runs show."""
+"""Time and money by agent, verifier and goalseek itself."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple
 
-from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Phase, Usage
 from goalseek.views.report.rows import IterationRow, UsageRow
 from goalseek.views.terminal_text import one_line
@@ -19,15 +14,6 @@ _AGENTS = frozenset((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW))
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
-
-
-class Part(NamedTuple):
-    """The seconds of one part of the time, its share in percent, and where it begins among the shares."""
-
-    name: str
-    seconds: float
-    share: float
-    start: float
 
 
 @dataclass
@@ -47,14 +33,9 @@ class Spending:
         return self.agent + self.verifier + self.goalseek
 
     @property
-    def parts(self) -> Iterator[Part]:
-        """Agent, verifier and goalseek; the seconds must not be zero."""
-        start = 0.0
-        for name in ("agent", "verifier", "goalseek"):
-            seconds = getattr(self, name)
-            share = 100 * seconds / self.seconds
-            yield Part(name, seconds, share, start)
-            start += share
+    def parts(self) -> dict[str, float]:
+        """The seconds of each."""
+        return {"agent": self.agent, "verifier": self.verifier, "goalseek": self.goalseek}
 
     @property
     def total(self) -> Usage:
@@ -97,24 +78,3 @@ def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
         return text
     name = one_line(text, limit)
     return name if name in names or len(names) < _NAMED_MOST else _OTHERS
-
-
-Band = tuple[float, float]
-
-
-def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
-    """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
-    if not noise.differed:
-        return (None,) * len(values)
-    sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
-    return tuple(None if value is None else _band(value, sd_of, noise.all_positive) for value in values)
-
-
-def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> Band | None:
-    in_percent = all_positive and value > 0
-    sd = sd_of(in_percent)
-    try:
-        low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
-    except OverflowError:
-        return None
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
