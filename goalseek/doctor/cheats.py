@@ -6,7 +6,7 @@ Nothing of them gets into a ref or a record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope, is_tool_cache
-from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
+from goalseek.workspace.screening import AddedFiles, link_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -55,9 +55,9 @@ class CheatFinding(CheckResult):
     value: float | None = None
 
 
-def apply_cheats(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[Cheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
-    return tuple(_apply_cheat(evaluation, tree, entries, cheat.patch) for cheat in evaluation.config.manifest.cheat)
+    return tuple(_apply_cheat(evaluation, tree, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
 def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
@@ -77,7 +77,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -
         sync_bench(Evaluation(project, subject.config), subject.tree)
 
 
-def _apply_cheat(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
     project, config = evaluation.project, evaluation.config
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
@@ -95,7 +95,7 @@ def _apply_cheat(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry]
     removed = [difference.path for difference in differences if difference.after is None]
     added_files = AddedFiles(objects, tree, config.scope, added, removed)
     for difference in differences:
-        why = _refusal(difference, objects, config.scope, entries, added_files)
+        why = _refusal(difference, objects, config.scope, added_files)
         if why:
             refused.append(why)
         elif config.scope.kind(difference.path) == "writable" and not is_tool_cache(difference.path):
@@ -112,16 +112,14 @@ def _apply_cheat(evaluation: Evaluation, tree: str, entries: Mapping[str, Entry]
     )
 
 
-def _refusal(
-    difference: Difference, objects: Objects, scope: Scope, entries: Mapping[str, Entry], added_files: AddedFiles
-) -> str:
+def _refusal(difference: Difference, objects: Objects, scope: Scope, added_files: AddedFiles) -> str:
     """Why a candidate that changes this path is out of scope; "" where it is not."""
     path, kind, quoted = difference.path, scope.kind(difference.path), quote_path(difference.path)
     is_link = difference.after is not None and difference.after.mode == SYMLINK
     if difference.before is not None:
         if kind not in ("writable", "generated"):
             return f"{quoted} is not the candidate's to edit"
-    elif why := new_path_refusal(added_files, entries, path, False, is_link):
+    elif why := added_files.path_refusal(path, False, is_link):
         return why
     if kind != "writable" or difference.after is None:
         return ""

@@ -15,7 +15,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes, writable_files
+from goalseek.project.fitness import differences_from_ruler, scope_notes, writable_files
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import make_permitted_provider, manifest_commands
@@ -55,16 +55,16 @@ def repository(context: DoctorContext) -> Iterator[CheckResult]:
 
 def globs(context: DoctorContext) -> Iterator[CheckResult]:
     """Every glob matches a file, and every named file exists."""
-    project, prefix = context.project, context.project.places.prefix
+    project = context.project
     if project.standing.baseline is None:
-        problems = list(preflight.glob_problems(project.loaded, prefix, context.entries))
+        problems = list(preflight.glob_problems(project, context.entries))
         for problem in problems:
             yield CheckResult("globs", False, problem, preflight.GLOBS)
         if problems:
             return
-    notes = scope_notes(project, context.entries)
-    refuse_nothing_writable(project, context.entries)
-    preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
+    notes = list(scope_notes(project, context.entries))
+    preflight.refuse_nothing_writable(project, context.entries)
+    preflight.refuse_unfit(project, context.entries)
     preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     yield from _notes("globs", notes)
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
@@ -99,9 +99,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
 def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
     project = context.project
-    yield from _notes(
-        "left out", preflight.tree_notes(project.loaded, project.repository, project.places.prefix, context.entries)
-    )
+    yield from _notes("left out", preflight.tree_notes(project, context.entries))
 
 
 def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
@@ -139,7 +137,6 @@ def provider(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("provider", True, "the manifest names none", remedy)
         return
     chosen = make_permitted_provider(loaded, loaded.manifest.provider)
-    chosen.check()
     note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
     yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)

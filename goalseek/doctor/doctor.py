@@ -102,7 +102,7 @@ def _examine(
     tree = project.repository.tree_of(commit)
     config = project.config() if standing.baseline else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    applied = apply_cheats(Evaluation(project, config), tree, entries)
+    applied = apply_cheats(Evaluation(project, config), tree)
     context = DoctorContext(project, config, tree, entries, applied, is_live)
     needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import GoalseekError, Rejected
@@ -14,13 +13,13 @@ from goalseek.git.objects import Entry
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.preflight import CheckResult
-from goalseek.proposal.call import agent_variables
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
+from goalseek.providers.outcome import IN_WORDS, Failed
+from goalseek.providers.provider import LaunchSpec, Provider
 from goalseek.providers.registry import provider_commands
 
 LIVE_SECONDS = 120.0
@@ -112,30 +111,10 @@ def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
         return CheckResult("live", True, f"{provider.name} starts no program")
-    project, config, launch = evaluation.project, evaluation.config, _launch(evaluation)
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
     quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
-    call = Call(
-        phase="plan",
-        context=_NOTHING,
-        history=(),
-        folder=launch.folder,
-        writable=(),
-        prompt=launch.prompt,
-        brief={},
-        nonce=_NONCE,
-        metric=config.manifest.metric.name,
-        direction=config.manifest.metric.direction,
-        start=launch.start,
-        usage_file=launch.files / "usage.json",
-        prompt_file=launch.files / "prompt.md",
-        home_at=project.confines.home_at(launch.home.path),
-        confined=project.confines.level.name != "none",
-        read_home=launch.read_home,
-        secrets=launch.secrets,
-    )
     try:
-        reply = quick_provider.ask(call)
+        reply = quick_provider.ask(_launch(evaluation).call(history=(), writable=()))
     except Failed as failed:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
         return CheckResult("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
@@ -150,10 +129,9 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
     project, config = evaluation.project, evaluation.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
-    folder = tree / Path(project.places.prefix)
-    folder.mkdir(parents=True, exist_ok=True)
-    variables = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)
-    return AgentLaunch(project, config.manifest, tree, folder, "doctor", _QUESTION, {}, variables, "doctor")
+    launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
+    launch.folder.mkdir(parents=True, exist_ok=True)
+    return launch
 
 
 _NOTHING = Context(

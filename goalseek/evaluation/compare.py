@@ -166,9 +166,9 @@ def _refuse_unfit(evaluation: Evaluation, name: str, entries: Mapping[str, Entry
     """``others`` are the other side's files: a writable one may be in either."""
     project, config = evaluation.project, evaluation.config
     try:
-        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries, others)
-        preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
-        preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
+        preflight.refuse_unmatched_globs(project, entries, others)
+        preflight.refuse_unfit(project, entries)
+        preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     except GoalseekError as error:
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 

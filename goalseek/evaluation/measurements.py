@@ -241,8 +241,8 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
     """
     project, config = evaluation.project, evaluation.config
     preflight.refuse_uncommitted(project.repository, config.scope)
-    entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
-    preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
+    entries = project.repository.files_of(project.repository.head())
+    preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -80,9 +80,23 @@ def git_as_user(
     *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> process.CompletedProgram:
     """A git command under the user's environment without what a calling git has set; what configures git stays."""
-    items = os.environ.items()
-    inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
+    inherited = process.environment_without("GIT_", but=_USER_PREFIXES)
     return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
+
+
+def run_git(
+    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+) -> process.CompletedProgram:
+    """A hardened git command. Raises GoalseekError where there is no git."""
+    try:
+        return process.run(["git", *HARDENED, *arguments], environment(**(variables or {})), stdin, folder)
+    except FileNotFoundError:
+        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
+
+
+def start_git(arguments: Sequence[str], variables: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a hardened git command that answers line by line until its input is closed."""
+    return process.start_batch(["git", *HARDENED, *arguments], environment(**variables), folder)
 
 
 def git(
@@ -93,13 +107,8 @@ def git(
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
     """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0."""
-    git_variables = dict(variables or {})
-    if git_dir is not None:
-        git_variables["GIT_DIR"] = str(git_dir)
-    try:
-        answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)
-    except FileNotFoundError:
-        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
+    git_variables = {"GIT_DIR": str(git_dir)} if git_dir else {}
+    answer = run_git(*arguments, folder=folder, stdin=stdin, variables={**(variables or {}), **git_variables})
     if answer.exit_code:
         raise GitFailed(arguments, answer.exit_code, answer.stderr)
     return answer.stdout
@@ -161,14 +170,14 @@ class BatchReply:
 
     def field(self) -> bytes | None:
         """The next field of a -z listing; None at the line "end", which marks its end."""
-        field = bytearray()
+        field = b""
         while (byte := self.said.read(1)) != b"\0":
             field += byte
             if field == b"end\n":
                 return None
             if not byte:
                 self.ended()
-        return bytes(field)
+        return field
 
 
 class BatchProcesses:
@@ -181,7 +190,9 @@ class BatchProcesses:
 
     def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
         """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
-        child = self._child(arguments)
+        if arguments not in self.open:
+            self.open[arguments] = start_git(arguments, self._variables, self._git_dir)
+        child = self.open[arguments]
         assert child.stdin and child.stdout
         reply = BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
         try:
@@ -201,13 +212,6 @@ class BatchProcesses:
         for child in self.open.values():
             child.wait()
         self.open.clear()
-
-    def _child(self, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        child = self.open.get(arguments)
-        if child is None:
-            child = process.start_batch(["git", *HARDENED, *arguments], environment(**self._variables), self._git_dir)
-            self.open[arguments] = child
-        return child
 
     def _raise_ended(self, child: subprocess.Popen[bytes], command: str) -> NoReturn:
         assert child.stderr

@@ -28,7 +28,7 @@ from goalseek.loop.phases.read_context import read_baseline_context, read_contex
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_provider, files_of_commit
+from goalseek.project.fitness import check_provider
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
@@ -123,7 +123,7 @@ def _why_not_finish(project: Project, config: Config) -> str:
     """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
     assert project.standing.incumbent
     try:
-        check_provider(project, files_of_commit(project, project.standing.incumbent.commit))
+        check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
     except GoalseekError as error:
         return error.message
     stop = limit_stop(project, config)

@@ -6,7 +6,7 @@ Credentials are redacted from all that it prints before anybody sees it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from goalseek.disk import refuse_full
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import recreate_folder, remove_if_exists
-from goalseek.phase_values import Session
+from goalseek.phase_values import Context, Session
 from goalseek.process import inherited_variables
 from goalseek.project.project import Project
 from goalseek.proposal.brief import as_json
 from goalseek.proposal.usage import UsageLog
-from goalseek.providers.credentials import Login
-from goalseek.providers.provider import LaunchSpec
+from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
@@ -32,25 +31,50 @@ from goalseek.workspace.places import cache_folder
 
 
 class AgentLaunch(Struct, frozen=True):
-    """How one agent call is started: tree, HOME, prompt file, environment.
+    """How the program of one call is started: tree, HOME, prompt file, environment.
 
-    ``folder`` is the manifest's in ``tree``. HOME is reused while ``label`` is equal; reviewer and author have
-    different ones. ``variables`` are those of the contract that are known before. A program is written to ``usage_log``
-    before it starts, under the name of ``phase``.
+    HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
+    program is written to ``usage_log`` before it starts.
     """
 
     project: Project
     manifest: Manifest
     tree: Path
-    folder: Path
     label: str
     prompt: str
     brief: dict[str, Any]
-    variables: Mapping[str, str]
+    context: Context
     phase: str
+    nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
-    is_review: bool = False
+
+    def call(self, **more: Any) -> Call:
+        """The call for this program; ``more`` are its fields that have nothing to do with a program."""
+        return Call(
+            phase=self.phase,
+            context=self.context,
+            folder=self.folder,
+            prompt=self.prompt,
+            brief=self.brief,
+            nonce=self.nonce,
+            metric=self.manifest.metric.name,
+            direction=self.manifest.metric.direction,
+            start=self.start,
+            usage_file=self.files / "usage.json",
+            prompt_file=self.files / "prompt.md",
+            home_at=self.project.confines.home_at(self.home.path),
+            confined=self.project.confines.level.name != "none",
+            session=self.session,
+            read_home=self.read_home,
+            secrets=self.secrets,
+            **more,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The manifest's folder in the tree."""
+        return self.tree / self.project.places.prefix
 
     @property
     def files(self) -> Path:
@@ -61,7 +85,7 @@ class AgentLaunch(Struct, frozen=True):
     def home(self) -> AgentHome:
         """The agent's HOME, or the reviewer's."""
         places = self.project.places
-        return AgentHome(places.reviewer if self.is_review else places.agent)
+        return AgentHome(places.reviewer if self.phase == "review" else places.agent)
 
     def session(self, name: str, model: str) -> Session | None:
         """The session of the last call under this name; None where its HOME is gone or the model was another one."""
@@ -82,15 +106,19 @@ class AgentLaunch(Struct, frozen=True):
         self._write_files()
         credentials = inherited_variables(spec.login.variables)
         contract = {
+            "GOALSEEK_ITERATION": str(self.context.iteration),
+            "GOALSEEK_PHASE": self.phase,
+            "GOALSEEK_NONCE": self.nonce,
+            "GOALSEEK_METRIC": self.manifest.metric.name,
+            "GOALSEEK_DIRECTION": self.manifest.metric.direction,
+            "GOALSEEK_INCUMBENT": repr(self.context.incumbent_value),
             "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(self.tree, self.folder)).rstrip("/"),
             "GOALSEEK_PROMPT": str(self.files / "prompt.md"),
             "GOALSEEK_BRIEF": str(self.files / "brief.json"),
             "GOALSEEK_USAGE": str(self.files / "usage.json"),
-            **self.variables,
         }
-        temporary = project.places.scratch / "tmp"
         variables = {**credentials, **spec.variables, **contract}
-        environment = program_environment(self.manifest.env.agent, variables, temporary)
+        environment = program_environment(self.manifest.env.agent, variables, project.places.scratch / "tmp")
         self.secrets.add_variables({**credentials, **credentials_in_manifest(self.manifest.env.agent)})
         self.secrets.add_files(file.real for file in spec.login.files)
         with self._hold_login(spec):
@@ -99,7 +127,7 @@ class AgentLaunch(Struct, frozen=True):
             launch = confines.launch(access, spec.arguments, environment, self.folder)
             on_output = self.secrets.stream(project.watch.on_output)
             if self.usage_log:
-                self.usage_log.begin(self.phase, self._home_label(spec.home))
+                self.usage_log.begin(project.activity.last_phase, self._home_label(spec.home))
             try:
                 stdin = self.prompt.encode("utf-8", "replace") if spec.has_input else b""
                 result = project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
@@ -123,10 +151,9 @@ class AgentLaunch(Struct, frozen=True):
         return f"{self.label} {name}"
 
     def _program_access(self, spec: LaunchSpec) -> ProgramAccess:
-        command = spec.named or spec.arguments
         return ProgramAccess(
             tree=self.tree,
-            commands=[list(command)],
+            commands=[list(spec.named or spec.arguments)],
             readable=(self.files / "prompt.md", self.files / "brief.json", *self._checkout_program(spec)),
             writable=(self.files / "usage.json",),
             network=self.manifest.sandbox.agent_network,
@@ -152,21 +179,16 @@ class AgentLaunch(Struct, frozen=True):
             return
         project, home = self.project, self.home
         with contextlib.ExitStack() as locks:
+            waiting, beat, folder = project.activity.waiting, project.activity.picture.beat, cache_folder() / "logins"
             for name in sorted(str(file.real) for file in spec.login.files):
-                folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                doing = "is at work with that login"
-                locks.enter_context(
-                    exclusive_lock(name, project.activity.waiting, project.activity.picture.beat, folder, doing)
-                )
-            home.make(self._home_label(spec.home), self._login_links(spec.login), spec.home_files)
+                locks.enter_context(exclusive_lock(name, waiting, beat, folder, "is at work with that login"))
+            path_of = project.confines.credential_at
+            links = {file.below_home: (file.real, path_of(file.real)) for file in spec.login.files if file.below_home}
+            home.make(self._home_label(spec.home), links, spec.home_files)
             try:
                 yield
             finally:
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
                 home.collect_renewed_logins()
-
-    def _login_links(self, login: Login) -> dict[str, tuple[Path, Path]]:
-        path_of = self.project.confines.credential_at
-        return {file.below_home: (file.real, path_of(file.real)) for file in login.files if file.below_home}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 from statistics import median
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -74,13 +75,11 @@ class UsageLog:
     def note_end(self, killed_programs: int, timed_out: bool) -> None:
         """Stores how many programs the last call left running, and whether its time was up."""
         if killed_programs or timed_out:
-            self._store(
-                (*self._calls[:-1], structs.replace(self._calls[-1], killed=killed_programs, timed_out=timed_out))
-            )
+            self._change_last(killed=killed_programs, timed_out=timed_out)
 
     def set_session(self, session: Session) -> None:
         """Stores the session of the last call."""
-        self._store((*self._calls[:-1], structs.replace(self._calls[-1], session=session)))
+        self._change_last(session=session)
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
@@ -97,11 +96,11 @@ class UsageLog:
         total = usage.plus(call.charged or Usage())
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
-    def settle(self, answers: Collection[str]) -> None:
-        """Charges each call whose answer, a checkpoint's name, is not among ``answers``."""
+    def settle(self, answers: Collection[CheckpointName]) -> None:
+        """Charges each call whose answer is not among these checkpoints."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
-            if call.charged is None and call.answer not in answers:
+            if call.charged is None and CheckpointName.parse(call.answer) not in answers:
                 usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
@@ -114,7 +113,7 @@ class UsageLog:
     @property
     def charged(self) -> Usage:
         """The usage that killed and failed calls are charged, all together."""
-        return add_usages([call.charged for call in self._calls if call.charged is not None])
+        return Usage.total(call.charged for call in self._calls if call.charged is not None)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -129,17 +128,12 @@ class UsageLog:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(notes)
 
+    def _change_last(self, **fields: Any) -> None:
+        self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
+
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
-
-
-def add_usages(usages: Collection[Usage]) -> Usage:
-    """The sum of usages."""
-    total = Usage()
-    for usage in usages:
-        total = total.plus(usage)
-    return total
 
 
 def _usage_text(usage: Usage) -> str:
@@ -184,8 +178,8 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         max(usage.cached_tokens, median_usage.cached_tokens),
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
+        about_usd=usage.about_usd,
     )
-    charge = replace(charge, about_usd=usage.about_usd)
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, run_program
+from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
 from goalseek.values import Phase, StopReason
 
 
 @dataclass(frozen=True)
-class CommandProvider:
+class CommandProvider(Provider):
     """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
 
     ``folder`` is the manifest's.
@@ -37,11 +37,6 @@ class CommandProvider:
     def model(self) -> str:
         """The model that the manifest names."""
         return self.table.model
-
-    @property
-    def needs_sandbox(self) -> bool:
-        """Whether it runs every command unasked and has no other way."""
-        return False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -76,10 +71,6 @@ class CommandProvider:
             message = f"provider: there is no program {self.words[0]!r}"
             raise GoalseekError(message, "give its path, or put it on PATH", StopReason.PROVIDER)
 
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
-
     def plan(self, call: Call) -> Reply:
         """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
         if not self.table.ask_plan:
@@ -105,14 +96,8 @@ class CommandProvider:
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
-        if result.timed_out:
-            why = f"the provider ran past its limit ({result.seconds:.0f}s)"
-            raise Failed("timeout", why, output + errors, usage)
-        if result.exit_code:
-            printed = (errors or output).strip()
-            last = f": {printed.splitlines()[-1][:200]}" if printed else ""
-            why = f"the provider ended with {result.exit_code}{last}"
-            raise Failed("crashed", why, output + errors, usage)
+        refuse_timeout(result, output + errors, usage)
+        refuse_exit_code(result, output, errors, usage)
         lines = find_block(output, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)

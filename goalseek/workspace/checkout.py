@@ -1,8 +1,6 @@
 """A checkout, a folder kept equal to a list of files, compared in one walk and restored path by path.
 
 An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
-Anything else that can list the changes of a folder may replace this class: it needs ``update``, ``changes`` and
-``restore``.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
-from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, parents, signature_of, walk
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, signature_of, walk
+from goalseek.workspace.scope import Scope, parents
 
 LINK = "link"
 COPY = "copy"

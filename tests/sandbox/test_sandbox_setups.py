@@ -14,9 +14,8 @@ from rooms import SECRET, Room
 from skips import levels
 
 from goalseek.errors import GoalseekError
-from goalseek.sandbox import mounts
+from goalseek.sandbox import bubblewrap
 from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
-from goalseek.sandbox.landlock import standalone_command
 from goalseek.sandbox.view import SPARE_HOME, Mount, is_system_path, throw_away_home
 
 BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
@@ -153,12 +152,12 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     (tmp_path / "bin").mkdir()
     (tmp_path / "sbin").symlink_to("usr/bin")
     places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
-    monkeypatch.setattr(mounts, "system_paths", lambda network: places)
-    mounts._system_layout.cache_clear()
+    monkeypatch.setattr(bubblewrap, "system_paths", lambda network: places)
+    bubblewrap._system_layout.cache_clear()
     try:
-        found = mounts.lay_out(room.view())
+        found = bubblewrap.lay_out(room.view())
     finally:
-        mounts._system_layout.cache_clear()
+        bubblewrap._system_layout.cache_clear()
     seen_at = [mount.at for mount in found.mounts]
     assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
     assert (tmp_path / "sbin", "usr/bin") in found.links
@@ -220,12 +219,14 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = standalone_command(
-        room.ready(
-            level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
-        )
+    ready = room.ready(
+        level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
     )
-    starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
+    starter = f"""
+from pathlib import Path, PosixPath
+from goalseek.sandbox.supervisor import run_in_terminal
+from goalseek.sandbox.view import Launch
+run_in_terminal({ready!r})"""
     tool = subprocess.Popen([sys.executable, "-c", starter])
     until((room.tree / "started").exists)
     tool.kill()

@@ -6,9 +6,9 @@ import json
 import re
 from itertools import islice
 
-from goalseek.providers.credentials import Source
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
-from goalseek.providers.provider import Kind, kind_of_status
+from goalseek.providers.credentials import Source, api_keys
+from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, text_of
 from goalseek.values import Usage
 
 _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
@@ -72,8 +72,7 @@ PRESET = Preset(
     ),
     read=read,
     credentials=(
-        Source("GEMINI_API_KEY", "api"),
-        Source("GOOGLE_API_KEY", "api"),
+        *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         Source("~/.gemini/oauth_creds.json", "subscription"),
     ),
     variables=(("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),),
