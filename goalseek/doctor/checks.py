@@ -5,32 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
+from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Evaluation, sync_bench
+from goalseek.evaluation.measurements import sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes, writable_files
+from goalseek.project.config import Config
+from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes
 from goalseek.project.preflight import CheckResult
+from goalseek.project.project import Project
 from goalseek.project.refs import check_refs
-from goalseek.providers.registry import make_permitted_provider, manifest_commands
+from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
 @dataclass(frozen=True)
-class DoctorContext(Evaluation):
-    """What is checked: also the tree that a climb would start from, and the cheats applied to it.
+class DoctorContext:
+    """What is checked: a project under one configuration, the tree that a climb would start from, and cheats on it.
 
     ``is_live`` allows a call to the provider.
     """
 
+    project: Project
+    config: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
@@ -85,23 +89,21 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
-        sync_bench(context, context.tree)
+        sync_bench(project, config, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
-        yield CheckResult(
-            "trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
-        )
+        remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
+        yield CheckResult("trees", False, str(error), remedy)
         return
     yield CheckResult("trees", True, f"made in {project.places.home}")
 
 
 def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
-    project = context.project
-    yield from _notes(
-        "left out", preflight.tree_notes(project.loaded, project.repository, project.places.prefix, context.entries)
-    )
+    project, prefix = context.project, context.project.places.prefix
+    notes = preflight.tree_notes(project.loaded, project.repository, prefix, context.entries)
+    yield from _notes("left out", notes)
 
 
 def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
@@ -129,25 +131,6 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("environment", True, text, remedy)
     if context.config.manifest.scope.share:
         yield CheckResult("environment", True, "what is shared means the candidate, and shows nothing hidden")
-
-
-def provider(context: DoctorContext) -> Iterator[CheckResult]:
-    """The provider can be started, and has what it needs: program, version, login, endpoint."""
-    loaded = context.project.loaded
-    if loaded.manifest.provider is None:
-        remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
-        yield CheckResult("provider", True, "the manifest names none", remedy)
-        return
-    chosen = make_permitted_provider(loaded, loaded.manifest.provider)
-    chosen.check()
-    note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
-    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
-    yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)
-
-
-def isolation(context: DoctorContext) -> Iterator[CheckResult]:
-    """How well each verify command is isolated from the candidate."""
-    yield from isolation_notes(context.config.manifest)
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
@@ -202,8 +185,8 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "left out": left_out_files,
     "ruler": ruler,
     "environment": environment,
-    "provider": provider,
-    "isolation": isolation,
+    "provider": lambda context: check_providers(context.project, context.config, context.entries, context.is_live),
+    "isolation": lambda context: isolation_notes(context.config.manifest),
     "sandbox": confinement,
     "allowed": allowed_paths,
     "cheat": cheats,

@@ -13,10 +13,9 @@ from typing import Any
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     Measurement,
     baseline_error,
-    baseline_target,
+    current_target,
     measure_target,
     number_in,
     record_measurement,
@@ -204,10 +203,10 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         check_fit(project)
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider).check()
-        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
+        target = current_target(project, project.config_of(loaded.manifest))
         number = number_in(target, measure_target(project, target, unused_seed(project)))
         if isinstance(number, Verdict):
-            error = baseline_error(number, trial_folder(project))
+            error = baseline_error(number.why, trial_folder(project))
             raise GoalseekError(error.message, _mend(loaded, number.reason, error.hint), error.exit_code)
         loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(project, target, number, "init")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -30,6 +29,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
+from goalseek.project.config import Config
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
@@ -83,19 +83,17 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     files, and equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    evaluation = Evaluation(project, project.config_for_baseline())
-    objects = project.repository.objects
-    first = _side(evaluation, *_commit(project, before))
-    second = _side(evaluation, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
-    trees = (first.target.tree, second.target.tree)
-    if trees[0] == trees[1]:
+    config = project.config_for_baseline()
+    first = _side(project, config, *_commit(project, before))
+    second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    if first.target.tree == second.target.tree:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
-    entries = [objects.files(tree) for tree in trees]
+    entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(evaluation, side.name, files, others)
-    _refuse_other_ruler(evaluation, first, second)
-    check_sandbox(project, entries[1], evaluation.config.manifest)
+        _refuse_unfit(project, config, side.name, files, others)
+    _refuse_other_ruler(project, config.scope, first, second)
+    check_sandbox(project, entries[1], config.manifest)
     return first, second
 
 
@@ -108,13 +106,12 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
     measurements: list[Measurement] = []
     while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
         for index in (len(measurements), len(measurements) + 1):
-            seconds = {command.name: command.seconds for command in measurements[0].verify} if measurements else {}
-            first, second = (replace(side.target, baseline_seconds=seconds) for side in (before, after))
-            evidence = measure_turn(project, first, second, index, secrets.randbelow(2**31))
-            number = number_in(before.target, evidence)
+            known = tuple(measurements[:1])
+            first, second = (replace(side.target, known=known).variant(side.target.tree) for side in (before, after))
+            number = number_in(first, measure_turn(project, first, second, index, secrets.randbelow(2**31)))
             if isinstance(number, Verdict):
                 name = before.name if bench_in_turn(index) == "a" else after.name
-                error = baseline_error(number, trial_folder(project), name)
+                error = baseline_error(number.why, trial_folder(project), name)
                 raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
             measurements.append(number)
         yield pairs_in_turn(measurements)[-1]
@@ -153,8 +150,7 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(evaluation: Evaluation, name: str, commit: str | None) -> Revision:
-    project, config = evaluation.project, evaluation.config
+def _side(project: Project, config: Config, name: str, commit: str | None) -> Revision:
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), config.scope)
@@ -162,28 +158,25 @@ def _side(evaluation: Evaluation, name: str, commit: str | None) -> Revision:
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
 
 
-def _refuse_unfit(evaluation: Evaluation, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]) -> None:
+def _refuse_unfit(
+    project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
+) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
-    project, config = evaluation.project, evaluation.config
+    loaded, prefix = project.loaded, project.places.prefix
     try:
-        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries, others)
-        preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
-        preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
+        preflight.refuse_unmatched_globs(loaded, prefix, entries, others)
+        preflight.refuse_unfit(loaded, project.repository, prefix, entries)
+        preflight.refuse_hidden_clashes(config.manifest, prefix, config.hidden_from, entries)
     except GoalseekError as error:
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
-def _refuse_other_ruler(evaluation: Evaluation, before: Revision, after: Revision) -> None:
+def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
-    project, scope = evaluation.project, evaluation.config.scope
-    ruler_files, others = [], []
-    for difference in project.repository.objects.differences(before.target.tree, after.target.tree):
-        if scope.is_own_file(difference.path):
-            continue
-        if scope.kind(difference.path) in ("hidden", "read_only"):
-            ruler_files.append(quote_path(difference.path))
-        elif scope.kind(difference.path) == "other":
-            others.append(quote_path(difference.path))
+    differences = project.repository.objects.differences(before.target.tree, after.target.tree)
+    paths = [difference.path for difference in differences if not scope.is_own_file(difference.path)]
+    ruler_files = [quote_path(path) for path in paths if scope.kind(path) in ("hidden", "read_only")]
+    others = [quote_path(path) for path in paths if scope.kind(path) == "other"]
     if ruler_files:
         message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
@@ -214,12 +207,11 @@ def settle_on_base(
 
     Raises GoalseekError where one of them has no number.
     """
-    config, standing = project.config(), project.standing
+    config, standing, objects = project.config(), project.standing, project.repository.objects
     assert standing.baseline
-    objects = project.repository.objects
     pinned = standing.baseline.tree
-    before = with_pinned_ruler(objects, config.scope, pinned, base)
-    after = with_pinned_ruler(objects, config.scope, pinned, result)
+    before = _with_ruler_files(objects, config.scope, pinned, base)
+    after = _with_ruler_files(objects, config.scope, pinned, result)
     config, ruler = project.config((before, after)), standing.ruler
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
@@ -242,7 +234,7 @@ def settle_on_base(
     )
 
 
-def with_pinned_ruler(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
+def _with_ruler_files(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
     """The tree with the hidden and read-only files of the pinned one, as these decide."""
     edits: dict[str, Entry | None] = {
         difference.path: difference.after

@@ -34,14 +34,6 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """An open project under one configuration: what is measured outside an iteration is measured with these."""
-
-    project: Project
-    config: Config
-
-
-@dataclass(frozen=True)
 class Measurement:
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
@@ -81,31 +73,30 @@ class Target:
         return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def pinned_target(evaluation: Evaluation, tree: str) -> Target:
+def pinned_target(standing: Standing, config: Config, tree: str) -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
-    standing = evaluation.project.standing
     baseline = standing.baseline
     assert baseline
-    return Target(evaluation.config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
 
 
-def incumbent_target(evaluation: Evaluation) -> Target:
-    """The incumbent of a climb that has begun."""
-    standing = evaluation.project.standing
-    incumbent = standing.incumbent
-    assert incumbent
-    runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
-    first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    target = pinned_target(evaluation, incumbent.tree)
-    return replace(target, known=(first, *_known_measurements(standing, target)))
+def current_target(project: Project, config: Config) -> Target:
+    """The tree that is climbed from: the incumbent's, or that of HEAD, which the first baseline will measure.
 
-
-def baseline_target(evaluation: Evaluation) -> Target:
-    """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
-    project, ruler = evaluation.project, take_ruler(evaluation).digest
-    tree = project.repository.tree_of(project.repository.head())
-    target = Target(evaluation.config, tree, ruler, project.standing.epoch + 1, tree)
-    return replace(target, known=_known_measurements(project.standing, target))
+    Raises GoalseekError for an uncommitted change of the ruler's files before the first baseline.
+    """
+    standing = project.standing
+    known: tuple[Measurement, ...] = ()
+    if incumbent := standing.incumbent:
+        runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
+        known = (Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True),)
+        target = pinned_target(standing, config, incumbent.tree)
+    else:
+        tree = project.repository.tree_of(project.repository.head())
+        target = Target(config, tree, take_ruler(project, config).digest, standing.epoch + 1, tree)
+    pool = standing.pooled(target.tree, target.ruler)
+    recorded = (Measurement(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
+    return replace(target, known=(*known, *recorded))
 
 
 def measure_target(
@@ -170,10 +161,10 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(checkpoints, project.activity.seconds)
 
 
-def sync_bench(evaluation: Evaluation, tree: str) -> None:
+def sync_bench(project: Project, config: Config, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    with evaluation.project.bench(evaluation.config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.verify):
+    with project.bench(config, "a") as bench:
+        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
             if sees is not None:
                 bench.sync_to(sees, tree)
 
@@ -214,13 +205,6 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
     project.ledger.append(record)
 
 
-def _known_measurements(standing: Standing, target: Target) -> tuple[Measurement, ...]:
-    return tuple(
-        Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
-        for record in standing.pooled(target.tree, target.ruler)
-    )
-
-
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
     """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
     evidence = Evidence()
@@ -233,11 +217,10 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     return evidence
 
 
-def take_ruler(evaluation: Evaluation) -> Ruler:
+def take_ruler(project: Project, config: Config) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
-    project, config = evaluation.project, evaluation.config
     preflight.refuse_uncommitted(project.repository, config.scope)
     entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
     preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
@@ -246,18 +229,18 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
-def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+def baseline_error(why: str, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
     """The error for a baseline, or another tree, without a number, with the verifier's last lines.
 
     ``remedy`` is what is likely to help, where that is known.
     """
     log = run_folder / "verifier.log"
-    message = with_last_lines(f"{what} has no number: {verdict.why}", log.read_bytes() if log.exists() else b"")
+    printed = log.read_text("utf-8", "replace") if log.exists() else ""
+    message = with_last_lines(f"{what} has no number: {why}", printed)
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 
 
-def with_last_lines(message: str, printed: bytes) -> str:
+def with_last_lines(message: str, printed: str) -> str:
     """A message about a failed command, with the last lines that it printed below it."""
-    lines = printed.decode("utf-8", "replace").splitlines()[-20:]
-    return "\n".join([message, *(f"  | {line}" for line in lines)])
+    return "\n".join([message, *(f"  | {line}" for line in printed.splitlines()[-20:])])

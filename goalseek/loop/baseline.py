@@ -14,7 +14,7 @@ from dataclasses import replace
 from goalseek.disk import machine_error
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
-from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ruler
+from goalseek.evaluation.measurements import baseline_error, take_ruler
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
@@ -47,7 +47,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     """
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
-    ruler = take_ruler(Evaluation(project, config))
+    ruler = take_ruler(project, config)
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
     context = read_baseline_context(iteration, source)
@@ -59,9 +59,8 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     decision = _decide_baseline(iteration, verdict)
     if not decision.verdict:
         iteration.steps.forget("evidence")
-        entries = project.repository.objects.files(candidate.tree)
-        remedy = unseen_file_hint(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
-        raise baseline_error(decision.verdict, iteration.folder, remedy=remedy)
+        remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree)
+        raise baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     notes = (warning,) if warning else ()
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)

@@ -102,8 +102,7 @@ class Iteration:
         project, incumbent = self.project, self.standing.incumbent
         assert incumbent
         entries = project.repository.objects.files(incumbent.tree)
-        commands, share = provider_commands(project.provider()), self.config.manifest.scope.share
-        hint = unseen_script_hint(commands, project.folder, self.config.scope, share, entries)
+        hint = unseen_script_hint(project, self.config, provider_commands(project.provider()), entries)
         return "; " + ": ".join(hint) if hint[0] else ""
 
     @property

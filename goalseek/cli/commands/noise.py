@@ -14,7 +14,6 @@ from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
-    StandaloneCommand,
     noise_target,
     refuse_unreadable,
     repeat_measurements,
@@ -104,18 +103,18 @@ def _run_command(options: argparse.Namespace) -> int:
         matches=options.matches or "only",
     )
     refuse_unreadable(reading)
-    command = StandaloneCommand(options.command, start_folder(options), reading, _timeout(options))
+    timeout = _timeout(options)
     options.query = None  # it was the metric's
     direction = "minimize" if options.wall else options.direction
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
-    runs = _Runs(options, run_command(command, options.count))
+    runs = _Runs(options, run_command(options.command, start_folder(options), reading, timeout, options.count))
     code = 0
     if interrupt := runs.collect():
         code = exit_code_of_interrupt(interrupt)
         count = f"{len(runs.measurements)} of {pluralize(options.count, 'run')}"
         print_message(options, f"noise: interrupted after {count}")
     request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
-    what = "seconds" if options.wall else f"{options.regex or command.reading.query}"
+    what = "seconds" if options.wall else f"{options.regex or reading.query}"
     _show(options, runs, request, what, {"command": options.command, "direction": direction})
     return code or (BAD_FINDING if runs.failures else 0)
 
