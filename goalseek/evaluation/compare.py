@@ -15,8 +15,8 @@ from goalseek.evaluation.measurements import (
     Measurement,
     Target,
     baseline_error,
-    bench_in_turn,
-    measure_turn,
+    in_turn,
+    measure_target,
     number_in,
     pairs_in_turn,
     trial_folder,
@@ -34,6 +34,7 @@ from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
@@ -84,8 +85,8 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     config = project.config_for_baseline()
-    first = _side(project, config, *_commit(project, before))
-    second = _side(project, config, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    first = _side(project, config, "a", *_commit(project, before))
+    second = _side(project, config, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
@@ -106,12 +107,11 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
     measurements: list[Measurement] = []
     while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
         for index in (len(measurements), len(measurements) + 1):
-            known = tuple(measurements[:1])
-            first, second = (replace(side.target, known=known).variant(side.target.tree) for side in (before, after))
-            number = number_in(first, measure_turn(project, first, second, index, secrets.randbelow(2**31)))
+            side = in_turn(index, before, after)
+            target = replace(side.target, known=tuple(measurements[:1])).variant(side.target.tree)
+            number = number_in(target, measure_target(project, target, secrets.randbelow(2**31)))
             if isinstance(number, Verdict):
-                name = before.name if bench_in_turn(index) == "a" else after.name
-                error = baseline_error(number.why, trial_folder(project), name)
+                error = baseline_error(number.why, trial_folder(project), side.name)
                 raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
             measurements.append(number)
         yield pairs_in_turn(measurements)[-1]
@@ -150,12 +150,12 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(project: Project, config: Config, name: str, commit: str | None) -> Revision:
+def _side(project: Project, config: Config, bench: BenchName, name: str, commit: str | None) -> Revision:
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     files = digest_of_files(repository.objects.files(tree).items(), config.scope)
     ruler = Ruler(ruler_keys(config.manifest), files, config.hidden_from).digest
-    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
+    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench))
 
 
 def _refuse_unfit(
@@ -220,7 +220,7 @@ def settle_on_base(
     on_message(
         f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
     )
-    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after))
+    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
     measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
     violations = (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
-    measure_turn,
+    measure_target,
     measurement_of,
     pinned_target,
     seconds_outside,
@@ -15,7 +15,7 @@ from goalseek.evaluation.measurements import (
 from goalseek.humanize import format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
-from goalseek.ledger.standing import Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, Reading, VerifyCommand
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -85,25 +85,22 @@ def _look(project: Project, config: Config, side: str) -> None:
     project.ledger.append(begun)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):
-        record = _measure(project, config, replace(begun, seconds=0.0))
+        record = _measure(project, config, commit, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
     project.ledger.append(record)
     seconds.forget()
     project.watch.on_holdout(record)
 
 
-def _measure(project: Project, config: Config, begun: HoldoutRecord) -> HoldoutRecord:
+def _measure(project: Project, config: Config, commit: MeasuredCommit, begun: HoldoutRecord) -> HoldoutRecord:
     """The record of a look that was begun, with its value or with why it failed."""
     side, standing = begun.of, project.standing
     assert config.manifest.holdout and standing.baseline and standing.best
     config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
-    before, after = (
-        replace(pinned_target(standing, config, commit.tree), own_folder=COMMAND)
-        for commit in (standing.baseline, standing.best)
-    )
+    target = pinned_target(standing, config, commit.tree, "a" if side == "baseline" else "b")
     failed = replace(begun, reason="failed")
     try:
-        evidence = measure_turn(project, before, after, 0 if side == "baseline" else 1, unused_seed(project))
+        evidence = measure_target(project, replace(target, own_folder=COMMAND), unused_seed(project))
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise

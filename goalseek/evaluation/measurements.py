@@ -21,7 +21,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
-from goalseek.phase_values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -53,7 +53,7 @@ class Target:
     """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
-    empty run folder of its own.
+    empty run folder of its own. Of two targets that are measured in turn, each has a bench of its own.
     """
 
     config: Config
@@ -64,6 +64,7 @@ class Target:
     baseline_seconds: dict[str, float] = field(default_factory=dict)
     known: tuple[Measurement, ...] = ()
     own_folder: str = ""
+    bench: BenchName = "a"
 
     def variant(self, tree: str) -> Target:
         """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known measurement."""
@@ -73,11 +74,11 @@ class Target:
         return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def pinned_target(standing: Standing, config: Config, tree: str) -> Target:
+def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a") -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
     baseline = standing.baseline
     assert baseline
-    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench)
 
 
 def current_target(project: Project, config: Config) -> Target:
@@ -99,36 +100,21 @@ def current_target(project: Project, config: Config) -> Target:
     return replace(target, known=(*known, *recorded))
 
 
-def measure_target(
-    project: Project, target: Target, seed: int, bench: BenchName = "a", iteration: int | None = None
-) -> Evidence:
+def measure_target(project: Project, target: Target, seed: int, iteration: int | None = None) -> Evidence:
     """Measures the target once, and records nothing; its run folder is ``trial_folder``."""
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
-    if iteration is None:
-        iteration = project.standing.next_iteration
-    spec = MeasurementSpec(target.tree, seed, iteration)
-    with project.verifier(target.config, target.ruler, target.baseline_tree, target.baseline_seconds, bench) as usual:
-        verifier = structs.replace(
-            usual,
-            own_folder=target.own_folder,
-            turn=lambda _, number: usual.turn("candidate" if bench == "a" else "incumbent", number),
-        )
+    spec = MeasurementSpec(target.tree, seed, project.standing.next_iteration if iteration is None else iteration)
+    side: Side = "candidate" if target.bench == "a" else "incumbent"
+    ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
+    with project.verifier(target.config, *ruler, target.bench) as usual:
+        verifier = structs.replace(usual, own_folder=target.own_folder, turn=lambda _, number: usual.turn(side, number))
         return add_measurement(verifier, spec, Evidence(), folder)
 
 
-def measure_turn(project: Project, before: Target, after: Target, index: int, seed: int) -> Evidence:
-    """Measurement ``index`` of two targets in turn: before, after, after, before, and so on, so that drift cancels.
-
-    Each of them has a bench of its own: ``before`` is measured on bench a, and ``after`` on b.
-    """
-    bench = bench_in_turn(index)
-    return measure_target(project, before if bench == "a" else after, seed, bench)
-
-
-def bench_in_turn(index: int) -> BenchName:
-    """The bench of measurement ``index`` of two targets in turn."""
-    return "a" if index % 4 in (0, 3) else "b"
+def in_turn(index: int, before: Value, after: Value) -> Value:
+    """Which of two is measured at ``index``: before, after, after, before, and so on, so that drift cancels."""
+    return before if index % 4 in (0, 3) else after
 
 
 def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:

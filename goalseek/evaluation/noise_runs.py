@@ -123,10 +123,9 @@ def noise_target(project: Project) -> Target:
     Raises GoalseekError where repository and manifest do not fit.
     """
     check_fit(project)
-    if project.standing.baseline is None:
-        return current_target(project, project.config_for_baseline())
-    target = current_target(project, project.config())
-    return replace(target, known=_runs_before(project, target))
+    has_begun = project.standing.baseline is not None
+    target = current_target(project, project.config() if has_begun else project.config_for_baseline())
+    return replace(target, known=_runs_before(project, target)) if has_begun else target
 
 
 def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Measurement | Failure]:

@@ -11,8 +11,8 @@ from datetime import datetime
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Target,
-    bench_in_turn,
-    measure_turn,
+    in_turn,
+    measure_target,
     measurement_of,
     pairs_in_turn,
     pinned_target,
@@ -103,9 +103,9 @@ def _settle(project: Project, config: Config, count: int) -> None:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     duration = format_duration(count * _seconds_of_pair(standing))
     project.watch.on_note(f"settling: baseline and best afresh in turn, {pluralize(count, 'pair')}, about {duration}")
-    before, after = (pinned_target(standing, config, commit.tree) for commit in (baseline, best))
+    before, after = pinned_target(standing, config, baseline.tree), pinned_target(standing, config, best.tree, "b")
     for index in range(len(standing.settling), 2 * count):
-        _measure(project, before, after, index)
+        _measure(project, *in_turn(index, (before, "the baseline"), (after, "the best")))
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
@@ -135,13 +135,12 @@ def _settle(project: Project, config: Config, count: int) -> None:
     project.watch.on_settled(project.ledger.append(record))
 
 
-def _measure(project: Project, baseline: Target, best: Target, index: int) -> None:
+def _measure(project: Project, target: Target, name: str) -> None:
     """Measures baseline or best, whose turn it is, and records it; it is charged for a try that was killed."""
     seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
     before = sum(seconds.phases.values())
     with seconds.of(Phase.SETTLE):
-        evidence = measure_turn(project, baseline, best, index, unused_seed(project))
-    target, name = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
+        evidence = measure_target(project, target, unused_seed(project))
     if evidence.failure:
         message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
         raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
