@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek.doctor.cheats import Cheat
@@ -156,17 +156,21 @@ def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
         return
-    reasons = {}
-    commands = [(command.run, command.cwd) for command in manifest.verify]
-    for command, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
-        variables = program_environment(manifest.env.verify, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.required_paths([command], variables, cwd)})
-    for words in manifest_commands(context.project.loaded):
-        variables = program_environment(manifest.env.agent, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.required_paths([words], variables)})
-    reasons.update(dict.fromkeys(confines.shared, "scope.share"))
-    reasons.update(dict.fromkeys(confines.readable(), "sandbox.read"))
-    reasons.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
+    verify, agent = (
+        program_environment(variables, {}, confines.scratch) for variables in (manifest.env.verify, manifest.env.agent)
+    )
+    commands: list[tuple[str | Sequence[str], dict[str, str], str]]
+    commands = [(command.run, verify, command.cwd) for command in manifest.verify]
+    commands += [(manifest.setup.run, verify, ".")] if manifest.setup else []
+    commands += [(words, agent, ".") for words in manifest_commands(context.project.loaded)]
+    reasons = {
+        need.path: need.why
+        for command, variables, folder in commands
+        for need in confines.required_paths([command], variables, folder)
+    }
+    reasons |= dict.fromkeys(confines.shared, "scope.share")
+    reasons |= dict.fromkeys(confines.readable(), "sandbox.read")
+    reasons |= dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only")
     lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
     text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
     yield CheckResult("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
@@ -203,23 +207,18 @@ def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[Check
 
 
 def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
-    manifest, prefix = context.config.manifest, context.project.places.prefix
+    scope, prefix = context.config.manifest.scope, context.project.places.prefix
     by_kind: dict[str, list[str]] = {}
     for path in context.entries:
         by_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
     hidden = by_kind.get("hidden", [])
-    hidden_by_pattern = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
-    counts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
-    counts += [pluralize(len(hidden_by_pattern), "hidden file")] if manifest.scope.hidden else []
-    if manifest.scope.read_only:
-        is_read_only = matcher(manifest.scope.read_only)
-        count = sum(is_read_only(path.removeprefix(prefix)) for path in context.entries)
-        counts.append(pluralize(count, "read-only file"))
-    text = f"{'every one matches: ' if is_whole else ''}{', '.join(counts)}"
-    if own := [quote_path(path) for path in hidden if path not in hidden_by_pattern]:
-        text += f"; kept from the agent as well: {abbreviate(own)}"
-    if manifest.scope.generated:
-        text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"
-    if manifest.scope.share:
-        text += f"; shared, not copied: {', '.join(manifest.scope.share)}"
-    return text
+    hidden_by_pattern = list(filter(matcher(scope.hidden), hidden)) if scope.hidden else []
+    read_only = filter(matcher(scope.read_only), (path.removeprefix(prefix) for path in context.entries))
+    parts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
+    parts += [pluralize(len(hidden_by_pattern), "hidden file")] if scope.hidden else []
+    parts += [pluralize(len(list(read_only)), "read-only file")] if scope.read_only else []
+    own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
+    text = f"{'every one matches: ' if is_whole else ''}{', '.join(parts)}"
+    text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
+    text += f"; generated and never committed: {', '.join(scope.generated)}" if scope.generated else ""
+    return text + (f"; shared, not copied: {', '.join(scope.share)}" if scope.share else "")
