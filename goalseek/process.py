@@ -68,10 +68,8 @@ def run(
 
 
 def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-    """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal."""
-    with ignoring_terminal_signals():
-        code = subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
-    return code if code >= 0 else 128 - code
+    """Runs a program on this terminal, and gives its exit code, negative for a signal."""
+    return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
 
 
 def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
@@ -87,10 +85,11 @@ def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder
     )
 
 
-def start_helper(module: str, inherited: Sequence[int]) -> Helper:
-    """Starts ``main`` of a module of ours in a session of its own; its argument is the first of these descriptors.
+def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = False) -> Helper:
+    """Starts ``main`` of a module of ours; its argument is the first of these descriptors.
 
-    It inherits these descriptors and nothing else, and imports only the interpreter's code and ours.
+    It inherits these descriptors and nothing else, and imports only the interpreter's code and ours. Its session is its
+    own, unless its programs are to be ``on_terminal``, that of this process.
     """
     code = f"import sys; sys.path.append(sys.argv[1]); from {module} import main; main(int(sys.argv[2]))"
     return subprocess.Popen(
@@ -101,7 +100,7 @@ def start_helper(module: str, inherited: Sequence[int]) -> Helper:
         env=inherited_variables(("HOME", "LD_LIBRARY_PATH")),
         cwd="/",
         pass_fds=inherited,
-        start_new_session=True,
+        start_new_session=not on_terminal,
     )
 
 

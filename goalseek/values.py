@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -183,6 +184,11 @@ class Usage(ByFields):
     def has_cost(self) -> bool:
         """Whether a cost in dollars was reported."""
         return self.cost_usd is not None or self.about_usd is not None
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage]) -> Usage:
+        """The sum of all; its cost is unknown only where none is known."""
+        return functools.reduce(cls.plus, usages, cls())
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both; its cost is unknown only where neither is known."""

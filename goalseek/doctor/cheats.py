@@ -6,7 +6,7 @@ Nothing of them gets into a ref or a record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import is_tool_cache
-from goalseek.workspace.screening import AddedFiles, link_refusal, new_path_refusal
+from goalseek.workspace.screening import AddedFiles, link_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -57,9 +57,9 @@ class CheatFinding(CheckResult):
     value: float | None = None
 
 
-def apply_cheats(project: Project, config: Config, tree: str, entries: Mapping[str, Entry]) -> tuple[Cheat, ...]:
+def apply_cheats(project: Project, config: Config, tree: str) -> tuple[Cheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
-    return tuple(_apply_cheat(project, config, tree, entries, cheat.patch) for cheat in config.manifest.cheat)
+    return tuple(_apply_cheat(project, config, tree, cheat.patch) for cheat in config.manifest.cheat)
 
 
 def runs_needed(cheats: Sequence[Cheat]) -> int:
@@ -78,7 +78,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -
         sync_bench(project, subject.config, subject.tree)
 
 
-def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[str, Entry], name: str) -> Cheat:
+def _apply_cheat(project: Project, config: Config, tree: str, name: str) -> Cheat:
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
@@ -96,7 +96,7 @@ def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[s
     added_files = AddedFiles(objects, tree, config.scope, added, removed)
     for difference in differences:
         kind = config.scope.kind(difference.path)
-        if why := _refusal(difference, objects, entries, added_files):
+        if why := _refusal(difference, objects, added_files):
             refused.append(why)
         elif is_tool_cache(difference.path):
             continue
@@ -114,13 +114,13 @@ def _apply_cheat(project: Project, config: Config, tree: str, entries: Mapping[s
     return Cheat(name, tree=candidate, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate))
 
 
-def _refusal(difference: Difference, objects: Objects, entries: Mapping[str, Entry], added_files: AddedFiles) -> str:
+def _refusal(difference: Difference, objects: Objects, added_files: AddedFiles) -> str:
     """Why a candidate that changes this path is out of scope; "" where it is not."""
     path, after, kind = difference.path, difference.after, added_files.scope.kind(difference.path)
     is_link = after is not None and after.mode == SYMLINK
     if difference.before is not None and kind not in ("writable", "generated"):
         return f"{quote_path(path)} is not the candidate's to edit"
-    if difference.before is None and (why := new_path_refusal(added_files, entries, path, False, is_link)):
+    if difference.before is None and (why := added_files.path_refusal(path, False, is_link)):
         return why
     if kind != "writable" or after is None:
         return ""

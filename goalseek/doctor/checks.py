@@ -16,10 +16,10 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
 from goalseek.project.config import Config
-from goalseek.project.fitness import differences_from_ruler, refuse_nothing_writable, scope_notes
+from goalseek.project.fitness import differences_from_ruler, scope_notes
+from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.project.refs import check_refs
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
@@ -59,16 +59,16 @@ def repository(context: DoctorContext) -> Iterator[CheckResult]:
 
 def globs(context: DoctorContext) -> Iterator[CheckResult]:
     """Every glob matches a file, and every named file exists."""
-    project, prefix = context.project, context.project.places.prefix
+    project = context.project
     if project.standing.baseline is None:
-        problems = list(preflight.glob_problems(project.loaded, prefix, context.entries))
+        problems = list(preflight.glob_problems(project, context.entries))
         for problem in problems:
             yield CheckResult("globs", False, problem, preflight.GLOBS)
         if problems:
             return
-    notes = scope_notes(project, context.entries)
-    refuse_nothing_writable(project, context.entries)
-    preflight.refuse_unfit(project.loaded, project.repository, prefix, context.entries)
+    notes = list(scope_notes(project, context.entries))
+    preflight.refuse_nothing_writable(project, context.entries)
+    preflight.refuse_unfit(project, context.entries)
     preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     yield from _notes("globs", notes)
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
@@ -101,9 +101,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
 
 def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
-    project, prefix = context.project, context.project.places.prefix
-    notes = preflight.tree_notes(project.loaded, project.repository, prefix, context.entries)
-    yield from _notes("left out", notes)
+    yield from _notes("left out", preflight.tree_notes(context.project, context.entries))
 
 
 def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:

@@ -100,7 +100,7 @@ def _examine(
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
     config = project.config() if incumbent else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree, entries), is_live)
+    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree), is_live)
     needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None

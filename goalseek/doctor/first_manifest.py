@@ -178,7 +178,7 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
     with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
         if loaded.manifest.provider:
-            make_permitted_provider(loaded, loaded.manifest.provider).check()
+            make_permitted_provider(loaded, loaded.manifest.provider)
         target = current_target(project, project.config_of(loaded.manifest))
         number = number_in(target, measure_target(project, target, unused_seed(project)))
         if isinstance(number, Verdict):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import GoalseekError, Rejected
@@ -16,12 +15,12 @@ from goalseek.project.config import Config
 from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.proposal.call import agent_variables
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.provider import IN_WORDS, Call, Failed, LaunchSpec, Provider
+from goalseek.providers.outcome import IN_WORDS, Failed
+from goalseek.providers.provider import LaunchSpec, Provider
 from goalseek.providers.registry import make_permitted_provider, provider_commands
 
 LIVE_SECONDS = 120.0
@@ -42,7 +41,6 @@ def check_providers(
         yield CheckResult("provider", True, "the manifest names none", remedy)
         return
     chosen = make_permitted_provider(project.loaded, table)
-    chosen.check()
     note = chosen.look_over(writable_files(project.repository, config.scope, entries))
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
     for provider in chosen.members:
@@ -117,29 +115,10 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
         return CheckResult("live", True, f"{provider.name} starts no program")
-    confines, metric = launch.project.confines, launch.manifest.metric
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    call = Call(
-        phase="plan",
-        context=_NOTHING,
-        history=(),
-        folder=launch.folder,
-        writable=(),
-        prompt=launch.prompt,
-        brief={},
-        nonce=_NONCE,
-        metric=metric.name,
-        direction=metric.direction,
-        start=launch.start,
-        usage_file=launch.files / "usage.json",
-        prompt_file=launch.files / "prompt.md",
-        home_at=confines.home_at(launch.home.path),
-        confined=confines.level.name != "none",
-        read_home=launch.read_home,
-        secrets=launch.secrets,
-    )
+    quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
     try:
-        reply = replace(provider, table=replace(provider.table, timeout=timeout)).ask(call)
+        reply = quick_provider.ask(launch.call(history=(), writable=()))
     except Failed as failed:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
         return CheckResult("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
@@ -153,7 +132,6 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
 def _launch(project: Project, config: Config) -> AgentLaunch:
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
-    folder = tree / Path(project.places.prefix)
-    folder.mkdir(parents=True, exist_ok=True)
-    variables = agent_variables(config.manifest, _NOTHING, "plan", _NONCE)
-    return AgentLaunch(project, config.manifest, tree, folder, "doctor", _QUESTION, {}, variables, "doctor")
+    launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
+    launch.folder.mkdir(parents=True, exist_ok=True)
+    return launch

@@ -162,11 +162,10 @@ def _refuse_unfit(
     project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
 ) -> None:
     """``others`` are the other side's files: a writable one may be in either."""
-    loaded, prefix = project.loaded, project.places.prefix
     try:
-        preflight.refuse_unmatched_globs(loaded, prefix, entries, others)
-        preflight.refuse_unfit(loaded, project.repository, prefix, entries)
-        preflight.refuse_hidden_clashes(config.manifest, prefix, config.hidden_from, entries)
+        preflight.refuse_unmatched_globs(project, entries, others)
+        preflight.refuse_unfit(project, entries)
+        preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     except GoalseekError as error:
         raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 

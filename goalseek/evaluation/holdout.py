@@ -18,6 +18,7 @@ from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, Reading, VerifyCommand
 from goalseek.project.config import Config
+from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
@@ -82,12 +83,14 @@ def _look(project: Project, config: Config, side: str) -> None:
         seconds=round(killed_seconds, 6),
         why=f"a look at the {side}, iteration {commit.iteration}, begins",
     )
-    project.ledger.append(begun)
+    with landing(project) as current:
+        current.append(begun)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):
         record = _measure(project, config, commit, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
-    project.ledger.append(record)
+    with landing(project) as current:
+        current.append(record)
     seconds.forget()
     project.watch.on_holdout(record)
 

@@ -24,6 +24,7 @@ from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
+from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import baseline_rejection
 from goalseek.values import CommandRun, StopReason, VerifierRun
@@ -188,7 +189,8 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    project.ledger.append(record)
+    with landing(project) as current:
+        current.append(record)
 
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
@@ -208,8 +210,8 @@ def take_ruler(project: Project, config: Config) -> Ruler:
     and where HEAD tracks what is shared, or what setup gives anew.
     """
     preflight.refuse_uncommitted(project.repository, config.scope)
-    entries = project.repository.objects.files(project.repository.tree_of(project.repository.head()))
-    preflight.refuse_hidden_clashes(config.manifest, project.places.prefix, config.hidden_from, entries)
+    entries = project.repository.files_of(project.repository.head())
+    preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)

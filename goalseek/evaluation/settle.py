@@ -26,6 +26,7 @@ from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.project.config import Config
+from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
@@ -132,7 +133,9 @@ def _settle(project: Project, config: Config, count: int) -> None:
         seconds=round(sum(record.seconds for record in measurements), 6),
         why=result.in_words(),
     )
-    project.watch.on_settled(project.ledger.append(record))
+    with landing(project) as current:
+        record = current.append(record)
+    project.watch.on_settled(record)
 
 
 def _measure(project: Project, target: Target, name: str) -> None:

@@ -142,6 +142,10 @@ class Repository:
         """The tree of a commit."""
         return self.load_commit(commit).tree
 
+    def files_of(self, commit: str) -> dict[str, Entry]:
+        """The files of a commit's tree."""
+        return self.objects.files(self.tree_of(commit))
+
     def load_commit(self, name: str) -> Commit:
         """A commit; that its content has its hash is not checked. Raises MissingObject."""
         return parse_commit(name, self.objects.read(name))

@@ -195,11 +195,15 @@ class PhaseSeconds:
         self._counted_until = 0.0
 
     @contextlib.contextmanager
-    def of(self, phase: str) -> Iterator[None]:
-        """Adds the duration of this block to the phase, however it ends; it is stored before this returns."""
-        self._phase, self._counted_until = phase, self.clock()
+    def of(self, phase: str) -> Iterator[Callable[[], float]]:
+        """Adds the duration of this block to the phase, however it ends; it is stored before this returns.
+
+        Gives a function for the seconds since the block began.
+        """
+        began = self._counted_until = self.clock()
+        self._phase = phase
         try:
-            yield
+            yield lambda: self.clock() - began
         finally:
             self._count()
             self._phase = ""

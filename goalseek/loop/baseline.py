@@ -28,9 +28,9 @@ from goalseek.loop.phases.read_context import read_baseline_context, read_contex
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_provider, files_of_commit
+from goalseek.project.fitness import check_provider
+from goalseek.project.landing import landing
 from goalseek.project.project import Project
-from goalseek.project.refs import unfinished_commits
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
 
@@ -99,7 +99,8 @@ def end_unfinished(project: Project) -> None:
     ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in it),
     it is recorded as interrupted.
     """
-    candidate = _unfinished_candidate(project, project.repository.refs().tip)
+    with landing(project) as current:
+        candidate = current.unfinished_candidate(current.refs.tip)
     if candidate is None:
         return
     config = project.config()
@@ -121,7 +122,7 @@ def _why_not_finish(project: Project, config: Config) -> str:
     """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
     assert project.standing.incumbent
     try:
-        check_provider(project, files_of_commit(project, project.standing.incumbent.commit))
+        check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
     except GoalseekError as error:
         return error.message
     stop = limit_stop(project, config)
@@ -161,21 +162,13 @@ def _failure_checkpoints(project: Project) -> Checkpoints:
 
 def abandoned_candidate(iteration: Iteration) -> Candidate | None:
     """The candidate on the tip whose checkpoints are gone; None where there is none."""
-    candidate = _unfinished_candidate(iteration.project, iteration.refs.tip)
+    candidate = iteration.unfinished
     if candidate is None:
         return None
     chain = iteration.steps.chain()
     changes = sum(name.answer == "change" and not name.is_rejection for name in chain)
     rejections = sum(name.answer == "candidate" and name.is_rejection for name in chain)
     return candidate if changes - rejections < len(candidate.commits) else None
-
-
-def _unfinished_candidate(project: Project, tip: str | None) -> Candidate | None:
-    standing, repository = project.standing, project.repository
-    if not tip or not standing.tip or tip == standing.tip:
-        return None
-    commits = unfinished_commits(repository, standing, tip)
-    return Candidate(tip, repository.tree_of(tip), standing.tip, commits[:-1]) if commits else None
 
 
 def record_abandoned(

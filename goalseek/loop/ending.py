@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from goalseek.disk import machine_error
@@ -34,28 +34,8 @@ def reporting_end(project: Project) -> Iterator[None]:
     notifier = Notifier(lambda: project.loaded, project.programs, project.watch.on_note)
     project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
     first_seq = project.standing.seq
-    try:
+    with _writing_early_end(project, lambda stop: _report_failure(project, stop, first_seq)):
         yield
-    except GeneratorExit:
-        _write_final_state(project, "completed", Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
-        raise
-    except (KeyboardInterrupt, Interrupted):
-        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
-        _write_final_state(project, "interrupted", stop)
-        _report_failure(project, stop, first_seq)
-        raise
-    except GoalseekError as error:
-        _report_error(project, error, first_seq)
-        raise
-    except Exception as error:
-        fault = machine_error(error)
-        if fault:
-            _report_error(project, fault, first_seq)
-            raise fault from error
-        stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
-        _write_final_state(project, "failed", stop)
-        _report_failure(project, stop, first_seq)
-        raise
     stop = project.stop or Stop(StopReason.COUNT, "done")
     stop = _with_manifest_named(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
     _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
@@ -65,29 +45,42 @@ def reporting_end(project: Project) -> Iterator[None]:
 @contextlib.contextmanager
 def recording_end(project: Project) -> Iterator[None]:
     """Writes how the block of a requested baseline ends to ``state.json``, and reports it nowhere else."""
+    with _writing_early_end(project, lambda stop: None):
+        yield
+    stop = Stop(StopReason.COUNT, "done", "goalseek iterate goes on")
+    _write_final_state(project, "completed", _with_manifest_named(project, stop))
+
+
+@contextlib.contextmanager
+def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iterator[None]:
+    """Writes an early end of the block to ``state.json``, and reports it, unless its caller asked for no more.
+
+    A usage error before anything was written leaves the file alone.
+    """
     try:
         yield
+    except GeneratorExit:
+        _write_final_state(project, "completed", Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
+        raise
     except (KeyboardInterrupt, Interrupted):
-        _write_final_state(project, "interrupted", Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON))
+        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
+        _write_final_state(project, "interrupted", stop)
+        report(stop)
         raise
-    except GoalseekError as error:
-        _write_error_state(project, error)
-        raise
-    _write_final_state(
-        project, "completed", _with_manifest_named(project, Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
-    )
-
-
-def _report_error(project: Project, error: GoalseekError, first_seq: int) -> None:
-    _report_failure(project, _write_error_state(project, error), first_seq)
-
-
-def _write_error_state(project: Project, error: GoalseekError) -> Stop:
-    """Writes an error to ``state.json``, except a usage error before anything was written; gives its stop."""
-    stop = _with_manifest_named(project, Stop(error.stop_reason, error.message, error.hint))
-    if error.exit_code != USAGE or project.activity.picture.has_content:
-        _write_final_state(project, _STATUS.get(error.exit_code, "failed"), stop)
-    return stop
+    except Exception as error:
+        fault = error if isinstance(error, GoalseekError) else machine_error(error)
+        if fault is None:
+            stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
+            _write_final_state(project, "failed", stop)
+            report(stop)
+            raise
+        stop = _with_manifest_named(project, Stop(fault.stop_reason, fault.message, fault.hint))
+        if fault.exit_code != USAGE or project.activity.picture.has_content:
+            _write_final_state(project, _STATUS.get(fault.exit_code, "failed"), stop)
+        report(stop)
+        if fault is error:
+            raise
+        raise fault from error
 
 
 def _report_failure(project: Project, stop: Stop, first_seq: int) -> None:
@@ -132,7 +125,8 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
     assert standing.baseline and standing.best
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
     if standing.best == standing.baseline:
-        return f"{name} {format_number(before)}" + (", nothing beat it" if standing.last_iteration else "")
+        has_tried = standing.last_iteration > standing.baseline.iteration
+        return f"{name} {format_number(before)}" + (", nothing beat it" if has_tried else "")
     settled = standing.settled
     if settled:
         return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_format_settled(settled)}"

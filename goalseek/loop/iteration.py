@@ -14,6 +14,7 @@ from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
 from goalseek.phase_values import Change, Context, Decision, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
+from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
 from goalseek.providers.registry import provider_commands
@@ -48,8 +49,8 @@ def checkpointed(
 class Iteration:
     """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
 
-    What its phases have given is None until then. Stored answers of another ``source`` are ignored. Without
-    ``is_limited`` no phase asks the limits of the run.
+    ``unfinished`` is the candidate that a kill left on the tip. What its phases have given is None until then. Stored
+    answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the limits of the run.
     """
 
     def __init__(
@@ -62,10 +63,11 @@ class Iteration:
     ) -> None:
         self.project = project
         self.config = config
-        self.standing = project.standing
         self.phase_limit = phase_limit
+        with landing(project) as current:
+            self.standing, self.refs = current.standing, current.refs
+            self.unfinished = current.unfinished_candidate(self.refs.tip)
         self.number = self.standing.next_iteration
-        self.refs = project.repository.refs()
         self.steps = StepRunner(
             project, self.number, source, config.manifest.limits if is_limited else None, phase_limit
         )

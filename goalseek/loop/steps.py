@@ -18,7 +18,7 @@ from goalseek.phase_values import Rejection
 from goalseek.project.limits import limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
-from goalseek.proposal.usage import UsageLog, add_usages, killed_call_usage, median_call
+from goalseek.proposal.usage import UsageLog, killed_call_usage, median_call
 from goalseek.providers.answer import read_usage
 from goalseek.values import Phase, Reason, Usage
 
@@ -80,20 +80,19 @@ class StepRunner:
         if checkpoint is None:
             self._raise_stored_rejection(phase, name)
             self._begin_part(phase, is_first=True)
-            began = self._seconds.clock()
             self.usage_log.current_step = str(name)
+            timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(lambda: 0.0)
             try:
-                with self._seconds.of(phase) if is_timed else contextlib.nullcontext():
+                with timing as elapsed:
                     value = work()
             except Rejected as rejected:
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
-                spent = self._seconds.clock() - began
+                spent = elapsed()
                 self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).digest
                 self._finished[name] = FinishedStep(phase, spent, rejected.usage, rejected.reason)
                 self._count_phase()
                 raise
-            spent = self._seconds.clock() - began if is_timed else 0.0
-            checkpoint = self._checkpoints.save(name, value, self._digest, spent)
+            checkpoint = self._checkpoints.save(name, value, self._digest, elapsed())
             self._count_phase()
         if is_timed:
             usage = getattr(checkpoint.value, "usage", Usage())
@@ -122,10 +121,10 @@ class StepRunner:
             if checkpoint:
                 self._finished[name] = FinishedStep(phase, spent)
             self._begin_part(phase, is_first=not has_worked)
-            has_worked, began = True, self._seconds.clock()
-            with self._seconds.of(phase):
+            has_worked = True
+            with self._seconds.of(phase) as elapsed:
                 value = work()
-            spent += self._seconds.clock() - began
+            spent += elapsed()
             checkpoint = self._checkpoints.save(name, value, self._digest, spent)
         assert checkpoint
         if has_worked:
@@ -167,14 +166,14 @@ class StepRunner:
             killed_call_usage(step.usage, usual) if step.rejection == Reason.PROVIDER_TIMEOUT else step.usage
             for step in self._finished.values()
         ]
-        return add_usages([*usages, self.usage_log.charged])
+        return Usage.total([*usages, self.usage_log.charged])
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
-        self.usage_log.settle({str(name) for name in self._finished})
+        self.usage_log.settle(self._finished)
         if self._limits:
             spent = project.standing.for_run(project.run_id).spending(sum(self.seconds.values()), self.usage)
             if stop := limit_before_phase(

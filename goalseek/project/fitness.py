@@ -27,7 +27,7 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     Gives the files of the tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
     """
     incumbent = project.standing.incumbent
-    entries = files_of_commit(project, incumbent.commit if incumbent else project.repository.head())
+    entries = project.repository.files_of(incumbent.commit if incumbent else project.repository.head())
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
     _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
@@ -39,56 +39,38 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
 
     None is the incumbent's, or HEAD's before the first baseline.
     """
-    head = files_of_commit(project, project.repository.head())
+    head = project.repository.files_of(project.repository.head())
     if code is None and project.standing.incumbent:
         code = project.standing.incumbent.commit
-    files = files_of_commit(project, code) if code else head
-    baseline_files = files_of_commit(project, project.standing.baseline.commit) if project.standing.baseline else {}
-    preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, head, {**files, **baseline_files})
-    refuse_nothing_writable(project, files)
-    for note in _writable_notes(project, files):
+    files = project.repository.files_of(code) if code else head
+    baseline = project.standing.baseline
+    baseline_files = project.repository.files_of(baseline.commit) if baseline else {}
+    preflight.refuse_unmatched_globs(project, head, {**files, **baseline_files})
+    preflight.refuse_nothing_writable(project, files)
+    for note in preflight.writable_notes(project, files):
         project.watch.on_note(note)
     _check_tree(project, head, project.loaded.manifest)
 
 
-def scope_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
+def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
     """Notes on globs that match nothing of the tree that is climbed from.
 
     Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
     are pinned, and a writable one may have lost its file to a keep.
     """
     if project.standing.baseline is None:
-        preflight.refuse_unmatched_globs(project.loaded, project.places.prefix, entries)
-    return _writable_notes(project, entries)
-
-
-def _writable_notes(project: Project, entries: Mapping[str, Entry]) -> list[str]:
-    loaded, baseline = project.loaded, project.standing.baseline
-    if baseline is None:
-        return []
-    notes = preflight.writable_notes(loaded, project.repository, project.places.prefix, entries, baseline.commit)
-    return [with_manifest_option(text, loaded.path) for text in notes]
-
-
-def refuse_nothing_writable(project: Project, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
-    if project.standing.baseline is not None:
-        preflight.refuse_nothing_writable(project.loaded, project.repository, project.places.prefix, entries)
-
-
-def files_of_commit(project: Project, commit: str) -> Mapping[str, Entry]:
-    """The files of a commit's tree."""
-    return project.repository.objects.files(project.repository.tree_of(commit))
+        preflight.refuse_unmatched_globs(project, entries)
+    yield from preflight.writable_notes(project, entries)
 
 
 def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
     """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned."""
-    preflight.refuse_unfit(project.loaded, project.repository, project.places.prefix, entries)
+    preflight.refuse_unfit(project, entries)
     for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
         project.watch.on_note(note)
     preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     check_sandbox(project, entries, manifest)
-    for note in preflight.tree_notes(project.loaded, project.repository, project.places.prefix, entries):
+    for note in preflight.tree_notes(project, entries):
         project.watch.on_note(note)
     if warning := guard_notice(project.loaded.manifest, project.standing):
         project.watch.on_note(warning)
@@ -122,7 +104,7 @@ def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Mani
 
 def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where the provider cannot start, or cannot edit any of these files."""
-    refuse_nothing_writable(project, entries)
+    preflight.refuse_nothing_writable(project, entries)
     project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
 
 

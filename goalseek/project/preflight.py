@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
-from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.values import StopReason
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
-from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope
 
 _OWN_LOGS = frozenset(
@@ -36,27 +36,27 @@ _CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
 _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 
 
-def refuse_unfit(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> None:
+def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError for the first thing that does not fit the tree with these files; globs aside."""
-    repository.refuse_conflicting_branch()
-    folder = repository.top / prefix
-    for name in loaded.manifest.scope.share:
+    project.repository.refuse_conflicting_branch()
+    manifest, folder = project.loaded.manifest, project.repository.top / project.places.prefix
+    for name in manifest.scope.share:
         if not (folder / name).exists():
             raise GoalseekError(f"scope.share: there is no {folder / name}", "make it, or take it out", USAGE)
-    program = loaded.manifest.project.program
+    program = manifest.project.program
     if program and not (folder / program).is_file():
         raise GoalseekError(f"project.program: there is no {folder / program}", "write it, or take it out", USAGE)
-    for cheat in loaded.manifest.cheat:
+    for cheat in manifest.cheat:
         if not (folder / cheat.patch).is_file():
             raise GoalseekError(f"cheat: there is no {folder / cheat.patch}", "write it, or take it out", USAGE)
-    home = loaded.manifest.log.home
+    home = manifest.log.home
     for name in ("logs", "runs") if home == "." else (home,):
-        below = f"{prefix}{name}/"
+        below = f"{project.places.prefix}{name}/"
         committed_path = next((path for path in entries if path.startswith(below)), None)
         if committed_path:
             message = f"log.home: {quote_path(committed_path)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
-    refuse_missing_blobs(repository)
+    refuse_missing_blobs(project.repository)
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
@@ -91,63 +91,64 @@ def _foreign_file_error(path: Path) -> GoalseekError:
     return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
-def refuse_unmatched_globs(loaded: ManifestFile, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> None:
+def refuse_unmatched_globs(project: Project, entries: Iterable[str], code: Iterable[str] = ()) -> None:
     """Raises GoalseekError for the first of the ``glob_problems``, with the rule for globs as its hint."""
-    for problem in glob_problems(loaded, prefix, entries, code):
+    for problem in glob_problems(project, entries, code):
         raise GoalseekError(problem, GLOBS, USAGE)
 
 
-def glob_problems(loaded: ManifestFile, prefix: str, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
+def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
     """Globs of the scope that match none of the committed files ``entries``, in words.
 
     A writable one may match a file of the ``code`` as well that is measured with them.
     """
-    below = _paths_below(prefix, entries)
+    below, scope = _paths_below(project, entries), project.loaded.manifest.scope
     for name in ("writable", "read_only", "hidden"):
-        files = [*below, *_paths_below(prefix, code)] if name == "writable" else below
-        for pattern in _unmatched_patterns(getattr(loaded.manifest.scope, name), files, is_writable=name == "writable"):
-            yield f"scope.{name}: {_no_match_text(loaded, pattern)}"
+        files = [*below, *_paths_below(project, code)] if name == "writable" else below
+        for pattern in _unmatched_patterns(getattr(scope, name), files, is_writable=name == "writable"):
+            yield f"scope.{name}: {_no_match_text(project.loaded, pattern)}"
 
 
-def refuse_nothing_writable(loaded: ManifestFile, repository: Repository, prefix: str, entries: Iterable[str]) -> None:
-    """Raises GoalseekError where no writable glob matches a file of the tree that is climbed from."""
-    patterns = loaded.manifest.scope.writable
-    if list(_unmatched_patterns(patterns, _paths_below(prefix, entries), is_writable=True)) == [
-        *_positive_patterns(patterns)
-    ]:
-        message = "scope.writable: no file of the tree that is climbed from is left to change"
-        hint = f"name files that are there: git ls-tree -r --name-only {repository.tip_ref}"
-        head_paths = _paths_below(prefix, repository.objects.files(repository.tree_of(repository.head())))
-        if any(map(matcher(tuple(patterns)), head_paths)):
-            hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
-        raise GoalseekError(message, hint, StopReason.REPOSITORY)
+def refuse_nothing_writable(project: Project, entries: Iterable[str]) -> None:
+    """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
+    patterns = project.loaded.manifest.scope.writable
+    unmatched = list(_unmatched_patterns(patterns, _paths_below(project, entries), is_writable=True))
+    if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
+        return
+    message = "scope.writable: no file of the tree that is climbed from is left to change"
+    hint = f"name files that are there: git ls-tree -r --name-only {project.repository.tip_ref}"
+    if _commit_matches(project, project.repository.head(), patterns):
+        hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
-def writable_notes(
-    loaded: ManifestFile, repository: Repository, prefix: str, entries: Iterable[str], baseline: str
-) -> list[str]:
+def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     """A note with a remedy for each writable glob that matches none of the tree's files ``entries``.
 
-    None for a glob that matches a file of the commit ``baseline``: a keep has rightly removed it.
+    None before the first baseline, and for a glob that matches a file of the baseline: a keep has rightly removed it.
     """
-    messages = []
-    for pattern in _unmatched_patterns(loaded.manifest.scope.writable, _paths_below(prefix, entries), is_writable=True):
-        matches = matcher((pattern,))
-
-        def has(commit: str, matches: Callable[[str], bool] = matches) -> bool:
-            return any(map(matches, _paths_below(prefix, repository.objects.files(repository.tree_of(commit)))))
-
-        if has(baseline):
+    baseline, scope = project.standing.baseline, project.loaded.manifest.scope
+    if baseline is None:
+        return
+    for pattern in _unmatched_patterns(scope.writable, _paths_below(project, entries), is_writable=True):
+        if _commit_matches(project, baseline.commit, (pattern,)):
             continue
-        if has(repository.head()):
+        if _commit_matches(project, project.repository.head(), (pattern,)):
             problem = f"scope.writable: {pattern!r} is in HEAD, but not in the tree that is climbed from"
-            messages.append(f"{problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there")
+            note = f"{problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there"
         else:
-            messages.append(f"scope.writable: {_no_match_text(loaded, pattern)}; commit it, or take it out")
-    return messages
+            note = f"scope.writable: {_no_match_text(project.loaded, pattern)}; commit it, or take it out"
+        yield with_manifest_option(note, project.loaded.path)
 
 
-def _paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
+def _commit_matches(project: Project, commit: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the commit's files matches the globs."""
+    return any(map(matcher(tuple(patterns)), _paths_below(project, project.repository.files_of(commit))))
+
+
+def _paths_below(project: Project, paths: Iterable[str]) -> list[str]:
+    """Those of the paths in the manifest's folder, relative to it."""
+    prefix = project.places.prefix
     return [path[len(prefix) :] for path in paths if path.startswith(prefix)]
 
 
@@ -194,10 +195,11 @@ def uncommitted_note(repository: Repository, scope: Scope, source: str) -> str:
     return f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {source}" if files else ""
 
 
-def refuse_hidden_clashes(manifest: Manifest, prefix: str, listing: Listing, entries: Mapping[str, Entry]) -> None:
+def refuse_hidden_clashes(config: Config, prefix: str, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a file of ``hidden_from`` has the path of something else in the verifier's tree."""
-    linked_paths = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    hidden_files.refuse_clashes(listing, prefix, entries, linked_paths)
+    setup = config.manifest.setup
+    linked_paths = (*config.manifest.scope.share, *(setup.gives if setup else ()))
+    hidden_files.refuse_clashes(config.hidden_from, prefix, entries, linked_paths)
 
 
 def refuse_missing_blobs(repository: Repository) -> None:
@@ -212,25 +214,24 @@ def refuse_missing_blobs(repository: Repository) -> None:
         raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
 
 
-def tree_notes(loaded: ManifestFile, repository: Repository, prefix: str, entries: Mapping[str, Entry]) -> list[str]:
+def tree_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
     """Notes on submodules and converted files that a command may miss in goalseek's trees, each with a remedy."""
-    messages = []
-    is_shared = matcher(tuple(map(literal_pattern, loaded.manifest.scope.share)))
-    modules = [
-        path for path, entry in entries.items() if entry.mode == SUBMODULE and not is_shared(path[len(prefix) :])
-    ]
-    if modules:
-        messages.append(
-            f"submodules are not in the trees: {abbreviate(modules)}; list them in scope.share if a command needs them"
-        )
+    prefix_length = len(project.places.prefix)
+    matches_share = matcher(tuple(map(literal_pattern, project.loaded.manifest.scope.share)))
+
+    def without_shared(paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if not matches_share(path[prefix_length:])]
+
+    if modules := without_shared(path for path, entry in entries.items() if entry.mode == SUBMODULE):
+        hint = "list them in scope.share if a command needs them"
+        yield f"submodules are not in the trees: {abbreviate(modules)}; {hint}"
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
-    for form, files in converted_files(repository, entries).items():
-        files = [path for path in files if not is_shared(path[len(prefix) :])]
+    for form, paths in converted_files(project.repository, entries).items():
+        files = without_shared(paths)
         if files and form == "filter=lfs":
-            messages.append(f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}")
+            yield f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}"
         elif files:
-            messages.append(f"files are in the trees as git stores them, before {form}: {abbreviate(files)}; {remedy}")
-    return messages
+            yield f"files are in the trees as git stores them, before {form}: {abbreviate(files)}; {remedy}"
 
 
 def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:

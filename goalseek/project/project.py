@@ -76,7 +76,7 @@ class Project:
     def confines(self) -> SandboxPolicy:
         """The sandbox policy of the programs. Raises GoalseekError where a demanded level cannot be had."""
         if self._policy_cache is None or self._policy_cache[0] is not self.loaded:
-            policy = policy_for(self.loaded.manifest, self.loaded, self.repository.location, self.folder, self.places)
+            policy = policy_for(self.loaded, self.repository.location, self.folder, self.places)
             self._policy_cache = (self.loaded, policy)
         return self._policy_cache[1]
 

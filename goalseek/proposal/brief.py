@@ -1,4 +1,4 @@
-"""The brief: the JSON that the agent gets about the climb, and the families that its past tries are grouped into.
+"""The brief: the JSON that the agent gets about the climb.
 
 It has at most 32 KiB; its history is newest first and always has the best.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
@@ -17,7 +15,6 @@ from typing_extensions import TypedDict
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
-from goalseek.values import Outcome, to_plain
 
 
 class BriefMetric(TypedDict):
@@ -56,7 +53,10 @@ class Tried(TypedDict):
 
 
 class Brief(TypedDict):
-    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first."""
+    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first.
+
+    Tries are no longer grouped: ``families`` is empty, and there for the programs that read it.
+    """
 
     project: str
     metric: BriefMetric
@@ -68,7 +68,7 @@ class Brief(TypedDict):
     read_only: list[str]
     directions: list[str]
     stagnation: Stagnation
-    families: list[Family]
+    families: list[dict[str, Any]]
     crashes: Crashes
     left: dict[str, Any]
     history: list[Tried]
@@ -81,7 +81,6 @@ _FILES_LIMIT = 6
 _PATH_LENGTH = 120
 _TITLE_BYTES = 200
 _WHY_BYTES = 400
-_NAME_BYTES = 120
 _OUTPUT_BYTES = 1536
 
 
@@ -89,7 +88,6 @@ def make_brief(
     context: Context, history: Sequence[PastIteration], manifest: Manifest, remaining: dict[str, Any]
 ) -> dict[str, Any]:
     """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow."""
-    family_rows = [_family_row(family) for family in families(history, manifest.metric.direction)]
     brief: dict[str, Any] = {
         "project": manifest.project.name,
         "metric": {"name": manifest.metric.name, "direction": manifest.metric.direction},
@@ -101,7 +99,7 @@ def make_brief(
         "read_only": _last_lines_within(manifest.scope.read_only, _PATTERNS_BYTES),
         "directions": _last_lines_within(context.directions, _DIRECTIONS_BYTES),
         "stagnation": {"iterations": context.stagnation, "flattened": context.flattened},
-        "families": family_rows,
+        "families": [],
         "crashes": {
             "in_a_row": context.crashes,
             "common_ending": _tail(context.common_ending, _OUTPUT_BYTES),
@@ -171,11 +169,6 @@ def _row(past: PastIteration) -> dict[str, Any]:
     }
 
 
-def _family_row(family: Family) -> dict[str, Any]:
-    row: dict[str, Any] = to_plain(family)
-    return {**row, "name": _cut(family.name, _NAME_BYTES), "example": _cut(family.example, _NAME_BYTES)}
-
-
 def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:
     """The last lines that fit into ``limit`` bytes of JSON, in order; the first of them is cut to fit."""
     last_lines: list[str] = []
@@ -202,56 +195,3 @@ def _tail(text: str, limit: int) -> str:
     while len(json.dumps(text)) - 2 > limit:
         text = text[-(len(text) * limit // (len(json.dumps(text)) + 1)) :]
     return text
-
-
-MAX_FAMILIES = 10
-_WORDS_LIMIT = 3
-_FAMILY_TITLE_LENGTH = 120
-_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
-_PATH = re.compile(r"\S*/\S*|\b[\w-]+\.[a-z]\w{0,4}\b")
-_NUMBER = re.compile(r"\S*\d\S*")
-_WORD = re.compile(r"[^\W\d_]+")
-_STOP_WORDS = frozenset(
-    "a an the this that these its it is are be was to of in on at by for from with without into as and or not no more "
-    "than then so i we some instead use using try make made".split()
-)
-
-
-@dataclass(frozen=True)
-class Family:
-    """Tries of one kind: how many, how many of them were kept, the best value of any, and the newest one's title."""
-
-    name: str
-    tries: int
-    kept: int
-    best: float | None
-    example: str
-
-
-def families(history: Iterable[PastIteration], direction: str, limit: int = MAX_FAMILIES) -> tuple[Family, ...]:
-    """The largest families of a history that is newest first, at most ``limit``; baselines are no tries.
-
-    Of two families of one size the one with the newer try comes first.
-    """
-    tries_by_name: dict[str, list[PastIteration]] = {}
-    for past in history:
-        if past.outcome != Outcome.BASELINE:
-            tries_by_name.setdefault(family_name(past), []).append(past)
-    groups = [_family(name, tries, direction) for name, tries in tries_by_name.items()]
-    return tuple(sorted(groups, key=lambda family: -family.tries)[:limit])
-
-
-def family_name(past: PastIteration) -> str:
-    """The name of a try's family: the first significant words of its title, else the files that it changed."""
-    title = past.title.casefold()
-    for noise in (_QUOTED, _PATH, _NUMBER):
-        title = noise.sub(" ", title)
-    words = [word for word in _WORD.findall(title) if word not in _STOP_WORDS]
-    return " ".join(list(dict.fromkeys(words))[:_WORDS_LIMIT]) or ", ".join(past.changed_files[:3]) or "(untitled)"
-
-
-def _family(name: str, tries: list[PastIteration], direction: str) -> Family:
-    values = [past.value for past in tries if past.value is not None]
-    best = (max if direction == "maximize" else min)(values, default=None)
-    keeps = sum(past.outcome == Outcome.KEPT for past in tries)
-    return Family(name, len(tries), keeps, best, tries[0].title[:_FAMILY_TITLE_LENGTH])

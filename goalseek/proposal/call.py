@@ -15,7 +15,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.manifest.tables import Limits, Manifest
+from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
@@ -79,20 +79,9 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     prompt = secrets.redact_text(make_prompt(config.templates, manifest, briefing.context, brief, request, nonce))
     write_prompt(briefing.run_folder, name, prompt)
     workspace = project.workspace(config)
-    folder = workspace.root / project.places.prefix
+    label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
     launch = AgentLaunch(
-        project,
-        manifest,
-        workspace.root,
-        folder,
-        label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
-        prompt=prompt,
-        brief=brief,
-        variables=agent_variables(manifest, context, request.phase, nonce),
-        is_review=request.review is not None,
-        phase=project.activity.last_phase,
-        usage_log=usage_log,
-        secrets=secrets,
+        project, manifest, workspace.root, label, prompt, brief, context, request.phase, nonce, usage_log, secrets
     )
 
     def note_failed_call(why: str, usage: Usage) -> None:
@@ -100,44 +89,16 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
-    return Call(
-        phase=request.phase,
-        context=context,
+    return launch.call(
         history=briefing.history,
-        folder=folder,
         writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
-        prompt=prompt,
-        brief=brief,
-        nonce=nonce,
-        metric=manifest.metric.name,
-        direction=manifest.metric.direction,
-        start=launch.start,
-        usage_file=launch.files / "usage.json",
-        prompt_file=launch.files / "prompt.md",
-        home_at=project.confines.home_at(launch.home.path),
-        confined=project.confines.level.name != "none",
         wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
         again=note_failed_call,
-        session=launch.session,
         went=usage_log.set_session,
-        read_home=launch.read_home,
-        secrets=launch.secrets,
         name=name,
-        keep=recorder(project, context.iteration, name, prompt, launch.secrets),
+        keep=recorder(project, context.iteration, name, prompt, secrets),
         baseline_file=lambda path: _baseline_file(project, path),
     )
-
-
-def agent_variables(manifest: Manifest, context: Context, phase: str, nonce: str) -> dict[str, str]:
-    """The contract's variables for a provider, without those that name files."""
-    return {
-        "GOALSEEK_ITERATION": str(context.iteration),
-        "GOALSEEK_PHASE": phase,
-        "GOALSEEK_NONCE": nonce,
-        "GOALSEEK_METRIC": manifest.metric.name,
-        "GOALSEEK_DIRECTION": manifest.metric.direction,
-        "GOALSEEK_INCUMBENT": repr(context.incumbent_value),
-    }
 
 
 def _writable_paths(briefing: Briefing, paths: Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Credentials are redacted from all that it prints before anybody sees it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from goalseek.disk import refuse_full
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import recreate_folder, remove_if_exists
-from goalseek.phase_values import Session
+from goalseek.phase_values import Context, Session
 from goalseek.process import inherited_variables
 from goalseek.project.project import Project
 from goalseek.proposal.brief import as_json
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.credentials import Login
-from goalseek.providers.provider import LaunchSpec
+from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
@@ -32,25 +32,50 @@ from goalseek.workspace.places import cache_folder
 
 
 class AgentLaunch(Struct, frozen=True):
-    """How one agent call is started: tree, HOME, prompt file, environment.
+    """How the program of one call is started: tree, HOME, prompt file, environment.
 
-    ``folder`` is the manifest's in ``tree``. HOME is reused while ``label`` is equal; reviewer and author have
-    different ones. ``variables`` are those of the contract that are known before. A program is written to ``usage_log``
-    before it starts, under the name of ``phase``.
+    HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
+    program is written to ``usage_log`` before it starts.
     """
 
     project: Project
     manifest: Manifest
     tree: Path
-    folder: Path
     label: str
     prompt: str
     brief: dict[str, Any]
-    variables: Mapping[str, str]
+    context: Context
     phase: str
+    nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
-    is_review: bool = False
+
+    def call(self, **more: Any) -> Call:
+        """The call for this program; ``more`` are its fields that have nothing to do with a program."""
+        return Call(
+            phase=self.phase,
+            context=self.context,
+            folder=self.folder,
+            prompt=self.prompt,
+            brief=self.brief,
+            nonce=self.nonce,
+            metric=self.manifest.metric.name,
+            direction=self.manifest.metric.direction,
+            start=self.start,
+            usage_file=self.files / "usage.json",
+            prompt_file=self.files / "prompt.md",
+            home_at=self.project.confines.home_at(self.home.path),
+            confined=self.project.confines.level.name != "none",
+            session=self.session,
+            read_home=self.read_home,
+            secrets=self.secrets,
+            **more,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The manifest's folder in the tree."""
+        return self.tree / self.project.places.prefix
 
     @property
     def files(self) -> Path:
@@ -61,7 +86,7 @@ class AgentLaunch(Struct, frozen=True):
     def home(self) -> AgentHome:
         """The agent's HOME, or the reviewer's."""
         places = self.project.places
-        return AgentHome(places.reviewer if self.is_review else places.agent)
+        return AgentHome(places.reviewer if self.phase == "review" else places.agent)
 
     def session(self, name: str, model: str) -> Session | None:
         """The session of the last call under this name; None where its HOME is gone or the model was another one."""
@@ -82,11 +107,16 @@ class AgentLaunch(Struct, frozen=True):
         self._write_files()
         credentials = inherited_variables(spec.login.variables)
         contract = {
+            "GOALSEEK_ITERATION": str(self.context.iteration),
+            "GOALSEEK_PHASE": self.phase,
+            "GOALSEEK_NONCE": self.nonce,
+            "GOALSEEK_METRIC": self.manifest.metric.name,
+            "GOALSEEK_DIRECTION": self.manifest.metric.direction,
+            "GOALSEEK_INCUMBENT": repr(self.context.incumbent_value),
             "GOALSEEK_PROJECT_ROOT": str(confines.seen_at(self.tree, self.folder)).rstrip("/"),
             "GOALSEEK_PROMPT": str(self.files / "prompt.md"),
             "GOALSEEK_BRIEF": str(self.files / "brief.json"),
             "GOALSEEK_USAGE": str(self.files / "usage.json"),
-            **self.variables,
         }
         temporary = project.places.scratch / "tmp"
         variables = {**credentials, **spec.variables, **contract}
@@ -99,7 +129,7 @@ class AgentLaunch(Struct, frozen=True):
             launch = confines.launch(access, spec.arguments, environment, self.folder)
             on_output = self.secrets.stream(project.watch.on_output)
             if self.usage_log:
-                self.usage_log.begin(self.phase, self._home_label(spec.home))
+                self.usage_log.begin(project.activity.last_phase, self._home_label(spec.home))
             try:
                 stdin = self.prompt.encode("utf-8", "replace") if spec.has_input else b""
                 result = project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)

@@ -83,7 +83,7 @@ def make_prompt(
         read_only=_bullets([*manifest.scope.read_only, "everything else that is there"]),
         files=data_block(_file_lines(context)),
         history=data_block(_history_lines(brief["history"]), "(nothing was tried yet)"),
-        families=data_block(_family_lines(brief["families"])),
+        families="(none)",  # a template of the user may still name them
         directions=_bullets(context.directions),
         stagnation=_stagnation_text(context),
         crashes=_crash_text(context, brief["crashes"], nonce),
@@ -133,21 +133,12 @@ def _history_lines(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _family_lines(rows: Sequence[dict[str, Any]]) -> str:
-    lines = []
-    for family in rows:
-        best = "no value" if family["best"] is None else f"best {format_number(family['best'])}"
-        counts = f"{family['tries']} tried, {family['kept']} kept, {best}"
-        lines.append(f"- {family['name']}: {counts}; for example: {family['example']}")
-    return "\n".join(lines)
-
-
 def _stagnation_text(context: Context) -> str:
     if not context.flattened:
         return ""
     return (
         f"Progress has flattened: nothing was kept in the last {context.stagnation} iterations. More of the same will "
-        "not help. Propose a different kind of change, of none of these families.\n"
+        "not help. Propose a different kind of change.\n"
     )
 
 

@@ -97,11 +97,11 @@ class UsageLog:
         total = usage.plus(call.charged or Usage())
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
-    def settle(self, answers: Collection[str]) -> None:
-        """Charges each call whose answer, a checkpoint's name, is not among ``answers``."""
+    def settle(self, answers: Collection[CheckpointName]) -> None:
+        """Charges each call whose answer is not among these checkpoints."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
-            if call.charged is None and call.answer not in answers:
+            if call.charged is None and CheckpointName.parse(call.answer) not in answers:
                 usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
@@ -114,7 +114,7 @@ class UsageLog:
     @property
     def charged(self) -> Usage:
         """The usage that killed and failed calls are charged, all together."""
-        return add_usages([call.charged for call in self._calls if call.charged is not None])
+        return Usage.total(call.charged for call in self._calls if call.charged is not None)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -132,14 +132,6 @@ class UsageLog:
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
-
-
-def add_usages(usages: Collection[Usage]) -> Usage:
-    """The sum of usages."""
-    total = Usage()
-    for usage in usages:
-        total = total.plus(usage)
-    return total
 
 
 def _usage_text(usage: Usage) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, replace
 
 from goalseek.errors import GoalseekError
@@ -11,12 +10,11 @@ from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_block, parse_plan, require_plan
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
+from goalseek.providers.outcome import Failed, SessionGone, refuse_timeout, refuse_trouble, run_program
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Reply, run_program
+from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import Phase, StopReason, Usage
-
-_LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,10 @@ class AgentProvider(CommandProvider):
         answer = self._read(printed)
         usage = _without_zero_cost(usage_of_call(answer, session))
         output = shorten(stdout + stderr)
-        if result.timed_out:
-            why = f"the provider ran past its limit ({result.seconds:.0f}s)"
-            raise Failed("timeout", why, output, usage)
+        refuse_timeout(result, output, usage)
         if next_session := session_after(answer, session, self.model):
             call.went(next_session)
-        if answer.trouble:
-            trouble, failure = answer.trouble, failure_class(answer, session)
-            raise failure(trouble.kind, f"{self.name}: {trouble.why}", output, usage, _seconds_until(trouble.reset))
+        refuse_trouble(self.name, answer, session, output, usage)
         lines = find_block(answer.text, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
@@ -170,18 +164,8 @@ def _first_line(answer: Answer, call: Call) -> str:
     return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
-def _seconds_until(reset: float | None) -> float | None:
-    if reset is None:
-        return None
-    return min(max(reset - time.time(), 0.0), _LONG_AGO) if reset > _LONG_AGO else reset
-
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
-
-
-class SessionGone(Failed):
-    """The program did not find the session that it should resume."""
 
 
 def usage_of_call(answer: Answer, session: Session | None) -> Usage:
@@ -209,10 +193,3 @@ def session_after(answer: Answer, session: Session | None, model: str) -> Sessio
     previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
     return Session(answer.session, model, replace(previous, **totals))
-
-
-def failure_class(answer: Answer, session: Session | None) -> type[Failed]:
-    """The exception for an answer with trouble: SessionGone where the program used nothing and names no session."""
-    may_be_gone = answer.trouble is not None and answer.trouble.kind in ("crashed", "transient")
-    has_usage = answer.usage.tokens or answer.usage.cost_usd
-    return SessionGone if session and may_be_gone and not answer.session and not has_usage else Failed

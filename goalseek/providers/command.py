@@ -13,7 +13,8 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
-from goalseek.providers.provider import Call, Failed, LaunchSpec, Provider, Reply, WritableFile, run_program
+from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, WritableFile
 from goalseek.values import Phase, StopReason
 
 
@@ -105,14 +106,8 @@ class CommandProvider:
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
-        if result.timed_out:
-            why = f"the provider ran past its limit ({result.seconds:.0f}s)"
-            raise Failed("timeout", why, output + errors, usage)
-        if result.exit_code:
-            printed = (errors or output).strip()
-            last = f": {printed.splitlines()[-1][:200]}" if printed else ""
-            why = f"the provider ended with {result.exit_code}{last}"
-            raise Failed("crashed", why, output + errors, usage)
+        refuse_timeout(result, output + errors, usage)
+        refuse_exit_code(result, output, errors, usage)
         lines = find_block(output, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)

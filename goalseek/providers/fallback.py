@@ -8,18 +8,16 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from goalseek.errors import GoalseekError, Rejected
-from goalseek.humanize import format_duration
+from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan
-from goalseek.providers.provider import IN_WORDS, Call, Failed, Provider, Reply, Reviewer, WritableFile
-from goalseek.values import StopReason, Usage
+from goalseek.providers.outcome import IN_WORDS, Failed, end_of_run, pause_before_retry
+from goalseek.providers.preset import Kind
+from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
+from goalseek.values import Usage
 
 Member = TypeVar("Member", bound=Provider)
-RETRIES = 3
-RETRY_SECONDS = (2.0, 8.0, 30.0)
-LIMIT_PAUSES = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
-_RESET_MARGIN = 1.0
+_PRICE_TOKENS = 1_000_000
 
 
 class ProviderChain(Struct, frozen=True):
@@ -51,11 +49,6 @@ class ProviderChain(Struct, frozen=True):
         return any(provider.needs_consent for provider in self.members)
 
     @property
-    def needs_sandbox(self) -> bool:
-        """Whether any of them cannot do without one."""
-        return any(provider.needs_sandbox for provider in self.members)
-
-    @property
     def repairs(self) -> bool:
         """Whether any editor can repair a change when it gets the problem: a script cannot."""
         return any(_can_repair(provider) for provider in self.editors)
@@ -64,15 +57,6 @@ class ProviderChain(Struct, frozen=True):
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
         reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
         return str(reasons[0]) if reasons and all(reasons) else ""
-
-    def check(self) -> None:
-        """Raises GoalseekError where any of them cannot start, also one that is only a fallback."""
-        for provider in self.members:
-            provider.check()
-
-    def is_subscription(self) -> bool:
-        """Whether the first editor's subscription pays, so that the reported cost is not charged."""
-        return self.editors[0].is_subscription()
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""
@@ -105,49 +89,34 @@ class ProviderChain(Struct, frozen=True):
                 if not is_last:
                     next_name = providers[index + 1].name
                     call.again(f"{provider.name} {IN_WORDS[failed.kind]}; {next_name} is asked", failed.usage)
-        last = failures[-1]
+        last, error = failures[-1], end_of_run(failures)
         if last.kind in ("auth", "rate_limited"):
             call.again(f"{providers[-1].name} {IN_WORDS[last.kind]} ({last.why})", last.usage)
             last.usage = Usage()
-        if all(failed.kind == "auth" for failed in failures):
-            raise GoalseekError(
-                f"no provider accepts its key or login: {'; '.join(failed.why for failed in failures)}",
-                "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate",
-                StopReason.AUTH,
-            )
-        if last.kind == "rate_limited":
-            later = f" for {format_duration(last.reset)}" if last.reset else ""
-            message = f"{last.why}: its limit holds{later}, longer than this run goes on"
-            raise GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)
-        raise last
+        raise error
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], is_last: bool) -> Reply:
         """The answer of one provider, with waits and retries. Raises Failed after the last one."""
-        pauses = retries = 0
+        kinds: list[Kind] = []
         while True:
             try:
                 reply = ask(provider)
-            except Failed as failed:
-                failed.usage = self._add_cost(provider, failed.usage, "")
-                if failed.kind == "transient" and retries < RETRIES:
-                    seconds = RETRY_SECONDS[retries]
-                    retries += 1
-                elif failed.kind == "rate_limited" and (failed.reset or is_last or pauses < len(LIMIT_PAUSES)):
-                    pause = LIMIT_PAUSES[min(pauses, len(LIMIT_PAUSES) - 1)]
-                    seconds = pause if failed.reset is None else failed.reset + _RESET_MARGIN
-                    pauses += 1
-                else:
-                    raise
-                call.again(f"{provider.name} {IN_WORDS[failed.kind]} ({failed.why})", failed.usage)
-                failed.usage = Usage()
-                if not call.wait(seconds, f"{provider.name} {IN_WORDS[failed.kind]}"):
-                    raise
-                continue
             except Rejected as rejected:
                 rejected.usage = self._add_cost(provider, rejected.usage, "")
-                raise
-            usage = self._add_cost(provider, reply.usage, reply.answered_by)
-            return replace(reply, usage=usage, provider=provider.name, model=provider.model)
+                if not isinstance(rejected, Failed):
+                    raise
+                seconds = pause_before_retry(rejected, kinds, is_last)
+                if seconds is None:
+                    raise
+                kinds.append(rejected.kind)
+                state = f"{provider.name} {IN_WORDS[rejected.kind]}"
+                call.again(f"{state} ({rejected.why})", rejected.usage)
+                rejected.usage = Usage()
+                if not call.wait(seconds, state):
+                    raise
+            else:
+                usage = self._add_cost(provider, reply.usage, reply.answered_by)
+                return replace(reply, usage=usage, provider=provider.name, model=provider.model)
 
     def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
@@ -156,9 +125,6 @@ class ProviderChain(Struct, frozen=True):
 def _can_repair(provider: Provider) -> bool:
     """Whether a provider can repair a change; one of another package can, unless it says otherwise."""
     return bool(getattr(provider, "repairs", True))
-
-
-_PRICE_TOKENS = 1_000_000
 
 
 def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:

@@ -13,12 +13,12 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from goalseek.providers.credentials import Source
-from goalseek.providers.provider import Kind
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
 ARGUMENT_MOST = 128 * 1024 - 1
+Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
 
 
 class Part(Struct, frozen=True):

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from goalseek.disk import full_disk_error
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Session
 from goalseek.providers.credentials import Login
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import Outcome, Reason, Usage
+from goalseek.values import Usage
 
 
 @dataclass(frozen=True)
@@ -172,50 +171,3 @@ class Reviewer(Provider, Protocol):
 
     def review(self, call: Call) -> Reply:
         """Judges the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
-
-
-Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
-IN_WORDS: dict[Kind, str] = {
-    "rate_limited": "is rate limited",
-    "auth": "was refused: its key or login is not accepted",
-    "transient": "could not reach its model",
-    "timeout": "ran past its limit",
-    "crashed": "failed",
-}
-_AUTH = (401, 402, 403, 407)
-_TRANSIENT = (408, 409, 425)
-RATE_LIMITED = 429
-
-
-class Failed(Rejected):
-    """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
-
-    Where no fallback answers it is recorded as any rejection is.
-    """
-
-    def __init__(
-        self, kind: Kind, why: str, output: str = "", usage: Usage | None = None, reset: float | None = None
-    ) -> None:
-        reason = Reason.PROVIDER_TIMEOUT if kind == "timeout" else Reason.PROVIDER_FAILED
-        super().__init__(Outcome.SKIPPED, reason, why, output, usage)
-        self.kind = kind
-        self.reset = reset
-
-
-def kind_of_status(status: int) -> Kind:
-    """The kind of failure that an HTTP status means."""
-    if status == RATE_LIMITED:
-        return "rate_limited"
-    if status in _AUTH:
-        return "auth"
-    return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
-
-
-def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
-    """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
-    try:
-        return call.start(spec)
-    except OSError as error:
-        if full_disk_error(error):
-            raise
-        raise Failed("crashed", f"the provider cannot be started: {error}") from None

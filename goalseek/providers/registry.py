@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -17,22 +17,11 @@ from goalseek.providers.provider import Provider, Reviewer
 from goalseek.sandbox import environment
 from goalseek.values import StopReason
 
-PROVIDERS = {
-    "command": "goalseek.providers.command",
-    "replay": "goalseek.providers.replay",
-    "scripted": "goalseek.providers.scripted",
-    "tune": "goalseek.providers.tune",
-}
-PRESETS = {
-    "claude": "goalseek.providers.presets.claude",
-    "codex": "goalseek.providers.presets.codex",
-    "gemini": "goalseek.providers.presets.gemini",
-    "opencode": "goalseek.providers.presets.opencode",
-    "aider": "goalseek.providers.presets.aider",
-    "mini-swe-agent": "goalseek.providers.presets.mini_swe_agent",
-}
+PROVIDERS = ("command", "replay", "scripted", "tune")
+PRESETS = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent")
 GROUP = "goalseek.providers"
 WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they need no sandbox
+Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
 
 def make_provider(
@@ -52,23 +41,6 @@ def make_provider(
     )
 
 
-def find_preset(name: str) -> Preset | None:
-    """The preset of that name, also one of another package; None where there is none."""
-    if name in PRESETS:
-        known: Preset = importlib.import_module(PRESETS[name]).PRESET
-        return known
-    plugin = _load_plugin(name) if name not in PROVIDERS else None
-    return plugin if isinstance(plugin, Preset) else None
-
-
-def provider_names() -> tuple[str, ...]:
-    """Every name that a provider can have."""
-    from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
-
-    plugins = [point.name for point in entry_points(group=GROUP)]
-    return tuple(dict.fromkeys((*PRESETS, *PROVIDERS, *plugins)))
-
-
 def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
     if why := own_work_fault(table, author):
         raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
@@ -80,32 +52,40 @@ def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -
 
 
 def _build(table: ProviderTable, folder: Path) -> Provider:
-    if table.name in PROVIDERS:
-        provider: Provider = importlib.import_module(PROVIDERS[table.name]).make(table, folder)
-        return provider
-    plugin = find_preset(table.name) or _load_plugin(table.name)
-    if plugin is None:
-        raise GoalseekError(f"there is no provider {table.name!r}", f"one of {', '.join(provider_names())}")
-    if isinstance(plugin, Preset):
+    maker = load_maker(table.name)
+    if isinstance(maker, Preset):
         from goalseek.providers.coding_agent import AgentProvider
 
-        return AgentProvider(table, folder, plugin)
-    assert callable(plugin)
-    built: Provider = plugin(table, folder)
-    return built
+        return AgentProvider(table, folder, maker)
+    return maker(table, folder)
 
 
-def _load_plugin(name: str) -> object:
-    """The entry point of this name: a Preset, or a function of table and folder; None where there is none."""
-    from importlib.metadata import entry_points
+def load_maker(name: str) -> Maker:
+    """What makes the provider of this name, also one of another package: its preset, or a function.
 
-    points = entry_points(group=GROUP, name=name)
-    if not points:
-        return None
-    point = next(iter(points))
+    Raises GoalseekError where there is none, or where it cannot be loaded.
+    """
+    if name in PROVIDERS:
+        make: Maker = importlib.import_module(f"goalseek.providers.{name}").make
+        return make
+    if name in PRESETS:
+        preset: Preset = importlib.import_module(f"goalseek.providers.presets.{name.replace('-', '_')}").PRESET
+        return preset
+    return _load_plugin(name)
+
+
+def _load_plugin(name: str) -> Maker:
+    """The entry point of this name: a Preset, or a function of table and folder."""
+    from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
+
+    points = entry_points(group=GROUP)
+    if name not in points.names:
+        names = ", ".join(dict.fromkeys((*PRESETS, *PROVIDERS, *(point.name for point in points))))
+        raise GoalseekError(f"there is no provider {name!r}", f"one of {names}")
+    point = points[name]
     where = f"{point.value}, of the package {point.dist.name}" if point.dist else point.value
     try:
-        plugin: object = point.load()
+        plugin: Maker = point.load()
     except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
         message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
         raise GoalseekError(message, "mend or remove that package", StopReason.PROVIDER) from error
@@ -128,7 +108,6 @@ class ProviderChoice:
         if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review
             self._provider = make_permitted_provider(loaded, self.table(loaded))
-            self._provider.check()
         return self._provider
 
     def is_named(self, loaded: ManifestFile) -> bool:
@@ -145,13 +124,13 @@ class ProviderChoice:
 
 
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
-    """The provider to use. Raises GoalseekError where a program would start without consent."""
+    """The provider to use. Raises GoalseekError where a program would start without consent, or one cannot start."""
     provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
     for member in provider.members:
         if member.needs_consent:
-            environment.refuse_without_consent(loaded.manifest, member.name)
-        if member.needs_sandbox:
-            environment.refuse_unconfined(loaded.manifest, member.name)
+            environment.refuse_unconfined(loaded.manifest, member.name, member.needs_sandbox)
+    for member in provider.members:  # also one that is only a fallback
+        member.check()
     return provider
 
 
@@ -167,8 +146,4 @@ def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
 
 def provider_commands(provider: ProviderChain) -> list[list[str]]:
     """The command line of each provider that starts a program."""
-    commands: list[list[str]] = []
-    for member in provider.members:
-        words = getattr(member, "words", None)
-        commands += [list(words)] if words else []
-    return commands
+    return [list(words) for member in provider.members if (words := getattr(member, "words", None))]

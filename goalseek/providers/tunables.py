@@ -73,11 +73,8 @@ class Range:
         return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
 
     def __str__(self) -> str:
-        text = f"{self.kind} {format_literal(self._cast(self.low))}..{format_literal(self._cast(self.high))}"
+        text = f"{self.kind} {format_literal(self.low)}..{format_literal(self.high)}"
         return text + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
-
-    def _cast(self, value: float) -> Value:
-        return int(value) if self.kind == "int" else value
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import itertools
-import json
 import math
 import random
 import re
@@ -22,6 +21,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
+from goalseek.providers.preset import json_or_none
 from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply, WritableFile
 from goalseek.providers.tunables import Choices, Constant, Range, Value
 from goalseek.values import Outcome, Reason
@@ -49,19 +49,16 @@ class TuneProvider(ProgramlessProvider):
         """Raises GoalseekError where the packages of the extra are missing."""
         for module in ("optuna", "cmaes") if self.model == "cmaes" else ("optuna",):
             if importlib.util.find_spec(module) is None:
-                raise _missing_package(module)
+                message = f"provider tune needs the package {module}, of the extra goalseek[tune]"
+                raise GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
-        constants = [constant for file in files for constant in tunables.find_constants(file.path, file.read())]
-        if not constants:
-            hint = f"mark one by a comment: {tunables.EXAMPLE}"
-            raise GoalseekError("no constant is marked in the writable files", hint)
-        return f"turns {', '.join(tunables.by_name(constants))}"
+        return f"turns {', '.join(_marked_constants((file.path, file.read()) for file in files))}"
 
     def plan(self, call: Call) -> Reply:
         """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
-        constants = _find_constants(call)
+        constants = _constants_in_tree(call)
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
@@ -88,12 +85,11 @@ class TuneProvider(ProgramlessProvider):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
-        constants = _find_constants(call)
+        constants = _constants_in_tree(call)
         setting = parse(plan.title, constants)
         if setting is None:
-            raise Rejected(
-                Outcome.SKIPPED, Reason.NO_PLAN, f"no value for each marked constant in the title {plan.title!r}"
-            )
+            why = f"no value for each marked constant in the title {plan.title!r}"
+            raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why)
         changed = []
         for path in dict.fromkeys(constant.path for constant in constants.values()):
             values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
@@ -126,7 +122,7 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
         if not match or match[1] in setting:
             return None
         domain = constants[match[1]].domain
-        value = _value(match[2]) if match[2].startswith('"') else domain.read(match[2])
+        value = json_or_none(match[2]) if match[2].startswith('"') else domain.read(match[2])
         if value is None or not domain.holds(value):
             return None
         setting[match[1]] = value
@@ -145,47 +141,47 @@ class _Study:
         self._study = optuna.create_study(direction=direction, sampler=sampler)
 
     def tell(self, setting: Setting, value: float | None, state: str) -> None:
-        """Adds a setting with its result: COMPLETE with its value, PRUNED, or FAIL."""
-        states = self._optuna.trial.TrialState
-        if not self._must_replay or state != "COMPLETE" or not self._study.trials:
-            trial = self._optuna.trial.create_trial(
-                params=setting,
-                distributions=self._distributions,
-                state=states[state],
-                value=value if state == "COMPLETE" else None,
-            )
-            self._study.add_trial(trial)
+        if self._must_replay and state == "COMPLETE" and self._study.trials:
+            # CMA-ES keeps its state in the trials that it was asked for, so each is asked for again.
+            self._study.enqueue_trial(setting)
+            self._study.tell(self._study.ask(self._distributions), value)
             return
-        # CMA-ES keeps its state in the trials that it was asked for, so each is asked for again.
-        self._study.enqueue_trial(setting)
-        self._study.tell(self._study.ask(self._distributions), value)
+        trial = self._optuna.trial.create_trial(
+            params=setting,
+            distributions=self._distributions,
+            state=self._optuna.trial.TrialState[state],
+            value=value if state == "COMPLETE" else None,
+        )
+        self._study.add_trial(trial)
 
     def ask(self) -> Setting:
-        """The sampler's next suggestion."""
         trial = self._study.ask(self._distributions)
-        setting = {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-        return setting
+        return {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
 
 
-def _find_constants(call: Call) -> dict[str, Constant]:
-    constants: list[Constant] = []
-    for path in sorted(call.writable):
-        file = call.folder / path
-        if file.is_file() and not file.is_symlink():
-            constants.extend(tunables.find_constants(path, file.read_bytes()))
+def _marked_constants(contents: Iterable[tuple[str, bytes]]) -> dict[str, Constant]:
+    """The constants of files that are given as path and content. Raises GoalseekError where there is none."""
+    constants = tunables.by_name(
+        constant for path, content in contents for constant in tunables.find_constants(path, content)
+    )
     if not constants:
         raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {tunables.EXAMPLE}")
-    return tunables.by_name(constants)
+    return constants
+
+
+def _constants_in_tree(call: Call) -> dict[str, Constant]:
+    files = {path: call.folder / path for path in sorted(call.writable)}
+    return _marked_constants(
+        (path, file.read_bytes()) for path, file in files.items() if file.is_file() and not file.is_symlink()
+    )
 
 
 def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
     """The values that these constants had at the baseline, which no title names; none where it had other constants."""
-    contents = {constant.path: call.baseline_file(constant.path) for constant in constants.values()}
+    paths = dict.fromkeys(constant.path for constant in constants.values())
     try:
-        marked = tunables.by_name(
-            constant for path, content in contents.items() for constant in tunables.find_constants(path, content or b"")
-        )
+        marked = _marked_constants((path, call.baseline_file(path) or b"") for path in paths)
     except GoalseekError:
         return []
     if marked.keys() != constants.keys():
@@ -254,32 +250,16 @@ def _draw(domain: Range | Choices, rng: random.Random) -> Value:
 
 
 def _line(name: str, old: Value, new: Value) -> str:
-    return f"{name}: {tunables.format_value(old)}" + (
-        ", as before" if old == new else f" -> {tunables.format_value(new)}"
-    )
-
-
-def _value(quoted: str) -> Value | None:
-    try:
-        value = json.loads(quoted)
-    except ValueError:
-        return None
-    return value if isinstance(value, str) else None
+    change = ", as before" if old == new else f" -> {tunables.format_value(new)}"
+    return f"{name}: {tunables.format_value(old)}{change}"
 
 
 def _digest(*parts: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
 
 
-def _missing_package(module: str) -> GoalseekError:
-    message = f"provider tune needs the package {module}, of the extra goalseek[tune]"
-    return GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
-
-
 def _import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise _missing_package("optuna") from None
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

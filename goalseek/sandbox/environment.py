@@ -15,21 +15,8 @@ from goalseek.sandbox import level
 from goalseek.sandbox.redaction import is_credential_name
 from goalseek.values import StopReason
 
-PUBLISHED = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TERM",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-)
+_PUBLISHED = """PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_ALL LC_CTYPE TZ TERM
+    SSL_CERT_FILE SSL_CERT_DIR""".split()
 
 
 def program_environment(variables: Variables, extra: Mapping[str, str], temporary: Path) -> dict[str, str]:
@@ -37,41 +24,35 @@ def program_environment(variables: Variables, extra: Mapping[str, str], temporar
 
     Raises GoalseekError if ``set`` refers to a variable that is not set.
     """
-    names = (*PUBLISHED, *variables.pass_)
-    environment = inherited_variables(names)
+    environment = inherited_variables((*_PUBLISHED, *variables.pass_))
     interpreter = str(Path(sys.executable).parent)
     environment["PATH"] = os.pathsep.join([*filter(None, [environment.get("PATH", os.defpath)]), interpreter])
     environment["TMPDIR"] = str(temporary)
-    for name, value in variables.set.items():
-        environment[name] = _substitute(f"env: {name}", value)
-    return {**environment, **extra}
+    return {**environment, **_set_variables(variables), **extra}
 
 
-def refuse_without_consent(manifest: Manifest, provider: str) -> None:
-    """Raises GoalseekError if an agent would have no sandbox, unless the manifest says ``mode = "none"``."""
+def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> None:
+    """Raises GoalseekError if an agent would have no sandbox.
+
+    The manifest may consent to that by ``mode = "none"``, but not where the agent runs every command without asking.
+    """
     sandbox = level.probe(manifest.sandbox.mode)
-    if manifest.sandbox.mode == "none" or sandbox.name != "none":
+    if sandbox.name != "none":
         return
-    why = "; ".join(sandbox.reason)
-    message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
     hint = level.installation_hint("bubblewrap")
-    hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
-    raise GoalseekError(message, hint, StopReason.SANDBOX)
-
-
-def refuse_unconfined(manifest: Manifest, provider: str) -> None:
-    """Raises GoalseekError if an agent that runs every command without asking would have no sandbox."""
-    if level.probe(manifest.sandbox.mode).name == "none":
+    if manifest.sandbox.mode != "none":
+        why = "; ".join(sandbox.reason)
+        message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
+        hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
+        raise GoalseekError(message, hint, StopReason.SANDBOX)
+    if runs_unasked:
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
-        raise GoalseekError(
-            message, f'sandbox.mode = "auto"; {level.installation_hint("bubblewrap")}', StopReason.SANDBOX
-        )
+        raise GoalseekError(message, f'sandbox.mode = "auto"; {hint}', StopReason.SANDBOX)
 
 
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:
     """Variables that a manifest passes on or sets and whose names say that they hold a credential, with values."""
-    values = inherited_variables(variables.pass_)
-    values |= {name: _substitute(f"env: {name}", value) for name, value in variables.set.items()}
+    values = {**inherited_variables(variables.pass_), **_set_variables(variables)}
     return {name: value for name, value in values.items() if is_credential_name(name)}
 
 
@@ -81,6 +62,10 @@ def expand_path(key: str, text: str, folder: Path) -> Path:
     Raises GoalseekError for a variable that is not set.
     """
     return Path(os.path.normpath(folder / Path(_substitute(key, text)).expanduser()))
+
+
+def _set_variables(variables: Variables) -> dict[str, str]:
+    return {name: _substitute(f"env: {name}", value) for name, value in variables.set.items()}
 
 
 def _substitute(key: str, value: str) -> str:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.util
 import os
-import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from goalseek.own_folders import parent_of
 from goalseek.sandbox import landlock_exec
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.mounts import check_view
-from goalseek.sandbox.view import Launch, View, needs_owner_capabilities, split_environment, system_paths
+from goalseek.sandbox.view import Launch, View, needs_owner_capabilities, system_paths
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
 SCOPE_ONLY = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
@@ -77,38 +75,16 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     return Launch(tuple(arguments), variables, folder, restriction=tuple(restriction))
 
 
-def standalone_command(ready: Launch) -> Launch:
-    """The same program for a caller without a reaper, as one command line.
-
-    ``landlock_exec.py`` restricts the program there, starts it and stays as its reaper.
-    """
-    if not ready.restriction:
-        return ready
-    starter_variables, program_variables = split_environment(ready.environment)
-    command = [*_starter(), *ready.restriction]
-    for name, value in program_variables.items():
-        command += ["--set", name, value]
-    return Launch(
-        (*command, "--folder", str(ready.folder), "--", *ready.arguments), starter_variables, Path("/"), ready.is_cage
-    )
+def standalone_command(launch: Launch) -> tuple[str, ...]:
+    """The command line of a short program for a caller without a reaper, restricted as the launch says."""
+    if not launch.restriction:
+        return launch.arguments
+    return (*_starter(), *launch.restriction, "--", *launch.arguments)
 
 
-@functools.cache
 def _starter() -> tuple[str, ...]:
-    interpreter = getattr(sys, "_base_executable", sys.executable)
-    source = Path(landlock_exec.__file__)
-    return (interpreter, "-I", "-S", "-B", str(_bytecode_of(source) or source))
-
-
-def _bytecode_of(source: Path) -> Path | None:
-    """The cached bytecode of ``source``, None if out of date: compiling takes longer than all that the program does."""
-    try:
-        bytecode = Path(importlib.util.cache_from_source(str(source)))
-        status, head = source.stat(), bytecode.read_bytes()[:16]
-    except (OSError, NotImplementedError):
-        return None
-    stamp = struct.pack("<LLL", 0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
-    return bytecode if head == importlib.util.MAGIC_NUMBER + stamp else None
+    code = f"import sys; sys.path.append(sys.argv[1]); from {landlock_exec.__name__} import main; main()"
+    return (sys.executable, "-I", "-S", "-c", code, str(Path(__file__).parents[2]))
 
 
 def _link_from_home(view: View) -> None:

@@ -1,21 +1,14 @@
-"""The process that restricts itself with Landlock and then executes another program.
+"""The process that restricts itself with Landlock and then executes another program; it imports little.
 
-The reaper does so in the process that it forks: starting an interpreter takes longer than all else. Where there is no
-reaper, this file is run by itself, ``python -I -S landlock_exec.py``, and imports little.
-
-Arguments: ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, and, if run
-by itself, ``--set NAME VALUE``, ``--folder PATH``, then ``--`` and the program. Run by itself without ``--scope-only``,
-it stays as the reaper of the program's descendants: when the program ends, or goalseek does, they are killed, whatever
-they did to hide.
+The reaper does so in the process that it forks: starting an interpreter takes longer than all else. Options:
+``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, then ``--`` and the program.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # the public one imports enum, which takes long
 import ctypes
 import os
 import sys
-import time
 
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -27,8 +20,6 @@ TCP = 3
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OWNER_CAPABILITIES = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
-TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)  # for the program, not its reaper
-GRACE_SECONDS = 3.0
 CANNOT_START = 126
 
 kernel = ctypes.CDLL(None, use_errno=True)
@@ -60,8 +51,6 @@ class Options:
     def __init__(self) -> None:
         self.readable: list[str] = []
         self.writable: list[str] = []
-        self.variables: dict[str, str] = {}
-        self.folder = ""
         self.flags: set[str] = set()
 
 
@@ -75,11 +64,6 @@ def parse_options(arguments: list[str]) -> tuple[Options, list[str]]:
             options.readable.append(next(remaining))
         elif argument == "--write":
             options.writable.append(next(remaining))
-        elif argument == "--set":
-            name, value = next(remaining), next(remaining)
-            options.variables[name] = value
-        elif argument == "--folder":
-            options.folder = next(remaining)
         elif argument in ("--no-tcp", "--scope-only", "--keep-owner-rights"):
             options.flags.add(argument)
         else:
@@ -132,20 +116,6 @@ def drop_capabilities(keep_owner_rights: bool) -> None:
         number += 1
 
 
-def restrict_and_execute(options: Options, command: list[str]) -> None:
-    """Restricts this process and executes the program, with no descriptor open but the standard three."""
-    try:
-        restrict(options)
-        os.closerange(3, 1 << 20)
-        environment = {**os.environ, **options.variables}
-        if options.folder:
-            os.chdir(options.folder)
-        execute(command, environment)
-    except OSError as error:
-        os.write(2, f"goalseek: cannot start {command[0]}: {error}\n".encode("utf-8", "replace"))
-    os._exit(CANNOT_START)
-
-
 def execute(command: list[str], environment: dict[str, str]) -> None:
     """Executes the first such program on PATH, as os.execvpe, which imports more than this process may read by now."""
     failure = OSError(2, "No such file or directory")
@@ -160,104 +130,12 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
     raise failure
 
 
-def descendants() -> list[int]:
-    """The process ids of all running descendants of this process."""
-    parents = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not imported
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if fields[0] not in (b"Z", b"X"):
-                parents[int(name)] = int(fields[1])
-    pids: list[int] = []
-    generation = {os.getpid()}
-    while generation:
-        generation = {pid for pid, parent in parents.items() if parent in generation}
-        pids += generation
-    return pids
-
-
-def signal_all(number: int) -> None:
-    """Sends a signal to every descendant."""
-    for pid in descendants():
-        try:  # noqa: SIM105 - contextlib takes long to import
-            os.kill(pid, number)
-        except OSError:
-            pass
-
-
-def reap(child: int) -> None:
-    """Waits for the program, kills what it leaves behind, and exits with its exit code or signal."""
-    quiet = os.open("/dev/null", os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(quiet, number)
-    status, deadline = None, None
-    while status is None:
-        received = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), 1.0 if deadline is None else 0.02)
-        if received and received.si_signo == signal.SIGTERM and deadline is None:
-            signal_all(signal.SIGTERM)
-            deadline = time.monotonic() + GRACE_SECONDS
-        if deadline is not None and time.monotonic() > deadline:
-            signal_all(signal.SIGKILL)
-        status = collect_status(child)
-    while has_children():  # whoever loses its parent becomes a child of this process
-        signal_all(signal.SIGKILL)
-        time.sleep(0.001)
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        os._exit(code)
-    if -code != signal.SIGKILL:
-        signal.signal(-code, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.kill(os.getpid(), -code)
-
-
-def has_children() -> bool:
-    """Whether there is any child, running or ended and not waited for."""
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return False
-    return True
-
-
-def collect_status(child: int) -> int | None:
-    """Reaps all ended children without waiting; gives the program's wait status if it is among them, else None."""
-    status = None
-    while True:
-        try:
-            pid, how = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return status
-        if pid == 0:
-            return status
-        if pid == child:
-            status = how
-
-
 def main() -> None:
-    """Starts the program behind ``--``."""
-    options, command = parse_options(sys.argv[1:])
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and so would the program
-        signal.signal(number, signal.SIG_DFL)
-    if "--scope-only" in options.flags:
-        restrict_and_execute(options, command)
-    starter = os.getppid()
-    prctl(PARENT_DEATH_SIGNAL, signal.SIGTERM)
-    prctl(SUBREAPER, 1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, *TERMINAL_SIGNALS))
-    if os.getppid() != starter:
-        os._exit(CANNOT_START)
-    child = os.fork()
-    if child == 0:
-        prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        restrict_and_execute(options, command)
-    reap(child)
-
-
-if __name__ == "__main__":
-    main()
+    """Restricts this process as its arguments say, and executes the program behind them: the probe of a level."""
+    options, command = parse_options(sys.argv[2:])
+    try:
+        restrict(options)
+        execute(command, dict(os.environ))
+    except OSError as error:
+        os.write(2, f"goalseek: cannot start {command[0]}: {error}\n".encode("utf-8", "replace"))
+    os._exit(CANNOT_START)

@@ -122,8 +122,8 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         script = 'cat allowed; cat "$1"; echo changed >> "$1"; echo written > written'
         command = ["sh", "-c", script, "sh", str(canary)]
         try:
-            prepared = landlock.standalone_command(how(view, command, {"PATH": os.defpath}, folder / "tree"))
-            answer = process.run(prepared.arguments, prepared.environment, folder=prepared.folder)
+            launch = how(view, command, {"PATH": os.defpath}, folder / "tree")
+            answer = process.run(landlock.standalone_command(launch), launch.environment, folder=launch.folder)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"
         except OSError as error:

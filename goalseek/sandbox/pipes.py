@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from goalseek.sandbox import reaper
 
@@ -30,6 +30,14 @@ class RunningProgram:
     began: float
     ended: float | None = None
     exit_code: int | None = None
+
+    def receive(self) -> None:
+        """Waits for the reaper's next message; the program is lost if there will be none."""
+        received = reaper.receive(self.channel)
+        if received is None:
+            self.exit_code = LOST
+        else:
+            self.handle_message(received[0])
 
     def handle_message(self, message: dict[str, Any]) -> None:
         """Takes note of the reaper's message that the program has ended; ignores others."""
@@ -73,7 +81,7 @@ class Streams:
             if key.data == "stdin":
                 self._send(key)
             elif key.data == "channel":
-                self._receive_message()
+                self.child.receive()
             else:
                 self._receive(key)
         return len(ready)
@@ -87,13 +95,6 @@ class Streams:
 
     def _pipes(self) -> list[selectors.SelectorKey]:
         return [key for key in self.selector.get_map().values() if key.data != "channel"]
-
-    def _receive_message(self) -> None:
-        received = reaper.receive(self.child.channel)
-        if received is None:
-            self.child.exit_code = LOST
-        else:
-            self.child.handle_message(received[0])
 
     def _send(self, key: selectors.SelectorKey) -> None:
         try:
@@ -120,13 +121,6 @@ class Streams:
 
 KEPT_BYTES = 4 * 2**20
 LEAST_BYTES = 4096
-
-
-class Sink(Protocol):
-    """Where output goes as it comes."""
-
-    def write(self, chunk: bytes, /) -> object:
-        """Takes the next bytes."""
 
 
 class HeadAndTail:
@@ -162,7 +156,7 @@ def shorten(text: str) -> str:
     return kept.content().decode("utf-8", "replace")
 
 
-class LogFile:
+class LogFile(contextlib.AbstractContextManager["LogFile"]):
     """Appends to a log that can be read while it grows; the file has ``limit`` bytes for all who append to it.
 
     Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. Closing it
@@ -189,8 +183,9 @@ class LogFile:
         self._file.write(self._rest.content())
         self._file.close()
 
-    def __enter__(self) -> LogFile:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+Sink = HeadAndTail | LogFile
+"""Where output goes as it comes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.tables import Manifest, SandboxTable
+from goalseek.manifest.tables import SandboxTable
 from goalseek.own_folders import recreate_folder
 from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
@@ -26,6 +26,7 @@ from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
 _ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
+_CACHE_HINT = "name the folder of a tool, such as ~/.cache/ccache"
 _CREDENTIALS = Path("/run/goalseek/credentials")
 _NOWHERE = Path("/proc/self/nowhere")
 
@@ -82,9 +83,7 @@ class SandboxPolicy:
 
     def credential_at(self, real: Path) -> Path:
         """The path at which a program sees a credential file: not in its HOME, where a mount could not be replaced."""
-        if not self.mounts:
-            return real
-        return _CREDENTIALS / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+        return _CREDENTIALS / _digest(real) if self.mounts else real
 
     def home_at(self, home: Path) -> Path:
         """The path at which a program sees its throw-away HOME."""
@@ -98,8 +97,7 @@ class SandboxPolicy:
         Raises OSError or GoalseekError if its sandbox cannot be set up.
         """
         if self.level.name == "none":
-            temporary = self.scratch / "tmp"
-            recreate_folder(temporary)
+            recreate_folder(self.scratch / "tmp")
             home = {"HOME": str(access.home)} if access.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
         return self.level.launch(self.view(access, environment), arguments, environment, folder)
@@ -134,11 +132,14 @@ class SandboxPolicy:
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._required or not all(entry.path.exists() for entry in self._required[key]):
             required = required_paths(commands, environment, self.folder / cwd, _NOWHERE)
-            unshared = (
-                entry for entry in required if not entry.path.is_relative_to(self.top) or self._is_environment(entry)
-            )
-            self._required[key] = tuple(unshared)
+            self._required[key] = tuple(entry for entry in required if not self._is_in_tree(entry.path))
         return self._required[key]
+
+    def _is_in_tree(self, path: Path) -> bool:
+        """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
+        is_shared = any(path.is_relative_to(shared) for shared in self.shared)
+        is_environment = any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
+        return path.is_relative_to(self.top) and (is_shared or not is_environment)
 
     def readable(self) -> tuple[Path, ...]:
         """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""
@@ -175,10 +176,7 @@ class SandboxPolicy:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
         self.readable()
         self.devices()
-        if self.level.name == "none":
-            self._cache_paths()
-        else:
-            self._cache_mounts("")
+        self._cache_paths()
 
     def not_enforced(self, agent: bool, networked: bool) -> tuple[str, ...]:
         """What programs can still do at this level. ``networked``: a command of the verifier has the network."""
@@ -191,34 +189,28 @@ class SandboxPolicy:
         caches = ", ".join(self.table.cache)
         return (f"sandbox.cache: what a candidate leaves in {caches}, the next one finds",)
 
-    def _cache_mounts(self, owner: str) -> tuple[Mount, ...]:
-        """Mounts of goalseek's own folders over those that ``sandbox.cache`` names: the user's are not touched.
-
-        Of the set ``owner``; none for "", which only checks. Raises GoalseekError.
-        """
-        mounts = []
+    def _cache_mounts(self, owner: str) -> Iterator[Mount]:
+        """Mounts of goalseek's own folders over those that ``sandbox.cache`` names: the user's are not touched."""
         for at in self._cache_paths():
-            if not self.mounts and not at.is_relative_to(Path.home()):
-                message = f"sandbox.cache: {at} is outside of HOME, and nothing can be mounted there"
-                raise GoalseekError(message, levels.installation_hint("bubblewrap"), StopReason.SANDBOX)
-            if owner:
-                source = self.kept / owner / hashlib.sha256(os.fsencode(at)).hexdigest()[:16]
-                source.mkdir(parents=True, exist_ok=True, mode=0o700)
-                mounts.append(Mount(source, at, writable=True))
-        return tuple(mounts)
+            source = self.kept / owner / _digest(at)
+            source.mkdir(parents=True, exist_ok=True, mode=0o700)
+            yield Mount(source, at, writable=True)
 
     def _cache_paths(self) -> tuple[Path, ...]:
-        """``sandbox.cache`` as paths. Raises GoalseekError if one overlaps the repository or goalseek's own folders."""
+        """``sandbox.cache`` as paths. Raises GoalseekError for one that overlaps ours, or that cannot be mounted."""
         paths = tuple(expand_path("sandbox.cache", text, self.folder) for text in self.table.cache)
+        own = self.kept.parent.parent  # of every project
         for path in paths:
             self._refuse_own("sandbox.cache", path)
-            own = self.kept.parent.parent  # of every project
             if path.resolve().is_relative_to(own.resolve()):
                 message = f"sandbox.cache: {path} lies in {own}, where goalseek keeps its own trees"
-                raise GoalseekError(message, "name the folder of a tool, such as ~/.cache/ccache", USAGE)
+                raise GoalseekError(message, _CACHE_HINT, USAGE)
             if self.top.resolve().is_relative_to(path.resolve()):
                 message = f"sandbox.cache: {path} holds the repository, which programs would not find any more"
-                raise GoalseekError(message, "name the folder of a tool, such as ~/.cache/ccache", USAGE)
+                raise GoalseekError(message, _CACHE_HINT, USAGE)
+            if self.level.name == "landlock" and not path.is_relative_to(Path.home()):
+                message = f"sandbox.cache: {path} is outside of HOME, and nothing can be mounted there"
+                raise GoalseekError(message, levels.installation_hint("bubblewrap"), StopReason.SANDBOX)
         return paths
 
     def _refuse_own(self, key: str, path: Path) -> None:
@@ -228,22 +220,22 @@ class SandboxPolicy:
                 hint = "list a folder of the repository in scope.share" if hidden == self.top else "take it out"
                 raise GoalseekError(f"{key}: {path} lies in {hidden}, which programs must not see", hint, USAGE)
 
-    def _is_environment(self, entry: RequiredPath) -> bool:
-        is_shared = any(entry.path.is_relative_to(shared) for shared in self.shared)
-        return not is_shared and any((entry.path / mark).exists() for mark in _ENVIRONMENT_FILES)
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def policy_for(
-    manifest: Manifest, loaded: ManifestFile, location: Location, folder: Path, places: CachePaths
-) -> SandboxPolicy:
+def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: CachePaths) -> SandboxPolicy:
     """The sandbox policy of a project. Probes the level, once in a process.
 
     Raises GoalseekError if the manifest demands a level that does not work.
     """
-    script = [loaded.folder / manifest.provider.script] if manifest.provider else []
-    hidden_from = folder_of(folder, manifest)
-    hidden = [hidden_from.resolve()] if hidden_from else []
-    own = (location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path, *script, *hidden)
+    manifest = loaded.manifest
+    own = [location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path]
+    if manifest.provider:
+        own.append(loaded.folder / manifest.provider.script)
+    if hidden_from := folder_of(folder, manifest):
+        own.append(hidden_from.resolve())
     return SandboxPolicy(
         level=levels.probe(manifest.sandbox.mode),
         table=manifest.sandbox,

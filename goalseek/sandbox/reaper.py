@@ -26,7 +26,7 @@ from typing import Any
 from goalseek.sandbox import landlock_exec
 
 GRACE_SECONDS = 5.0
-_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -194,13 +194,14 @@ class Reaper:
 
 
 def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int, parent: int) -> None:
-    """In the forked process: executes the program, in a session of its own, or reports why it cannot.
+    """In the forked process: executes the program, or reports why it cannot. Without a terminal it has its own session.
 
     If a restriction fails, the program is not executed. A restricted one ends with the reaper.
     """
     subject = message["folder"]
     try:
-        os.setsid()
+        if not message["terminal"]:
+            os.setsid()
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         for target, source in enumerate(descriptors):

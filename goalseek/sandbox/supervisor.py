@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,15 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.process import MARK_VARIABLE, deferring_signals, kill_marked, wait_for_marked
+from goalseek.process import (
+    MARK_VARIABLE,
+    deferring_signals,
+    ignoring_terminal_signals,
+    kill_marked,
+    wait_for_marked,
+)
 from goalseek.sandbox import reaper
+from goalseek.sandbox.landlock_exec import CANNOT_START
 from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Streams
 from goalseek.sandbox.view import Launch
 
@@ -40,16 +48,23 @@ class ProgramResult(Struct, frozen=True):
     stderr: bytes
 
 
-class Supervisor:
+class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     """Runs programs, one at a time, under a reaper. Close it when done.
 
     ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
     stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
-    times a second while a program runs.
+    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session.
     """
 
-    def __init__(self, owner: str, lock: Path | None = None, pulse: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        owner: str,
+        lock: Path | None = None,
+        pulse: Callable[[], None] | None = None,
+        on_terminal: bool = False,
+    ) -> None:
         self.owner = owner
+        self._on_terminal = on_terminal
         self.pulse = pulse
         self._lock = _open_locked(lock) if lock else None
         self._channel: socket.socket | None = None
@@ -67,9 +82,6 @@ class Supervisor:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def __enter__(self) -> Supervisor:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -142,24 +154,25 @@ class Supervisor:
             if self._reaper is not before:
                 self._ask({"do": "end", "grace": GRACE_SECONDS})
 
+    def run_in_terminal(self, launch: Launch) -> int:
+        """Runs a program on this terminal, and gives its exit code; then no descendant of it is left running.
+
+        Raises OSError if the program cannot be started, or its restriction cannot be applied.
+        """
+        token = f"{self.owner}.{os.urandom(16).hex()}"
+        began = self._request_start(launch, token, (0, 1, 2))
+        child = RunningProgram(self._open_channel(), 0, 1, 2, began)
+        while child.exit_code is None:
+            child.receive()
+        self._end(child, token, GRACE_SECONDS)
+        return child.exit_code
+
     def _start(self, launch: Launch, token: str) -> RunningProgram:
-        environment = {**launch.environment, MARK_VARIABLE: token}
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
-        message = {
-            "do": "start",
-            "cage": launch.is_cage,
-            "restriction": [_encode(word) for word in launch.restriction],
-            "arguments": [_encode(word) for word in launch.arguments],
-            "folder": _encode(launch.folder),
-            "environment": {_encode(name): _encode(value) for name, value in environment.items()},
-        }
         try:
-            answer = self._ask(message, theirs)
-            if answer.get("errno"):
-                subject = os.fsdecode(answer["named"].encode("latin-1"))
-                raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
+            began = self._request_start(launch, token, theirs)
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -168,7 +181,25 @@ class Supervisor:
             for descriptor in theirs:
                 os.close(descriptor)
         assert self._channel
-        return RunningProgram(self._channel, *ours, began=answer["at"])
+        return RunningProgram(self._channel, *ours, began)
+
+    def _request_start(self, launch: Launch, token: str, descriptors: tuple[int, ...]) -> float:
+        """Asks for a program with these as its standard streams; gives when it began. Raises OSError if it cannot."""
+        environment = {**launch.environment, MARK_VARIABLE: token}
+        message = {
+            "do": "start",
+            "cage": launch.is_cage,
+            "terminal": self._on_terminal,
+            "restriction": [_encode(word) for word in launch.restriction],
+            "arguments": [_encode(word) for word in launch.arguments],
+            "folder": _encode(launch.folder),
+            "environment": {_encode(name): _encode(value) for name, value in environment.items()},
+        }
+        answer = self._ask(message, descriptors)
+        if answer.get("errno"):
+            subject = os.fsdecode(answer["named"].encode("latin-1"))
+            raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
+        return float(answer["at"])
 
     def _end(self, child: RunningProgram, token: str, grace: float) -> int:
         """Ends what is left of a program; gives the number of processes."""
@@ -209,7 +240,7 @@ class Supervisor:
             ours, theirs = socket.socketpair()
             with theirs:
                 inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
-                self._reaper = process.start_helper(reaper.__name__, inherited)
+                self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
             self._channel = ours
         return self._channel
 
@@ -217,6 +248,25 @@ class Supervisor:
         lock, self._lock = self._lock, None
         self.close()
         self._lock = lock
+
+
+def run_in_terminal(launch: Launch) -> int:
+    """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal.
+
+    Of a restricted one, no descendant outlives it or this process; 126 if it cannot be started. Any other that does
+    not exist raises FileNotFoundError.
+    """
+    with ignoring_terminal_signals():
+        if not launch.restriction:
+            code = process.run_in_terminal(launch.arguments, launch.environment, launch.folder)
+        else:
+            with Supervisor(f"terminal-{os.getpid()}", on_terminal=True) as programs:
+                try:
+                    code = programs.run_in_terminal(launch)
+                except OSError as error:
+                    print(f"goalseek: cannot start {launch.arguments[0]}: {error}", file=sys.stderr)
+                    code = CANNOT_START
+    return code if code >= 0 else 128 - code
 
 
 def kill_leftovers(owner: str, lock: Path) -> bool:

@@ -22,7 +22,7 @@ from goalseek.workspace.checkout import OURS, Checkout, TreePlan, occupied_paths
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scope import parents
 
 
 class Bench:
@@ -106,8 +106,14 @@ class Bench:
         return root
 
     def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
-        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler."""
-        refuse_other_ruler(self._objects, self._scope, baseline_tree, tree)
+        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler.
+
+        Costs what differs between the two trees.
+        """
+        for change in self._objects.differences(baseline_tree, tree):
+            if self._scope.in_ruler(change.path):
+                path = quote_path(change.path)
+                raise tampered_error(f"{path} is not as at the baseline in the tree that was to be measured")
 
     def changed_ruler_files(self, sees: Sees) -> list[str]:
         """The files of the ruler that a command wrote, removed or replaced in its own tree."""
@@ -132,8 +138,8 @@ class Bench:
 
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
-        if not self._has_path(tree, path):
-            has_path = functools.partial(self._has_path, tree)
+        has_path = functools.partial(self._has_path, tree)
+        if not has_path(path):
             yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
 
     def is_bytecode(self, tree: str, path: str) -> bool:
@@ -142,30 +148,20 @@ class Bench:
         return bool(separator) and (not folder or self._has_path(tree, folder[1:]))
 
     def _has_path(self, tree: str, path: str) -> bool:
-        entries = self._entries_of(tree)
-        *above, name = path.split("/")
-        for part in above:
-            entry = entries.get(part)
-            if entry is None or entry.mode != FOLDER:
-                return False
-            entries = self._entries_of(entry.blob)
-        return name in entries
+        return self._entry(tree, path) is not None
+
+    def _entry(self, tree: str, path: str) -> Entry | None:
+        above, _, name = path.rpartition("/")
+        folder = self._entry(tree, above) if above else Entry(FOLDER, tree)
+        return self._entries_of(folder.blob).get(name) if folder and folder.mode == FOLDER else None
 
     def would_shadow_ruler(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would replace a file of the ruler, or block its path."""
-        entries, parts = self._entries_of(tree), path.split("/")
         if self._scope.kind(path) == "hidden" or self._scope.share_at(path):
             return True
-        for depth, name in enumerate(parts, start=1):
-            entry = entries.get(name)
-            if entry is None:
-                return False
-            if depth == len(parts):
-                return entry.mode == FOLDER or self._scope.is_fixed(path)
-            if entry.mode != FOLDER:
-                return True
-            entries = self._entries_of(entry.blob)
-        return False
+        if entry := self._entry(tree, path):
+            return entry.mode == FOLDER or self._scope.is_fixed(path)
+        return any(entry.mode != FOLDER for above in parents(path) if (entry := self._entry(tree, above)))
 
     def _is_ruler_file(self, checkout: Checkout, path: str) -> bool:
         return checkout.entries[path].mode in OURS or self._scope.in_ruler(path)
@@ -220,20 +216,6 @@ class Bench:
             return path in self._mount_points or (path.startswith(prefix) and matches_keep(path[len(prefix) :]))
 
         return Checkout(root, root.with_suffix(".state"), read, self._objects.fill, is_left_alone)
-
-
-def refuse_other_ruler(objects: Objects, scope: Scope, baseline_tree: str, tree: str) -> None:
-    """Raises GoalseekError where a tree that is to be measured has another ruler's files than the baseline's.
-
-    Costs what differs between the two trees.
-    """
-    if baseline_tree == tree:
-        return
-    for change in objects.differences(baseline_tree, tree):
-        if scope.in_ruler(change.path):
-            raise tampered_error(
-                f"{quote_path(change.path)} is not as at the baseline in the tree that was to be measured"
-            )
 
 
 def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:

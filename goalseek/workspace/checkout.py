@@ -20,8 +20,8 @@ from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
-from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, parents, signature_of, walk
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, signature_of, walk
+from goalseek.workspace.scope import Scope, parents
 
 LINK = "link"
 COPY = "copy"

@@ -12,8 +12,8 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
-from goalseek.workspace.scan import Listing, changed_paths, list_folder, parents
-from goalseek.workspace.scope import is_tool_cache
+from goalseek.workspace.scan import Listing, changed_paths, list_folder
+from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 
 
 def folder_of(base: Path, manifest: Manifest) -> Path | None:
@@ -47,14 +47,11 @@ def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_fo
 
     ``paths`` are the repository's; ``other_folders``, below ``prefix``, are shared or given by setup.
     """
-    files = {prefix + item.path for item in listing}
-    folders = {above for path in files for above in parents(path)}
-    for path in paths:
-        if path in files or path in folders or not files.isdisjoint(parents(path)):
-            raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
+    clashes = overlap_matcher(prefix + item.path for item in listing)
+    for path in filter(clashes, paths):
+        raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
     for name in other_folders:
-        path = prefix + name
-        if path in files or path in folders or not files.isdisjoint(parents(path)):
+        if clashes(prefix + name):
             raise _error(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
 
 

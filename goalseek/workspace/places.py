@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
-
 from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
@@ -17,59 +15,28 @@ from goalseek.values import StopReason
 BenchName = Literal["a", "b"]
 
 
-class CachePaths(Struct, frozen=True):
-    """The folders of one project. ``prefix`` is the manifest's folder below the top, "" or "sub/"."""
+class CachePaths:
+    """The folders of one project below ``home``. ``prefix`` is the manifest's below the top, "" or "sub/"."""
 
-    home: Path
-    prefix: str
-
-    @property
-    def owner(self) -> str:
-        """The mark of programs that run for this project on this machine."""
-        return self.home.name
-
-    @property
-    def workspace(self) -> Path:
-        """Where the agent edits."""
-        return self.home / "workspace"
+    def __init__(self, home: Path, prefix: str) -> None:
+        self.home = home
+        self.prefix = prefix
+        self.owner = home.name  # the mark of programs that run for this project on this machine
+        self.workspace = home / "workspace"  # where the agent edits
+        self.call = home / "call"  # files of the last call to a provider; what it reported of its usage outlives a kill
+        self.agent = home / "agent"  # its throw-away HOME of this iteration; a login renewed there outlives a kill
+        self.reviewer = home / "reviewer"  # a throw-away HOME too, so that the author's is still there after a review
+        self.setup = home / "setup"  # the folders that ``setup`` gave, for each ruler and bench
+        self.scratch = home / "scratch"  # run folders and temporary folders of programs at work
+        self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
 
     def bench(self, name: BenchName) -> Path:
         """The folder of a bench, with a tree for each view that ``sees`` gives."""
         return self.home / {"a": "bench", "b": "incumbent"}[name]
 
-    @property
-    def scratch(self) -> Path:
-        """Run folders and temporary folders of programs at work."""
-        return self.home / "scratch"
-
     def run_folder(self, sees: str) -> Path:
         """``GOALSEEK_RUN_DIR`` of commands with this ``sees``; "hidden" has its own, where no candidate code ran."""
         return self.scratch / ("run-hidden" if sees == "hidden" else "run")
-
-    @property
-    def call(self) -> Path:
-        """The files of the last call to a provider; what it reported of its usage outlives a kill."""
-        return self.home / "call"
-
-    @property
-    def agent(self) -> Path:
-        """The agent's throw-away HOME of this iteration; a login that it renewed there outlives a kill."""
-        return self.home / "agent"
-
-    @property
-    def reviewer(self) -> Path:
-        """The reviewer's throw-away HOME, so that the author's is still there after a review."""
-        return self.home / "reviewer"
-
-    @property
-    def outputs(self) -> Path:
-        """The outputs that commands of the current measurement left for later ones."""
-        return self.scratch / "outputs"
-
-    @property
-    def setup(self) -> Path:
-        """The folders that ``setup`` gave, for each ruler and bench."""
-        return self.home / "setup"
 
 
 def cache_folder() -> Path:

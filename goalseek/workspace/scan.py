@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from goalseek.own_folders import ForeignPath, open_folder, split_path
 from goalseek.values import to_line
-from goalseek.workspace.scope import is_tool_cache
+from goalseek.workspace.scope import is_tool_cache, parents
 
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
@@ -210,13 +210,6 @@ def split(path: str) -> tuple[str, str]:
     """The folder, "" or with a slash at its end, and the name."""
     cut = path.rfind("/") + 1
     return path[:cut], path[cut:]
-
-
-def parents(path: str) -> Iterator[str]:
-    """The folders above a path, nearest first."""
-    while (cut := path.rfind("/")) > 0:
-        path = path[:cut]
-        yield path
 
 
 class ListedFile(Struct, frozen=True):

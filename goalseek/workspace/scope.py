@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal
@@ -18,18 +18,28 @@ if typing.TYPE_CHECKING:
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
-is_tool_cache = matcher(
-    (
-        "__pycache__/",
-        ".pytest_cache/",
-        ".mypy_cache/",
-        ".ruff_cache/",
-        ".hypothesis/",
-        ".ipynb_checkpoints/",
-        ".DS_Store",
-        ".aider*",
-    )
-)
+_TOOL_CACHES = """__pycache__/ .pytest_cache/ .mypy_cache/ .ruff_cache/ .hypothesis/ .ipynb_checkpoints/
+    .DS_Store .aider*"""
+is_tool_cache = matcher(tuple(_TOOL_CACHES.split()))
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path, nearest first."""
+    while (cut := path.rfind("/")) > 0:
+        path = path[:cut]
+        yield path
+
+
+def overlap(path: str, other: str) -> bool:
+    """Whether two paths are the same, or one lies below the other."""
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
+
+
+def overlap_matcher(paths: Iterable[str]) -> Callable[[str], bool]:
+    """A matcher of these files, the folders above them, and whatever would lie below them."""
+    files = frozenset(paths)
+    overlapping = files.union(*map(parents, files))
+    return lambda path: path in overlapping or not files.isdisjoint(parents(path))
 
 
 @dataclass(frozen=True)
@@ -37,8 +47,7 @@ class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
     ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
-    are paths that candidates changed while they were writable. ``known`` caches kinds by path, as every iteration
-    asks about the same paths.
+    are paths that candidates changed while they were writable. ``known`` caches kinds by path.
     """
 
     prefix: str
@@ -79,22 +88,18 @@ class Scope:
 
     def share_at(self, path: str) -> str | None:
         """The shared path that a file at ``path`` would replace: the same, above or below it; None for most paths."""
-        for shared in self.shared:
-            if path == shared or path.startswith(f"{shared}/") or shared.startswith(f"{path}/"):
-                return shared
-        return None
+        return next((shared for shared in self.shared if overlap(path, shared)), None)
 
     def names(self, path: str, part: str) -> bool:
         """Whether a writable glob spells out this part of the path, and does not only match it by a wildcard."""
         if not path.startswith(self.prefix):
             return False
         below = path[len(self.prefix) :]
-        is_last = below == part or below.endswith("/" + part)
-        for pattern in self.listed:
-            parts = pattern.rstrip("/").split("/")
-            if part in (parts[-1:] if is_last else parts) and matcher((pattern,))(below):
-                return True
-        return False
+        is_last = f"/{below}".endswith(f"/{part}")
+        parts_of = ((pattern, pattern.rstrip("/").split("/")) for pattern in self.listed)
+        return any(
+            part in (parts[-1:] if is_last else parts) and matcher((pattern,))(below) for pattern, parts in parts_of
+        )
 
     def in_ruler(self, path: str) -> bool:
         """Whether a tracked file belongs to the ruler: the number depends on it, and it is not the candidate's."""
@@ -127,13 +132,11 @@ def build_scope(
     own_read_only: Sequence[str] = (),
     hidden_files: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists, and patterns of goalseek's own files.
-
-    ``hidden_files`` are paths below the manifest's folder that are hidden too, whatever globs say.
-    """
+    """A scope from the manifest's lists, patterns of goalseek's own files, and files hidden whatever the globs say."""
+    matches_hidden, is_hidden_file = matcher((*table.hidden, *own_hidden)), overlap_matcher(hidden_files)
     return Scope(
         prefix,
-        _with_files(matcher((*table.hidden, *own_hidden)), frozenset(hidden_files)),
+        lambda path: is_hidden_file(path) or matches_hidden(path),
         matcher((*table.read_only, *own_read_only)),
         matcher(tuple(table.generated)),
         matcher(tuple(table.writable)),
@@ -141,20 +144,6 @@ def build_scope(
         tuple(pattern for pattern in table.writable if not pattern.startswith("!")),
         tuple(prefix + path for path in table.share),
     )
-
-
-def _with_files(matches: Callable[[str], bool], files: frozenset[str]) -> Callable[[str], bool]:
-    """A matcher of the globs and of these files, the folders above them, and whatever would lie below them."""
-    if not files:
-        return matches
-    above = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
-
-    def is_hidden(path: str) -> bool:
-        parts = path.split("/")
-        lies_below = any("/".join(parts[:depth]) in files for depth in range(1, len(parts)))
-        return path in files or path in above or lies_below or matches(path)
-
-    return is_hidden
 
 
 def leaves_tree(path: str, target: str) -> bool:
@@ -167,16 +156,6 @@ def leaves_tree(path: str, target: str) -> bool:
         if depth < 0:
             return True
     return False
-
-
-def parent_out_of_scope(path: str, other: Mapping[str, object], is_out: Callable[[str], bool]) -> str | None:
-    """The existing out-of-scope entry that a new file at ``path`` would lie below, or None."""
-    parts = path.split("/")
-    for depth in range(1, len(parts)):
-        above = "/".join(parts[:depth])
-        if above in other and is_out(above):
-            return above
-    return None
 
 
 def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:

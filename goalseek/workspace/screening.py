@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.paths import FOLDER, SYMLINK, quote_path
+from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
 from goalseek.workspace.forbidden_names import (
@@ -24,7 +24,10 @@ from goalseek.workspace.forbidden_names import (
     import_shadowing,
 )
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parent_out_of_scope
+from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parents
+
+MAX_FILES = 20_000
+MAX_BYTES = 256 * 1024 * 1024
 
 
 class ChangeSize(Struct):
@@ -36,91 +39,112 @@ class ChangeSize(Struct):
     def add(self, path: Path) -> str:
         """Counts one more file; gives why the change is now too large, or "". Raises OSError where there is none."""
         status = path.lstat()
-        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.files += 1
-        self.size += size
+        self.size += status.st_size if stat.S_ISREG(status.st_mode) else 0
         if self.files > MAX_FILES:
             return f"the change has more than {MAX_FILES} files"
         if self.size > MAX_BYTES:
-            return f"with its {size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
+            return f"with its {self.size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
         return ""
 
 
-class ScreenedChange(Struct, frozen=True):
-    """A change, sorted by what is done with each path.
+class Screening:
+    """The change of the folder ``tree``, sorted by what is done with each path. Files that are taken become blobs.
 
-    ``edits`` are the candidate's; ``beyond`` is what it did to files that are not its to edit, by path; ``strays`` are
-    new files outside the scope; ``refused`` says in words why there can be no candidate.
+    They are copied to ``snapshot`` first. ``edits`` are the candidate's; ``out_of_scope`` is what it did to files that
+    are not its to edit; ``strays`` are new files outside the scope; ``refused`` says in words why there can be no
+    candidate.
     """
 
-    edits: dict[str, Entry | None] = field(default_factory=dict)
-    out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
-    strays: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    size: ChangeSize = field(default_factory=ChangeSize)
+    def __init__(
+        self, tree: Checkout, added_files: AddedFiles, ignored: Callable[[str], bool], objects: Objects, snapshot: Path
+    ) -> None:
+        self._tree = tree
+        self._added_files = added_files
+        self._scope = added_files.scope
+        self._ignored = ignored
+        self._objects = objects
+        self._snapshot = snapshot
+        self._size = ChangeSize()
+        self.edits: dict[str, Entry | None] = {}
+        self.out_of_scope: dict[str, Entry | None] = {}
+        self.strays: list[str] = []
+        self.refused: list[str] = []
 
+    def screen(self, changes: Changes) -> None:
+        """Sorts the paths of a change."""
+        for path in changes.added:
+            self.refused += filter(None, [self._screen_new(path)])
+        for path in (*changes.changed, *changes.missing):
+            is_missing, kind = path in changes.missing, self._scope.kind(path)
+            if kind == "generated":
+                continue
+            if kind != "writable":
+                self._screen_foreign(path, is_missing)
+            elif is_missing:
+                self.edits[path] = None
+            else:
+                self.refused += filter(None, [self._take(path)])
 
-class Screening(Struct, frozen=True):
-    """What the changes of the folder ``tree`` are checked against. Files that are taken are copied to ``snapshot``."""
-
-    tree: Checkout
-    scope: Scope
-    ignored: Callable[[str], bool]
-    added_files: AddedFiles
-    objects: Objects
-    snapshot: Path
-
-
-def screen(screening: Screening, changes: Changes) -> ScreenedChange:
-    """Sorts the paths of a change, and stores the files that are taken as blobs."""
-    tree, scope, result = screening.tree, screening.scope, ScreenedChange()
-    for path in changes.added:
-        _screen_new(screening, path, result)
-    for path in (*changes.changed, *changes.missing):
-        if scope.kind(path) == "generated":
-            continue
-        if scope.kind(path) != "writable":
-            is_unread = path in changes.missing or result.size.add(tree.root / path)
-            entry = None if is_unread else _entry(screening, path)
-            if entry is None or not _is_as_before(tree, path, entry):  # touched, or put back as it was, is no edit
-                result.refused.append(
-                    shared_path_refusal(scope, path) or f"{quote_path(path)} is not the candidate's to edit"
-                )
-                result.out_of_scope[path] = entry
-        elif path in changes.missing:
-            result.edits[path] = None
-        else:
-            _take(screening, path, result)
-    return result
-
-
-def _screen_new(screening: Screening, path: str, result: ScreenedChange) -> None:
-    kind, is_ignored = screening.scope.kind(path), screening.ignored(path)
-    if why := new_path_refusal(screening.added_files, screening.tree.entries, path, is_ignored):
-        result.refused.append(why)
-    elif is_ignored or is_tool_cache(path) or kind == "generated":
-        return
-    elif kind != "writable":
-        result.strays.append(path)
-    else:
-        _take(screening, path, result)
-
-
-def new_path_refusal(
-    added_files: AddedFiles, entries: Mapping[str, Entry], path: str, is_ignored: bool, is_link: bool = False
-) -> str:
-    """Why a candidate may have no new file at this path, beside the tree's ``entries``; "" where it may, or is none."""
-    scope = added_files.scope
-    kind, quoted = scope.kind(path), quote_path(path)
-    if kind == "hidden":
-        return f"{quoted} is new under a hidden pattern"
-    if why := shared_path_refusal(scope, path):
-        return why
-    if kind != "writable" or is_tool_cache(path):
+    def _screen_new(self, path: str) -> str:
+        kind, is_ignored = self._scope.kind(path), self._ignored(path)
+        if why := self._added_files.path_refusal(path, is_ignored):
+            return why
+        if is_ignored or is_tool_cache(path) or kind == "generated":
+            return ""
+        if kind == "writable":
+            return self._take(path)
+        self.strays.append(path)
         return ""
-    if above := parent_out_of_scope(path, entries, lambda entry: scope.kind(entry) != "writable"):
-        return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
-    return added_files.refusal(path, is_ignored, is_link)
+
+    def _screen_foreign(self, path: str, is_missing: bool) -> None:
+        """Refuses a change of a file that is not the candidate's; touched, or put back as it was, it is no change."""
+        is_unread = is_missing or self._size.add(self._tree.root / path)
+        entry = None if is_unread else self._entry(path)
+        if entry is None or not self._is_as_before(path, entry):
+            self.out_of_scope[path] = entry
+            why = f"{quote_path(path)} is not the candidate's to edit"
+            self.refused.append(shared_path_refusal(self._scope, path) or why)
+
+    def _is_as_before(self, path: str, entry: Entry) -> bool:
+        before = self._tree.entries[path]
+        if before.mode == LINK:
+            return entry.mode == SYMLINK and os.readlink(self._tree.root / path) == before.blob
+        return entry == before
+
+    def _take(self, path: str) -> str:
+        """Takes a changed regular file, or a link that stays in the tree; gives why it is not taken, or ""."""
+        before, quoted = self._tree.entries.get(path), quote_path(path)
+        try:
+            if why := self._size.add(self._tree.root / path):
+                return f"{quoted}: {why}"
+            entry = self._entry(path)
+        except OSError as error:
+            return f"{quoted} cannot be read: {error.strerror}"
+        if entry is None:
+            return f"{quoted} is neither a file nor a link"
+        if entry == before:
+            return ""
+        if entry.mode == SYMLINK:
+            is_new_link = before is None or before.mode != SYMLINK
+            why = link_refusal(path, os.readlink(self._tree.root / path))
+            if why := why or (self._added_files.name_refusal(path, is_link=True) if is_new_link else ""):
+                return why
+        self.edits[path] = entry
+        return ""
+
+    def _entry(self, path: str) -> Entry | None:
+        """The entry of a path of the workspace, its blob stored; None for what git cannot hold."""
+        full_path = self._tree.root / path
+        mode = full_path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return Entry(SYMLINK, self._objects.write_bytes(os.fsencode(os.readlink(full_path))))
+        if not stat.S_ISREG(mode):
+            return None
+        copy = self._snapshot / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(read_regular(self._tree.root, path))
+        return Entry("100755" if mode & stat.S_IXUSR else "100644", self._objects.write_file(copy))
 
 
 def shared_path_refusal(scope: Scope, path: str) -> str:
@@ -134,41 +158,6 @@ def shared_path_refusal(scope: Scope, path: str) -> str:
     return f"{quoted} {how} {quote_path(shared)}, which is shared, read-only"
 
 
-def _is_as_before(tree: Checkout, path: str, entry: Entry) -> bool:
-    before = tree.entries[path]
-    if before.mode == LINK:
-        return entry.mode == SYMLINK and os.readlink(tree.root / path) == before.blob
-    return entry == before
-
-
-def _take(screening: Screening, path: str, result: ScreenedChange) -> None:
-    """Takes a changed file out of the workspace: a regular file, or a link that stays in the tree."""
-    tree = screening.tree
-    try:
-        if why := result.size.add(tree.root / path):
-            result.refused.append(f"{quote_path(path)}: {why}")
-            return
-        entry = _entry(screening, path)
-    except OSError as error:
-        result.refused.append(f"{quote_path(path)} cannot be read: {error.strerror}")
-        return
-    if entry is None:
-        result.refused.append(f"{quote_path(path)} is neither a file nor a link")
-        return
-    before = tree.entries.get(path)
-    if entry == before:
-        return
-    refusal = ""
-    if entry.mode == SYMLINK:
-        refusal = link_refusal(path, os.readlink(tree.root / path))
-        if before is None or before.mode != SYMLINK:
-            refusal = refusal or screening.added_files.refusal(path, is_ignored=False, is_link=True)
-    if refusal:
-        result.refused.append(refusal)
-    else:
-        result.edits[path] = entry
-
-
 def link_refusal(path: str, target: str) -> str:
     """Why a candidate may have no such link, or ""."""
     if leaves_tree(path, target):
@@ -178,34 +167,14 @@ def link_refusal(path: str, target: str) -> str:
     return ""
 
 
-def _entry(screening: Screening, path: str) -> Entry | None:
-    """The entry of a path of the workspace, its blob stored; None for what git cannot hold."""
-    objects, root = screening.objects, screening.tree.root
-    full_path = root / path
-    mode = full_path.lstat().st_mode
-    if stat.S_ISLNK(mode):
-        return Entry(SYMLINK, objects.write_bytes(os.fsencode(os.readlink(full_path))))
-    if not stat.S_ISREG(mode):
-        return None
-    copy = screening.snapshot / path
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    copy.write_bytes(read_regular(root, path))
-    return Entry("100755" if mode & stat.S_IXUSR else "100644", objects.write_file(copy))
-
-
 def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
     """A matcher of what the tree's ``.gitignore`` files ignore, as they were before the provider's edits."""
-    files = [path for path in tree.entries if path == ".gitignore" or path.endswith("/.gitignore")]
     rules = []
-    for path in sorted(files):
+    for path in sorted(path for path in tree.entries if f"/{path}".endswith("/.gitignore")):
         lines = objects.read(tree.entries[path].blob).decode("utf-8", "surrogateescape").splitlines()
         patterns = tuple(line.rstrip() for line in lines if line.strip() and not line.startswith("#"))
         rules.append((path.removesuffix(".gitignore"), matcher(patterns)))
-
-    def ignored(path: str) -> bool:
-        return any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
-
-    return ignored
+    return lambda path: any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
 
 
 class AddedFiles:
@@ -213,75 +182,79 @@ class AddedFiles:
 
     def __init__(self, objects: Objects, tree: str, scope: Scope, added: Iterable[str], removed: Iterable[str]) -> None:
         self._objects = objects
+        self._root = Entry(FOLDER, tree)
         self.scope = scope
-        self._added = frozenset(added)
         self._removed = frozenset(removed)
-        self._tree = tree
-        self._levels: dict[str, dict[str, Entry]] = {}
-        self._alike_by_folder: dict[str, dict[str, list[str]]] = {}
+        self._folder = functools.cache(self._read_folder)
+        self._names_alike = functools.cache(self._group_alike)
         self._new_paths: dict[str, str] = {}
+        self._paths = TreePaths(self._has, frozenset(added).__contains__, scope.is_fixed)
 
-    def refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
+    def path_refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
+        """Why a candidate may have no new file at this path; "" where it may, or where the file is left out."""
+        kind, quoted = self.scope.kind(path), quote_path(path)
+        if kind == "hidden":
+            return f"{quoted} is new under a hidden pattern"
+        if why := shared_path_refusal(self.scope, path):
+            return why
+        if kind != "writable" or is_tool_cache(path):
+            return ""
+        for above in parents(path):
+            entry = self._entry(above)
+            if entry and entry.mode not in (FOLDER, SUBMODULE) and self.scope.kind(above) != "writable":
+                return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
+        return self.name_refusal(path, is_ignored, is_link)
+
+    def name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
         """Why there may be no new file of this name, or ""."""
         quoted = quote_path(path)
         if why := git_name_refusal(path):
             return f"{quoted}: {why}"
-        tree = TreePaths(self._has, self._added.__contains__, self.scope.is_fixed)
-        for part, why in chain(
-            forbidden_names(path, is_ignored), () if is_ignored else import_shadowing(path, is_link, tree)
-        ):
+        for part, why in self._hazards(path, is_ignored, is_link):
             if not self.scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
         if not is_ignored and (other := self._path_alike(path)):
             return f"{quoted} differs from {quote_path(other)} only by case or spelling"
         return ""
 
-    def _has(self, path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        return name in self._level(folder)
+    def _hazards(self, path: str, is_ignored: bool, is_link: bool) -> Iterator[tuple[str, str]]:
+        yield from forbidden_names(path, is_ignored)
+        if not is_ignored:
+            yield from import_shadowing(path, is_link, self._paths)
 
-    def _level(self, folder: str) -> dict[str, Entry]:
-        if not folder and not self._levels:
-            self._levels[""] = self._objects.tree(self._tree)
-        if folder not in self._levels:
-            above, _, name = folder.rpartition("/")
-            entry = self._level(above).get(name)
-            is_folder = entry is not None and entry.mode == FOLDER
-            self._levels[folder] = self._objects.tree(entry.blob) if entry and is_folder else {}
-        return self._levels[folder]
+    def _has(self, path: str) -> bool:
+        return self._entry(path) is not None
+
+    def _entry(self, path: str) -> Entry | None:
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder).get(name) if path else self._root
+
+    def _read_folder(self, folder: str) -> dict[str, Entry]:
+        entry = self._entry(folder)
+        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
+
+    def _group_alike(self, folder: str) -> dict[str, list[str]]:
+        names: dict[str, list[str]] = {}
+        for name in self._folder(folder):
+            names.setdefault(fold_name(name), []).append(name)
+        return names
 
     def _path_alike(self, path: str) -> str:
         """Another path that some file system takes for this one or for a folder above it, or ""."""
-        folder = ""
-        for name in path.split("/"):
-            current = f"{folder}/{name}" if folder else name
-            if name not in self._level(folder):
+        for current in (*reversed([*parents(path)]), path):
+            folder, slash, name = current.rpartition("/")
+            if name not in self._folder(folder):
                 for other in self._names_alike(folder).get(fold_name(name), ()):
-                    other_path = f"{folder}/{other}" if folder else other
-                    if not self._is_gone(other_path):
-                        return other_path
-            folder = current
+                    if not self._is_gone(f"{folder}{slash}{other}"):
+                        return f"{folder}{slash}{other}"
             first_path = self._new_paths.setdefault("/".join(map(fold_name, current.split("/"))), current)
             if first_path != current:
                 return first_path
         return ""
 
-    def _names_alike(self, folder: str) -> dict[str, list[str]]:
-        if folder not in self._alike_by_folder:
-            names: dict[str, list[str]] = {}
-            for name in self._level(folder):
-                names.setdefault(fold_name(name), []).append(name)
-            self._alike_by_folder[folder] = names
-        return self._alike_by_folder[folder]
-
     def _is_gone(self, path: str) -> bool:
         """Whether the change removes a file, or every file of a folder: then a new name is only a new name."""
-        folder, _, name = path.rpartition("/")
-        entry = self._level(folder)[name]
-        if entry.mode != FOLDER:
+        entry = self._entry(path)
+        if entry is None or entry.mode != FOLDER:
             return path in self._removed
         return all(f"{path}/{inner}" in self._removed for inner in self._objects.files(entry.blob))
-
-
-MAX_FILES = 20_000
-MAX_BYTES = 256 * 1024 * 1024

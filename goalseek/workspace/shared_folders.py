@@ -21,8 +21,8 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import Listing, changed_paths, digest_of, list_folder, parents
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scan import Listing, changed_paths, digest_of, list_folder
+from goalseek.workspace.scope import Scope, parents
 
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from project import Ended, Project, answer
 from shown import Shown
+from skips import levels
 from terminal import read_soon
 
 
@@ -86,10 +87,11 @@ def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_ow
     for code in (0, 1, 7, 125):
         assert climbed.run("exec", "--", "sh", "-c", f"exit {code}").exit_code == code
         assert climbed.run("exec", "--as", "agent", "--", "sh", "-c", f"exit {code}").exit_code == code
-    assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
 
 
-def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project) -> None:
+@pytest.mark.parametrize("mode", levels("none", "landlock"))
+def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project, mode: str) -> None:
+    climbed.set_manifest({"sandbox": {"mode": mode}})
     asks = "trap 'echo heard' INT; echo ready; read line; echo got $line; exit 3"
     with Shown(climbed.folder, "exec", "--", "bash", "-c", asks) as shown:
         shown.until(lambda text: "ready" in text)
@@ -98,6 +100,7 @@ def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project) ->
         shown.type("more\n")
         rows = shown.until_end()
     assert (rows[-1], shown.child.returncode) == ("got more", 3)
+    assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
 
 
 def test_without_a_command_it_is_the_users_shell(

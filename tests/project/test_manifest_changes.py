@@ -19,7 +19,8 @@ from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.bench import refuse_other_ruler
+from goalseek.workspace.bench import Bench
+from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.scope import build_scope
 
 WRITABLE = ["answer.json", "notes.txt", "old.txt"]
@@ -335,7 +336,8 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
         with contextlib.ExitStack() as expected:
             if is_found:
                 expected.enter_context(pytest.raises(GoalseekError, match=path))
-            refuse_other_ruler(repository.objects, whose, before, project.git("rev-parse", "HEAD^{tree}"))
+            bench = Bench(project.top / "bench", repository.objects, TreePlan(whose, "", (), {}, False, (), None))
+            bench.refuse_other_ruler(before, project.git("rev-parse", "HEAD^{tree}"))
     finally:
         repository.close()
     assert whose.seen_by("hidden")(path) == is_found

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from project import Project, answer, home
 from records import iteration
 
-from goalseek.ledger.checkpoints import Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import Seal
 from goalseek.phase_values import Session
@@ -49,7 +49,7 @@ def test_a_call_whose_answer_was_not_stored_is_charged_and_its_session_is_left(t
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE", "1 claude")
     calls.set_session(SESSION)
-    calls.settle(["change"])
+    calls.settle([CheckpointName("change")])
     assert calls.session("1 claude") == SESSION and calls.charged == Usage()
     again = made(tmp_path, Usage(70))
     again.settle([])
@@ -77,7 +77,7 @@ def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) ->
     calls.current_step = "change"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
-    calls.settle(["plan"])
+    calls.settle([CheckpointName("plan")])
     assert calls.charged == Usage()
 
 

@@ -129,7 +129,7 @@ def test_a_full_brief_uses_its_room_and_lists_the_best_once_where_it_belongs() -
     assert [row["iteration"] for row in brief["history"]][:3] == [3000, 2999, 2998]
     few = make_brief(context(best_iteration=1), [past(2), past(1)], MANIFEST, {})
     assert [row["iteration"] for row in few["history"]] == [2, 1]
-    assert few["families"] == [{"name": "title", "tries": 2, "kept": 0, "best": 1.5, "example": "a title"}]
+    assert few["families"] == [], "published, and no longer filled"
 
 
 def test_the_best_is_told_even_when_it_is_older_than_what_is_remembered(
@@ -206,13 +206,13 @@ def own(project: Project, tmp_path: Path) -> Callable[..., Project]:
 
 
 def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(own: Callable[..., Project]) -> None:
-    project = own(apply="<!-- version 7 -->\nRaise $metric beyond $incumbent, for $$5. $directions\n")
+    project = own(apply="<!-- version 7 -->\nRaise $metric beyond $incumbent, for $$5. $directions; $families\n")
     record = project.climb()[-1]
     assert record["outcome"] == "kept"
-    assert (Path(os.environ["HOME"]) / "told").read_text() == "Raise score beyond 1, for $5. - (none)\n"
+    assert (Path(os.environ["HOME"]) / "told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 2, apply own 7 ") and told.endswith(", repair 1, review 1") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 2, apply 2, repair 1, review 1"
+    assert told.startswith("plan 3, apply own 7 ") and told.endswith(", repair 1, review 1") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 3, apply 3, repair 1, review 1"
     project.write({"my/apply.md": "Now $baseline."})
     project.climb()
     assert (Path(os.environ["HOME"]) / "told").read_text() == "Now 1.", "they are read afresh"

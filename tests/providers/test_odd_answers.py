@@ -17,7 +17,7 @@ from goalseek.humanize import format_duration
 from goalseek.manifest.tables import ProviderTable
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Answer, Printed
-from goalseek.providers.registry import find_preset
+from goalseek.providers.registry import load_maker
 from goalseek.sandbox.home import AgentHome
 from goalseek.values import Usage
 
@@ -26,7 +26,7 @@ HUGE = 10**400
 
 def read(name: str, *rows: object, exit_code: int = 0) -> Answer:
     """What a preset reads of lines of JSON, whose text is not escaped."""
-    known = find_preset(name)
+    known = load_maker(name)
     assert known
     stdout = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return known.read(Printed(exit_code, stdout, "", lambda path: ""))
@@ -44,7 +44,7 @@ def test_what_gemini_tells_is_found_between_warnings() -> None:
     tokens = {"prompt": 90, "cached": 20, "candidates": 10, "tool": 5}
     told = json.dumps({"response": "done", "stats": {"models": {"m": {"tokens": tokens}}}}, indent=1)
     for before in ("", "Loaded\n", "{ half\n", '{"level": "warn"}\n'):
-        answer = find_preset("gemini").read(Printed(0, f"{before}{told}\nbye\n", "", lambda path: ""))  # type: ignore[union-attr]
+        answer = load_maker("gemini").read(Printed(0, f"{before}{told}\nbye\n", "", lambda path: ""))  # type: ignore[union-attr]
         assert (answer.text, answer.usage, answer.model) == ("done", Usage(75, 20, 10), "m"), before
 
 

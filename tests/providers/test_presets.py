@@ -16,9 +16,10 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
-from goalseek.providers.fallback import LIMIT_PAUSES, RETRY_SECONDS, add_cost
-from goalseek.providers.provider import Failed, LaunchSpec
-from goalseek.providers.registry import find_preset, make_provider
+from goalseek.providers.fallback import add_cost
+from goalseek.providers.outcome import LIMIT_PAUSES, RETRY_SECONDS, Failed
+from goalseek.providers.provider import LaunchSpec
+from goalseek.providers.registry import load_maker, make_provider
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
@@ -152,7 +153,7 @@ def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(
 def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(name: str, printed: str) -> None:
     from goalseek.providers.preset import Printed
 
-    known = find_preset(name)
+    known = load_maker(name)
     assert known
     answer = known.read(Printed(0, printed, printed, lambda path: printed))
     assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00"))
@@ -182,7 +183,7 @@ def test_words_of_the_manifest_come_before_the_presets(fake: Callable[..., Fake]
     Asked(tmp_path, ProviderTable(name="claude", command=(str(made.path), "--mine"))).apply()
     assert made.calls[0]["argv"][:2] == ["--mine", "-p"]
     with pytest.raises(GoalseekError, match="there is no program 'gone'") as caught:
-        make_provider(ProviderTable(name="claude", command=("gone",)), tmp_path).check()
+        make_provider(ProviderTable(name="claude", command=("gone",)), tmp_path).editors[0].check()
     assert caught.value.exit_code == 3 and "npm install" in caught.value.hint
 
 
@@ -198,7 +199,7 @@ def test_bare_goes_with_a_key_only(fake: Callable[..., Fake], tmp_path: Path, mo
         ("CLAUDE_CODE_OAUTH_TOKEN",),
         ("ANTHROPIC_API_KEY",),
     ]
-    assert asked.chain.is_subscription() is False
+    assert asked.chain.editors[0].is_subscription() is False
 
 
 def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(
@@ -277,7 +278,7 @@ def test_a_price_makes_an_estimate_and_a_subscription_is_about() -> None:
 
 
 def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = find_preset("codex").credentials  # type: ignore[union-attr]
+    sources = load_maker("codex").credentials  # type: ignore[union-attr]
     for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert find_login(sources).billing is None
@@ -397,7 +398,7 @@ def test_another_package_brings_a_preset_or_a_function(
     assert "brought_agent" not in sys.modules
     assert Asked(tmp_path, ProviderTable(name="mine")).apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
-    assert find_preset("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
+    assert load_maker("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
     assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
 
 

@@ -113,7 +113,7 @@ def test_what_an_older_kernel_does_not_stop_and_what_the_network_costs_are_told(
 
 
 def test_words_of_the_restriction_are_checked() -> None:
-    options, words = parse_options(["--set", "A", "b", "--read", "/x", "--", "--read", "y"])
-    assert (options.variables, options.readable, words) == ({"A": "b"}, ["/x"], ["--read", "y"])
+    options, words = parse_options(["--no-tcp", "--read", "/x", "--", "--read", "y"])
+    assert (options.flags, options.readable, words) == ({"--no-tcp"}, ["/x"], ["--read", "y"])
     with pytest.raises(SystemExit, match="no option"):
         parse_options(["--reed", "/x"])

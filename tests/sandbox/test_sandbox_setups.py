@@ -16,7 +16,6 @@ from skips import levels
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import mounts
 from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
-from goalseek.sandbox.landlock import standalone_command
 from goalseek.sandbox.view import SPARE_HOME, Mount, is_system_path, throw_away_home
 
 BOTH = pytest.mark.parametrize("level", levels("landlock", "bubblewrap"))
@@ -220,12 +219,14 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
 
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
-    ready = standalone_command(
-        room.ready(
-            level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
-        )
+    ready = room.ready(
+        level, "sh", "-c", "touch started; while :; do sleep 0.1; done # $0 of-the-killed-one", str(room.top)
     )
-    starter = f"import subprocess; subprocess.run({ready.arguments!r}, env={ready.environment!r}, cwd='/')"
+    starter = f"""
+from pathlib import Path, PosixPath
+from goalseek.sandbox.supervisor import run_in_terminal
+from goalseek.sandbox.view import Launch
+run_in_terminal({ready!r})"""
     tool = subprocess.Popen([sys.executable, "-c", starter])
     until((room.tree / "started").exists)
     tool.kill()

@@ -16,7 +16,7 @@ from project import Ended, Project, answer, home
 
 import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.project import refs
+from goalseek.project.landing import Landing
 
 pytestmark = pytest.mark.slow
 
@@ -430,7 +430,7 @@ def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(
     assert [record.outcome for record in climbed] == ["baseline", "kept"]
     head = project.git("rev-parse", "HEAD")
     move = partial(project.git, "update-ref", "refs/heads/goalseek/demo", head)
-    monkeypatch.setattr(refs, "_refuse_moved_branch", lambda run, refs: move())
+    monkeypatch.setattr(Landing, "_refuse_moved_branch", lambda landing, refs: move())
     project.set_moves(answer(2), answer(1.5))
     with pytest.raises(GoalseekError, match="refs/heads/goalseek/demo was moved by somebody"):
         list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from goalseek.git.paths import looks_like_git
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, parent_out_of_scope
+from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, overlap, overlap_matcher
 
 part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
 path = st.lists(part, min_size=1, max_size=4).map("/".join)
@@ -80,12 +80,19 @@ def test_a_link_that_points_out_is_recognised_and_one_that_comes_back_is_no_matt
     assert leaves_tree("a/b/link", "../../../c")
 
 
-def test_a_new_file_below_an_existing_file_that_is_out_of_scope_is_a_clash() -> None:
-    entries = {"hidden": 1, "src/x": 1}
-    assert parent_out_of_scope("hidden/new", entries, lambda name: name == "hidden") == "hidden"
-    assert parent_out_of_scope("hidden/deep/new", entries, lambda name: name == "hidden") == "hidden"
-    assert parent_out_of_scope("src/x/new", entries, lambda name: name == "hidden") is None
-    assert parent_out_of_scope("hidden", entries, lambda name: True) is None
+def test_paths_overlap_where_they_are_the_same_or_one_lies_below_the_other() -> None:
+    assert [name for name in ("a", "a/b", "a/b/c", "a/bc", "ab", "a/c") if overlap("a/b", name)] == [
+        "a",
+        "a/b",
+        "a/b/c",
+    ]
+    is_in_the_way = overlap_matcher(["a/b", "x"])
+    assert [name for name in ("a", "a/b", "a/b/c", "a/bc", "x/y/z", "xy") if is_in_the_way(name)] == [
+        "a",
+        "a/b",
+        "a/b/c",
+        "x/y/z",
+    ]
 
 
 def test_git_itself_refuses_the_names_that_look_like_its_own(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from goalseek.cli.watch import choose_view
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
 from goalseek.project.fitness import check_fit_for_baseline
+from goalseek.project.landing import check_refs
 from goalseek.project.opening import open_project, refuse_baseline
-from goalseek.project.refs import check_refs
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -72,7 +72,7 @@ def provider_override(source: Fixture, provider: str | None) -> ProviderTable | 
     override = provider_from_options(loaded, provider, None)
     table = override or loaded.manifest.provider
     if table:
-        make_permitted_provider(loaded, table).check()
+        make_permitted_provider(loaded, table)
     git("--version")
     return override
 

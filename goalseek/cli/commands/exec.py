@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from goalseek import files, process
+from goalseek import files
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
@@ -29,9 +29,9 @@ from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import environment
-from goalseek.sandbox.landlock import standalone_command
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess
+from goalseek.sandbox.supervisor import run_in_terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +70,7 @@ def run(options: argparse.Namespace) -> int:
         )
         with place as (access, environment, folder):
             try:
-                ready = standalone_command(policy.launch(access, command, environment, folder))
-                return process.run_in_terminal(ready.arguments, ready.environment, ready.folder)
+                return run_in_terminal(policy.launch(access, command, environment, folder))
             except FileNotFoundError:
                 raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
 

@@ -22,11 +22,12 @@ from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import build_call
 from goalseek.proposal.prompt import Request
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.fallback import ProviderChain
+from goalseek.providers.provider import Call, Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, screen
+from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher
 from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
@@ -73,7 +74,8 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
         added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
-        screened = screen(Screening(workspace.tree, scope, ignored, added_files, objects, snapshot), changes)
+        screened = Screening(workspace.tree, added_files, ignored, objects, snapshot)
+        screened.screen(changes)
         all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
@@ -152,7 +154,7 @@ def _overlay_before_retry(
     return on_retry
 
 
-def _ask_provider(provider: Provider, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
+def _ask_provider(provider: ProviderChain, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
     """The reply, and the failure if there is one: its edits are read for ``changes.diff`` all the same."""
     try:
         return provider.apply(call, plan), None

@@ -14,7 +14,7 @@ from goalseek.ledger.artifacts import publish_candidate
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Candidate, Change, Edit
-from goalseek.project.refs import move_tip
+from goalseek.project.landing import landing
 from goalseek.values import Outcome, Phase, Reason
 
 
@@ -46,7 +46,8 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
     parent = attempt.commits[-1] if attempt.commits else standing.tip
     commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
-    move_tip(repository, parent, commit_hash)
+    with landing(project) as current:
+        current.move_tip(parent, commit_hash)
     if attempt.committed:
         publish_candidate(iteration.folder, folder, attempt.committed)
     return Candidate(commit_hash, tree, standing.tip, attempt.commits)

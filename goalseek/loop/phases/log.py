@@ -17,7 +17,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.refs import update_refs
+from goalseek.project.landing import landing
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.scan import digest_of
@@ -31,15 +31,12 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     project = iteration.project
     record = _make_record(iteration, result, ruler)
     _begin_run(iteration, record)
-    project.ledger.mended = ""
-    sealed_record = project.ledger.append(record, record.commit_hash, ruler.to_json() if ruler else None)
-    if project.ledger.mended:
-        project.watch.on_note(project.ledger.mended)
-    iteration.steps.forget_seconds()
-    write_summary(iteration.folder, sealed_record)
-    project.activity.waited = ()
-    project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
-    update_refs(project)
+    with landing(project) as current:
+        sealed_record = current.append(record, record.commit_hash, ruler.to_json() if ruler else None)
+        iteration.steps.forget_seconds()
+        write_summary(iteration.folder, sealed_record)
+        project.activity.waited = ()
+        project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     if ruler is None:
         remove_approval(project.loaded.logs)
     return sealed_record

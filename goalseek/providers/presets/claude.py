@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from goalseek.providers.credentials import Source
+from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
-from goalseek.providers.provider import RATE_LIMITED, kind_of_status
 from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from goalseek.providers.credentials import Source
+from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
-from goalseek.providers.provider import kind_of_status
 from goalseek.values import Usage
 
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")

@@ -7,8 +7,8 @@ import re
 from itertools import islice
 
 from goalseek.providers.credentials import Source
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
-from goalseek.providers.provider import Kind, kind_of_status
+from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, text_of
 from goalseek.values import Usage
 
 _SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'

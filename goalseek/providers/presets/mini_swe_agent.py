@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from goalseek.providers.credentials import Source
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
-from goalseek.providers.provider import Kind
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
 _TRAJECTORY = "trajectory.json"

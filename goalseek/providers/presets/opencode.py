@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from goalseek.providers.credentials import Source
+from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
-from goalseek.providers.provider import kind_of_status
 from goalseek.values import Usage
 
 

@@ -1,0 +1,208 @@
+"""The landing: the one place where tip, branch, ledger and standing of a climb are read and moved.
+
+The record is written first, and tip and branch follow it. A kill before they have moved is made good at the next start;
+a ref that somebody else moved is refused, never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from goalseek.errors import GoalseekError
+from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
+from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
+from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
+from goalseek.ledger.records import IterationRecord, Record
+from goalseek.ledger.seal import key_of
+from goalseek.ledger.standing import Standing
+from goalseek.own_folders import remove_if_exists
+from goalseek.phase_values import Candidate
+from goalseek.project.project import Project
+from goalseek.values import StopReason
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@contextlib.contextmanager
+def landing(project: Project) -> Iterator[Landing]:
+    """The landing of this block. Once it has appended the record of an iteration, tip and branch follow at its end."""
+    current = Landing(project)
+    yield current
+    current.follow_record()
+
+
+def check_refs(project: Project) -> None:
+    """Moves the refs that a kill left behind the last record, and makes a deleted branch again.
+
+    Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
+    """
+    with landing(project) as current:
+        current.catch_up()
+
+
+class Landing:
+    """Reads and moves tip, branch, ledger and standing. ``landing`` makes it."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._repository = project.repository
+        self._loaded = project.loaded
+        self._record: IterationRecord | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What the records add up to now."""
+        return self._project.standing
+
+    @property
+    def refs(self) -> Refs:
+        """The refs as they are now."""
+        return self._repository.refs()
+
+    def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
+        """Commits a record to the ledger and gives it as written; see ``Ledger.append``."""
+        ledger = self._project.ledger
+        ledger.mended = ""
+        sealed = ledger.append(record, candidate, ruler)
+        if ledger.mended:
+            self._project.watch.on_note(ledger.mended)
+        if isinstance(sealed, IterationRecord):
+            self._record = sealed
+        return sealed
+
+    def move_tip(self, before: str | None, after: str) -> None:
+        """Moves the tip from ``before`` to ``after``. Raises GoalseekError where it is at neither."""
+        if before == after:
+            return
+        try:
+            self._repository.move([RefMove(self._repository.tip_ref, before, after)])
+        except RefMoved:
+            tip = self.refs.tip
+            if tip != after:
+                raise ref_moved_error(self._repository.tip_ref, before or "nothing", tip) from None
+
+    def unfinished_candidate(self, tip: str | None) -> Candidate | None:
+        """The candidate that an iteration without a record has put on the tip; None where the tip is elsewhere."""
+        before = self.standing.tip
+        commits = unfinished_commits(self._repository, self.standing, tip) if tip and before and tip != before else ()
+        return Candidate(commits[-1], self._repository.tree_of(commits[-1]), before, commits[:-1]) if commits else None
+
+    def follow_record(self) -> None:
+        """Moves tip and branch to where the record of an iteration that was appended says."""
+        if self._record is None:
+            return
+        refs = self.refs
+        self._refuse_moved_tip(refs)
+        self._move_refs(refs)
+        self._write_git_after(refs)
+        prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self.standing)
+        self._project.watch.on_record(self._record)
+
+    def catch_up(self) -> None:
+        """What ``check_refs`` does."""
+        refs = self.refs
+        if self.standing.last is None:
+            self._refuse_branch_without_records(refs)
+            return
+        refs = self._restore_lost_tip(refs)
+        is_ahead = bool(refs.tip and unfinished_commits(self._repository, self.standing, refs.tip))
+        if not is_ahead:
+            self._refuse_moved_tip(refs)
+        self._move_refs(refs, is_ahead)
+        folder = self._run_folder
+        is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
+        if folder.is_dir() and not is_finished and is_run_folder(folder):
+            write_summary(folder, self._last)
+            self._write_git_after(refs)
+        prune_outputs(self._loaded.runs, self._loaded.manifest.log, self.standing, self._project.ledger.history)
+
+    @property
+    def _last(self) -> IterationRecord:
+        assert self.standing.last is not None
+        return self.standing.last
+
+    @property
+    def _run_folder(self) -> Path:
+        return self._project.run_folder(self._last.iteration)
+
+    def _restore_lost_tip(self, refs: Refs) -> Refs:
+        """Moves the tip back where git has lost the candidate's commit, which is made again from its checkpoints."""
+        if refs.tip in (None, self.standing.tip) or self._repository.objects.has(refs.tip):
+            return refs
+        for path in self._project.run_folder(self.standing.next_iteration).glob("candidate*.json"):
+            remove_if_exists(path)
+        self._repository.move([RefMove(self._repository.tip_ref, refs.tip, self.standing.tip)])
+        return self.refs
+
+    def _move_refs(self, refs: Refs, is_tip_ahead: bool = False) -> None:
+        """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
+        repository, tip = self._repository, self.standing.tip
+        moves = []
+        if refs.tip != tip and not is_tip_ahead:
+            _recreate_revert(repository, self._last)
+            moves.append(RefMove(repository.tip_ref, refs.tip, tip))
+        if refs.branch != tip and not refs.branch_is_checked_out:
+            self._refuse_moved_branch(refs)
+            moves.append(RefMove(repository.branch_ref, refs.branch, tip))
+        try:
+            repository.move(moves)
+        except RefMoved:
+            failed_move = next((move for move in moves if repository.resolve(move.ref) != move.before), moves[0])
+            raise ref_moved_error(failed_move.ref, tip, repository.resolve(failed_move.ref)) from None
+
+    def _write_git_after(self, refs: Refs) -> None:
+        """Writes ``git_after.txt``, where the run folder exists."""
+        tip, repository, folder = self.standing.tip, self._repository, self._run_folder
+        if folder.is_dir():
+            refs_after = Refs(tip, self._project.ledger.head, tip, refs.branch_is_checked_out)
+            write_git_state(folder / "git_after.txt", refs_after, repository.branch, commit_lines(repository, tip, 3))
+
+    def _refuse_moved_tip(self, refs: Refs) -> None:
+        """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
+        last, tip = self._last, self.standing.tip
+        if refs.tip is None and last.iteration == 0:
+            return
+        if refs.tip is None or refs.tip not in (tip, last.commit_hash, last.parent_commit_hash):
+            raise ref_moved_error(self._repository.tip_ref, tip, refs.tip)
+
+    def _refuse_moved_branch(self, refs: Refs) -> None:
+        """Raises GoalseekError where the branch is at no commit of ours."""
+        last, tip, branch = self._last, self.standing.tip, self._repository.branch
+        if refs.branch is None:
+            # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
+            if last.iteration > 0 and key_of(last.seal) == self._project.ledger.seal.key:
+                self._project.watch.on_note(f"the branch {branch} was deleted; it shows the tip again, {tip[:12]}")
+            return
+        if refs.branch in (last.parent_commit_hash, last.commit_hash):
+            return
+        if not self._repository.is_ancestor(refs.branch, tip):
+            raise ref_moved_error(self._repository.branch_ref, tip, refs.branch)
+
+    def _refuse_branch_without_records(self, refs: Refs) -> None:
+        """Raises GoalseekError where the branch is of another climb whose records are not here: in a clone, say."""
+        repository, branch = self._repository, self._repository.branch
+        if refs.branch is None or refs.branch_is_checked_out:
+            return
+        if repository.is_ancestor(refs.branch, repository.head()):
+            return
+        message = f"the branch {branch} is here, but not the records of its climb, {repository.ledger_ref}"
+        fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+        hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
+
+
+def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
+    """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
+    return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, standing.next_iteration)
+
+
+def _recreate_revert(repository: Repository, record: IterationRecord) -> None:
+    if record.rollback_commit_hash is None:
+        return
+    assert record.commit_hash and record.tree_hash and record.parent_commit_hash
+    earlier = record.earlier_commits
+    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
+    restore_roll_back(repository, candidate, record.rollback_commit_hash)
