@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
@@ -19,6 +19,7 @@ from goalseek.evaluation.measurements import (
     measure_target,
     number_in,
     pairs_in_turn,
+    ruler_of,
     trial_folder,
 )
 from goalseek.git.as_user import tree_of_checkout
@@ -26,7 +27,6 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
-from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
@@ -92,7 +92,13 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
     entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(project, config, side.name, files, others)
+        try:
+            preflight.refuse_unmatched_globs(project, files, others)  # a writable one may be in either
+            preflight.refuse_unfit(project, files)
+            preflight.refuse_hidden_clashes(config, project.places.prefix, files)
+        except GoalseekError as error:
+            end = error.stop_reason or error.exit_code
+            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
     _refuse_other_ruler(project, config.scope, first, second)
     check_sandbox(project, entries[1], config.manifest)
     return first, second
@@ -119,9 +125,7 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
 
 def is_exact(pairs: Sequence[Pair]) -> bool:
     """Whether each side gave one and the same value, twice or more."""
-    return len(pairs) > 1 and all(
-        len({measurement.value for measurement in side}) == 1 for side in zip(*pairs, strict=True)
-    )
+    return len(pairs) > 1 and all(len({run.value for run in side}) == 1 for side in zip(*pairs, strict=True))
 
 
 def compare_revisions(direction: str, pairs: Sequence[Pair]) -> Comparison:
@@ -153,21 +157,8 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
 def _side(project: Project, config: Config, bench: BenchName, name: str, commit: str | None) -> Revision:
     repository = project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-    files = digest_of_files(repository.objects.files(tree).items(), config.scope)
-    ruler = Ruler(ruler_keys(config.manifest), files, config.hidden_from).digest
+    ruler = ruler_of(config, repository.objects.files(tree)).digest
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench))
-
-
-def _refuse_unfit(
-    project: Project, config: Config, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]
-) -> None:
-    """``others`` are the other side's files: a writable one may be in either."""
-    try:
-        preflight.refuse_unmatched_globs(project, entries, others)
-        preflight.refuse_unfit(project, entries)
-        preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
-    except GoalseekError as error:
-        raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
 
 
 def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
@@ -215,22 +206,16 @@ def settle_on_base(
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     target = Target(config, before, ruler, standing.epoch, before)
-    duration = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
-    on_message(
-        f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
-    )
+    count, duration = pluralize(pairs, "pair"), format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
     sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
     measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
-    violations = (
-        guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in config.manifest.guard
-    )
+    guards = config.manifest.guard
+    violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
     seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
-    return BaseComparison(
-        compare_revisions(config.manifest.metric.direction, measured_pairs),
-        tuple(text for text in violations if text),
-        seconds,
-    )
+    comparison = compare_revisions(config.manifest.metric.direction, measured_pairs)
+    return BaseComparison(comparison, tuple(filter(None, violations)), seconds)
 
 
 def _with_ruler_files(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:

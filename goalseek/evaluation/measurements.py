@@ -6,7 +6,7 @@ A recorded measurement is evidence for the next baseline, so that none is made t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.git.objects import Entry
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.ledger.standing import Standing
@@ -214,6 +215,11 @@ def take_ruler(project: Project, config: Config) -> Ruler:
     preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
+    return ruler_of(config, entries)
+
+
+def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
+    """The ruler that a tree with these files has under this configuration."""
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
