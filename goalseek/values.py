@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
     import msgspec
@@ -125,29 +125,50 @@ EXIT_CODES: dict[str, int] = {
 """A signal's code is 128 and its number."""
 
 
-class ByFields:
-    """Equality, hash and text of a frozen dataclass by its fields.
+@dataclass_transform(frozen_default=True)
+class Value:
+    """A frozen dataclass: the annotated names of a subclass are its fields.
 
-    ``@dataclass`` compiles the same for each class anew, which takes a third of the time that defining one takes.
+    ``@dataclass`` compiles its methods for each class anew, which took a third of the time that ``iterate`` needs to
+    be imported; here they are the same for all classes.
     """
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    _required: ClassVar[frozenset[str]]
+    _mappings: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+        without_default = [field for field in fields(cls) if field.default is MISSING]
+        cls._mappings = tuple(field.name for field in without_default if field.default_factory is dict)
+        cls._required = frozenset(field.name for field in without_default if field.default_factory is MISSING)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        fresh: dict[str, Any] = {name: {} for name in self._mappings}
+        given = {**fresh, **dict(zip(self.__match_args__, values, strict=False)), **named}
+        if not self._required <= given.keys() <= self.__dataclass_fields__.keys():
+            raise TypeError(f"{type(self).__qualname__} has other fields than {', '.join(given)}")
+        self.__dict__.update(given)  # a default is an attribute of the class
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raises FrozenInstanceError."""
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is of this very class and equal in every field."""
-        return type(other) is type(self) and self._fields() == other._fields()
+        return type(other) is type(self) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
+        )
 
     def __hash__(self) -> int:
         """The hash of the fields."""
-        return hash(tuple(self._fields().values()))
+        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
 
     def __repr__(self) -> str:
         """``Usage(input_tokens=3, ...)``."""
-        texts = (f"{name}={value!r}" for name, value in self._fields().items())
+        texts = (f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
         return f"{type(self).__qualname__}({', '.join(texts)})"
-
-    def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 class _AsNumber:
@@ -161,8 +182,7 @@ Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 
 _OPTIONAL = "about_usd"  # the one field that is left out where it is None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Usage(ByFields):
+class Usage(Value):
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
     ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
@@ -192,20 +212,21 @@ class Usage(ByFields):
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both; its cost is unknown only where neither is known."""
-        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
-        about = [cost for cost in (self.about_usd, other.about_usd) if cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
-            sum(costs) if costs else None,
+            _sum(self.cost_usd, other.cost_usd),
             self.estimated or other.estimated,
-            sum(about) if about else None,
+            _sum(self.about_usd, other.about_usd),
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class VerifierRun(ByFields):
+def _sum(cost: Number | None, other: Number | None) -> Number | None:
+    return other if cost is None else cost if other is None else cost + other
+
+
+class VerifierRun(Value):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
     of: str
@@ -214,8 +235,7 @@ class VerifierRun(ByFields):
     seconds: Number
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class CommandRun(ByFields):
+class CommandRun(Value):
     """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
 
     name: str
@@ -224,8 +244,7 @@ class CommandRun(ByFields):
     killed: int = 0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Stop(ByFields):
+class Stop(Value):
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
     reason: StopReason | Literal[""]
@@ -239,8 +258,7 @@ class Stop(ByFields):
         return EXIT_CODES[self.reason]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Attempt(ByFields):
+class Attempt(Value):
     """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
     commit_hash: str | None
@@ -248,7 +266,7 @@ class Attempt(ByFields):
     usage: Usage = Usage()
 
 
-Value = TypeVar("Value")
+Kind = TypeVar("Kind")
 _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -284,7 +302,7 @@ def to_line(value: Any) -> str:
     return json.dumps(to_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def from_plain(kind: type[Value], plain: Any) -> Value:
+def from_plain(kind: type[Kind], plain: Any) -> Kind:
     """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
     import msgspec
 
@@ -294,10 +312,10 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
-def from_line(kind: type[Value], line: str | bytes) -> Value:
+def from_line(kind: type[Kind], line: str | bytes) -> Kind:
     """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
     try:
-        value: Value = _decoder(cast(Any, kind)).decode(line)
+        value: Kind = _decoder(cast(Any, kind)).decode(line)
         return value
     except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
         return from_plain(kind, json.loads(line))

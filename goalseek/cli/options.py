@@ -8,7 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any, NoReturn
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load
 
 if typing.TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises GoalseekError with the usage line."""
-        raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip(), USAGE)
+        raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip())
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Prints and flushes the help: argparse ends the process next, and would hide an error of writing."""
@@ -42,6 +42,13 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
     group.add_argument("--json", action="store_true", default=default(False), help="answers as JSON")
     group.add_argument("--query", metavar="JMESPATH", default=default(None), help="of the JSON answer, this part")
     group.add_argument("--color", choices=("auto", "always", "never"), default=default("auto"))
+
+
+def refuse(*faults: tuple[bool, str, str]) -> None:
+    """Raises GoalseekError for the first fault that there is; each is whether there is, the message and the hint."""
+    for is_there, message, hint in faults:
+        if is_there:
+            raise GoalseekError(message, hint)
 
 
 def start_folder(options: argparse.Namespace) -> Path:

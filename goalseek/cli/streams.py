@@ -7,27 +7,42 @@ import contextlib
 import errno
 import io
 import os
-import select
 import signal
 import stat
 import sys
-import typing
 
 from goalseek.errors import UNFIT, GoalseekError, Interrupted
-
-if typing.TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 ERROR_HANDLER = "goalseek.legible"
 _SPELLINGS = dict(zip("→−±·…×’✓✗", ("->", "-", "+-", "|", "...", "x", "'", "+", "x"), strict=True))  # noqa: RUF001
 
 
+class _Stream(io.TextIOWrapper):
+    """Standard output or standard error, whose write errors are handled."""
+
+    def write(self, text: str) -> int:
+        """Writes all of ``text``; gives its length in characters."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            _handle_write_error(self.fileno(), error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes out the buffer."""
+        try:
+            super().flush()
+        except OSError as error:
+            _handle_write_error(self.fileno(), error)
+
+
 def prepare_streams() -> None:
     """Opens closed standard streams and handles the write errors of the others; call it once in a process.
 
-    A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor.
+    A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor. One
+    in non-blocking mode, which another process that shares it has set, waits for space again.
     """
-    register_error_handler()
+    codecs.register_error(ERROR_HANDLER, spell_in_ascii)
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
@@ -38,7 +53,11 @@ def prepare_streams() -> None:
         with contextlib.suppress(OSError, ValueError):  # it may have no descriptor
             if descriptor and stream.fileno() == descriptor and not isinstance(stream, _Stream):
                 stream.flush()
-                setattr(sys, name, _Stream(stream, descriptor))
+                os.set_blocking(descriptor, True)
+                raw = io.FileIO(descriptor, "w", closefd=False)
+                buffer = raw if stream.write_through else io.BufferedWriter(raw)  # as python -u has it
+                buffering = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
+                setattr(sys, name, _Stream(buffer, stream.encoding, ERROR_HANDLER, **buffering))
 
 
 def print_bytes(content: bytes) -> None:
@@ -49,37 +68,6 @@ def print_bytes(content: bytes) -> None:
     except OSError as error:
         _handle_write_error(1, error)
     sys.stdout.flush()
-
-
-class _Stream(io.TextIOWrapper):
-    """Wraps stdout or stderr: the same encoding and buffering as ``stream``; write errors are handled."""
-
-    def __init__(self, stream: io.TextIOWrapper, descriptor: int) -> None:
-        # Written by C code alone where possible: a signal must not come between writing a line and recording that.
-        raw = (io.FileIO if os.get_blocking(descriptor) else _NonblockingFile)(descriptor, "w", closefd=False)
-        super().__init__(
-            raw if stream.write_through else io.BufferedWriter(raw),  # as python -u has it
-            encoding=stream.encoding,
-            errors=ERROR_HANDLER,
-            line_buffering=stream.line_buffering or descriptor == 2,
-            write_through=stream.write_through,
-        )
-        self._descriptor = descriptor
-
-    def write(self, text: str) -> int:
-        """Writes all of ``text``; gives its length in characters."""
-        try:
-            return super().write(text)
-        except OSError as error:
-            _handle_write_error(self._descriptor, error)
-        return len(text)
-
-    def flush(self) -> None:
-        """Writes out the buffer."""
-        try:
-            super().flush()
-        except OSError as error:
-            _handle_write_error(self._descriptor, error)
 
 
 def _handle_write_error(descriptor: int, error: OSError) -> None:
@@ -103,31 +91,12 @@ def _handle_write_error(descriptor: int, error: OSError) -> None:
     raise full_disk_error(error) or GoalseekError(message, "what was recorded is kept", UNFIT)
 
 
-class _NonblockingFile(io.FileIO):
-    """A descriptor in non-blocking mode, which another process that shares the pipe has set: write waits for space."""
-
-    def write(self, data: ReadableBuffer) -> int:
-        """Writes all of ``data``, however long that takes; gives its length in bytes."""
-        rest = memoryview(data).cast("B")
-        size = rest.nbytes
-        while rest:
-            count = super().write(rest)
-            if count is None:
-                select.select([], [self], [])
-            rest = rest[count or 0 :]
-        return size
-
-
-def register_error_handler() -> None:
-    """Registers ERROR_HANDLER: a character that the encoding lacks becomes an ASCII one, or ``?``.
+def spell_in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """The error handler of the streams: an ASCII character for one that the encoding lacks, or ``?``.
 
     Undecodable bytes of a file name are written as they are.
     """
-
-    def spell(error: UnicodeError) -> tuple[str | bytes, int]:
-        assert isinstance(error, UnicodeEncodeError)
-        letter = error.object[error.start]
-        is_byte = "\udc80" <= letter <= "\udcff"
-        return bytes([ord(letter) - 0xDC00]) if is_byte else _SPELLINGS.get(letter, "?"), error.start + 1
-
-    codecs.register_error(ERROR_HANDLER, spell)
+    assert isinstance(error, UnicodeEncodeError)
+    letter = error.object[error.start]
+    is_byte = "\udc80" <= letter <= "\udcff"
+    return bytes([ord(letter) - 0xDC00]) if is_byte else _SPELLINGS.get(letter, "?"), error.start + 1

@@ -14,33 +14,31 @@ import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.files import sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.commits import UnreadableCommit, candidate_commits, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, candidate_commits, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Refs, Repository
 from goalseek.humanize import pluralize
 from goalseek.ledger.audit_commits import NamedCommits
 from goalseek.ledger.chain import (
     NOTHING,
-    Chain,
     Deviation,
     LedgerEntry,
+    check_message,
+    check_seal,
     format_ranges,
     format_value,
-    read_entries,
     row_deviations,
     value_deviations,
-    walk_ledger,
 )
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.ledger import RULER_FILE, repair_head
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History
+from goalseek.ledger.results_file import SNAPSHOT, History, diff_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
@@ -72,17 +70,18 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     if is_rebuilding and refs.ledger and not repository.objects.has(refs.ledger):
         with contextlib.suppress(GoalseekError):  # the audit says what is missing
             repair_head(repository, History(loaded.results), refs.ledger)
-    auditor = _Auditor(loaded, repository, walk_ledger(repository.objects, refs.ledger), seal)
+    auditor = _Auditor(loaded, repository, refs, seal)
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())
-    deviations = tuple(auditor.differences(refs))
-    foreign = auditor.foreign_seals()
-    count = sum(map(len, foreign.values()))
+    deviations = tuple(auditor.differences())
+    foreign: dict[str | None, list[int]] = {}
+    for key, number in auditor.foreign:
+        foreign.setdefault(key, []).append(number)
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
         for key, numbers in foreign.items()
     )
-    seals = why_no_seal or SEALS_CHECKED + (f" of all but {count}" if count else "")
+    seals = why_no_seal or SEALS_CHECKED + (f" of all but {len(auditor.foreign)}" if foreign else "")
     return Audit(len(auditor.lines), deviations, seals, (*auditor.notes, *notes))
 
 
@@ -97,32 +96,35 @@ def _load_seal(secret: Path) -> tuple[Seal | None, str]:
 
 
 class _Auditor:
-    """One audit. What is worth knowing and no difference is added to ``notes``."""
+    """One audit. ``notes`` gets what is worth knowing and no difference, ``foreign`` the records of other keys."""
 
-    def __init__(self, loaded: ManifestFile, repository: Repository, chain: Chain, seal: Seal | None) -> None:
+    def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
         self.notes: list[str] = []
-        self.lines = [commit.message for commit in chain.commits]
+        self.foreign: list[tuple[str | None, int]] = []
         self._loaded = loaded
         self._repository = repository
-        self._chain = chain
-        self._entries = tuple(read_entries(chain))
+        self._refs = refs
         self._seal = seal
         self._commits = NamedCommits(repository.objects, repository.name)
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
-        self._standing = None if chain.broken else Standing()  # None where it cannot be computed
-
-    def foreign_seals(self) -> dict[str, list[int]]:
-        """The numbers of the records that were sealed with other keys, by key."""
-        by_key: dict[str, list[int]] = {}
-        for entry in self._entries if self._seal else ():
-            key = key_of(entry.record.seal) if isinstance(entry, LedgerEntry) else None
-            if key and isinstance(entry, LedgerEntry) and self._seal and key != self._seal.key:
-                by_key.setdefault(key, []).append(entry.record.seq)
-        return by_key
+        self._broken: list[Deviation] = []
+        commits: list[Commit] = []
+        try:
+            commits += walk_first_parents(functools.partial(read_commit, repository.objects), refs.ledger)
+        except UnreadableCommit as error:
+            where = f"ledger commit {error.name}"
+            self._broken.append(Deviation("the chain is broken", where, "a commit of the ledger", str(error)))
+        self._root = None if self._broken or not commits else commits.pop()
+        befores = [
+            "" if commit.parents[0] == (self._root and self._root.name) else commit.parents[0] for commit in commits
+        ]
+        self._entries = [LedgerEntry(*pair) for pair in zip(commits, befores, strict=True)][::-1]
+        self.lines = [entry.commit.message for entry in self._entries]
+        self._standing = None if self._broken else Standing()  # None where it cannot be computed
 
     def rebuild(self) -> str:
         """Writes ``results.jsonl`` again, if the whole chain can be read. Gives what was done, in words."""
-        if self._chain.broken or not all(isinstance(entry, LedgerEntry) for entry in self._entries):
+        if self._broken or any(deviation for entry in self._entries for deviation in check_message(entry)):
             return f"{RESULTS} was left as it is: the chain in git is not whole"
         make_log_folders(self._loaded)
         path, content = self._loaded.results, "".join(line + "\n" for line in self.lines).encode()
@@ -133,33 +135,33 @@ class _Auditor:
         was = "there was none" if previous is None else "it was the same" if previous == content else "it was another"
         return f"{path} was written again from git: {pluralize(len(self.lines), 'line')}; {was}"
 
-    def differences(self, refs: Refs) -> Iterator[Deviation]:
+    def differences(self) -> Iterator[Deviation]:
         """Every difference: of the chain, its records, the refs and ``results.jsonl``."""
-        root, name = self._chain.root, self._repository.name
-        yield from self._chain.broken
-        if refs.ledger is None:
+        root, name = self._root, self._repository.name
+        yield from self._broken
+        if self._refs.ledger is None:
             yield Deviation("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", NOTHING)
         if root:
             message = f"goalseek ledger {name}\n"
             yield from value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
-        seq = None if self._chain.broken else -1
         snapshot = _read_snapshot(self._loaded.logs / SNAPSHOT)
+        number = None if self._broken else 0
         for entry in self._entries:
-            seq = None if seq is None else seq + 1
-            if isinstance(entry, Deviation):
-                yield entry
+            if unreadable := list(check_message(entry)):
+                yield from unreadable
+                number = None if number is None else number + 1
                 continue
-            if seq is not None:
+            if number is not None:
                 where = f"ledger commit {entry.commit.name}"
-                yield from value_deviations("the number does not follow", where, seq, entry.record.seq)
-            seq = entry.record.seq
+                yield from value_deviations("the number does not follow", where, number, entry.record.seq)
+            number = entry.record.seq + 1
             yield from self._check_record(entry)
             standing = self._standing
             if standing and snapshot and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
                 yield from row_deviations(what, SNAPSHOT, to_plain(standing), snapshot)
         if self._standing:
-            yield from self._check_refs(refs, self._standing)
+            yield from self._check_refs(self._standing)
         yield from self._check_results_file()
 
     def _check_record(self, entry: LedgerEntry) -> Iterator[Deviation]:
@@ -167,10 +169,8 @@ class _Auditor:
         record, standing, seal = entry.record, self._standing, self._seal
         where = f"ledger commit {entry.commit.name}"
         yield from value_deviations("another project", where, self._repository.name, record.project)
-        before, root = entry.commit.parents[0], self._chain.root
-        expected = seal.expected(entry.row, "" if root and before == root.name else before) if seal else None
-        if expected:
-            yield from value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
+        if seal:
+            yield from check_seal(entry, seal, self.foreign)
         candidate = record.commit_hash if isinstance(record, IterationRecord) else None
         second = " ".join(entry.commit.parents[1:]) or None
         yield from value_deviations("another second parent", where, candidate, second)
@@ -192,11 +192,11 @@ class _Auditor:
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             self._standing = None
 
-    def _check_refs(self, refs: Refs, standing: Standing) -> Iterator[Deviation]:
+    def _check_refs(self, standing: Standing) -> Iterator[Deviation]:
         """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
-        repository, tip, is_clone = self._repository, standing.tip or None, self._seal is None
+        repository, refs, tip = self._repository, self._refs, standing.tip or None
         found = refs.tip
-        if found != tip and found and tip:
+        if found and tip and found != tip:
             following = standing.next_iteration
             read = functools.partial(read_commit, repository.objects)
             with contextlib.suppress(UnreadableCommit):
@@ -205,15 +205,16 @@ class _Auditor:
                     self.notes.append(note)
                     found = tip
         yield from value_deviations("a ref is elsewhere", repository.tip_ref, tip, found)
-        if not refs.branch_is_checked_out and not (is_clone and refs.branch is None):
+        is_absent_in_clone = self._seal is None and refs.branch is None
+        if not refs.branch_is_checked_out and not is_absent_in_clone:
             yield from value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
 
     def _check_results_file(self) -> Iterator[Deviation]:
         hint = "goalseek audit --rebuild writes it from git"
         if self._loaded.results.exists():
-            first = self._entries[0] if self._chain.broken and self._entries else None
-            oldest = first.record.seq if isinstance(first, LedgerEntry) else 0
-            yield from compare_lines(self._loaded.results, self.lines, oldest)
+            oldest = self._entries[0] if self._broken and self._entries else None
+            unread = oldest.record.seq if oldest and not any(check_message(oldest)) else 0
+            yield from _compare_lines(self._loaded.results, self.lines, unread)
         elif self._seal is None:
             self.notes.append(f"there is no {RESULTS} here; {hint}")
         elif self.lines:
@@ -251,54 +252,34 @@ def _read_snapshot(path: Path) -> dict[str, object] | None:
     return row if isinstance(row, dict) else None
 
 
-SNAPSHOT = "standing.json"
-
-
-def compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
+def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
     """Every line of the file that differs from the chain's; the ``first`` so many lines are not compared."""
-    content = path.read_bytes()
-    lines = [line.decode("utf-8", "backslashreplace") for line in content.split(b"\n")]
-    is_torn = bool(lines[-1])
-    if not is_torn:
-        lines.pop()
-    else:
-        yield Deviation("a torn last line", _line_name(len(lines)), "a line with its end", format_value(lines[-1]))
-    lines = lines[first:]
-    known = set(expected)
-    for kind, low, high, start, end in _diff_lines(expected, lines):
-        both = min(high - low, end - start) if kind == "replace" else 0
-        for step in range(both):
-            if is_torn and start + step == len(lines) - 1:
-                continue
-            yield from _compare_line(_line_name(first + start + step + 1), expected[low + step], lines[start + step])
-        for index in range(low + both, high):
-            yield Deviation("a line is missing", _line_name(first + index + 1), format_value(expected[index]), NOTHING)
-        for index in range(start + both, end):
-            if is_torn and index == len(lines) - 1:
-                continue
-            what = "a line is out of its place" if lines[index] in known else "a line that git does not know"
-            yield Deviation(what, _line_name(first + index + 1), NOTHING, format_value(lines[index]))
+    *lines, torn = path.read_bytes().split(b"\n")
+    if torn:
+        where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
+        yield Deviation("a torn last line", where, end, format_value(_text(torn)))
+        lines.append(torn)
+    git_lines = [line.encode("utf-8", "surrogateescape") for line in expected]
+    known = set(git_lines)
+    for index, wanted, actual in diff_lines(git_lines, lines[first:]):
+        where = f"{RESULTS} line {first + index + 1}"
+        if torn and actual is not None and first + index == len(lines) - 1:
+            continue
+        if wanted is None:
+            what = "a line is out of its place" if actual in known else "a line that git does not know"
+        else:
+            what = "a line is missing" if actual is None else "a line was changed"
+        values = format_value(_text(wanted)), format_value(_text(actual))
+        yield from _member_deviations(what, where, wanted, actual) or [Deviation(what, where, *values)]
 
 
-def _diff_lines(expected: Sequence[str], actual: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """The blocks in which two lists of lines differ, as difflib names them. An equal beginning takes linear time."""
-    same = 0
-    while same < min(len(expected), len(actual)) and expected[same] == actual[same]:
-        same += 1
-    matcher = SequenceMatcher(None, expected[same:], actual[same:], autojunk=False)
-    for kind, low, high, start, end in matcher.get_opcodes():
-        if kind != "equal":
-            yield kind, low + same, high + same, start + same, end + same
-
-
-def _compare_line(where: str, expected: str, actual: str) -> Iterator[Deviation]:
+def _member_deviations(what: str, where: str, expected: bytes | None, actual: bytes | None) -> list[Deviation]:
+    """The differences of two lines member by member; none where one is missing or no JSON."""
     try:
-        row = json.loads(actual)
-        differences = list(row_deviations("a line was changed", where, json.loads(expected), row))
+        return list(row_deviations(what, where, json.loads(expected or b""), json.loads(actual or b"")))
     except (ValueError, RecursionError):
-        differences = []
-    yield from differences or [Deviation("a line was changed", where, format_value(expected), format_value(actual))]
+        return []
 
 
-def _line_name(number: int) -> str:
-    return f"{RESULTS} line {number}"
+def _text(line: bytes | None) -> str | None:
+    return None if line is None else line.decode("utf-8", "backslashreplace")

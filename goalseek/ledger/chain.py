@@ -1,48 +1,68 @@
-"""The ledger's commits, read from git, newest first; and how the audit names the differences between two values."""
+"""The ledger's commits, read from git, and the differences between what they hold and what they should hold.
+
+``check_seal`` serves the audit, which asks about every entry, and whoever opens the ledger, who stops at the first
+difference among the newest.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from goalseek.errors import GoalseekError
 from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
 from goalseek.ledger.records import IterationRecord, Record, parse_record
+from goalseek.ledger.seal import Seal, key_of
 from goalseek.values import StopReason, to_line
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A ledger commit with its record, and ``row``: the JSON object of its message."""
+    """A ledger commit with a record; ``before`` is the commit that it follows, "" for the chain's root."""
 
     commit: Commit
-    record: Record
-    row: dict[str, Any]
+    before: str
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The JSON object of its message. Raises ValueError."""
+        row: dict[str, Any] = json.loads(self.commit.message)
+        return row
+
+    @cached_property
+    def record(self) -> Record:
+        """Its record. Raises ValueError where the message is none."""
+        return parse_record(self.commit.message)
 
 
-@dataclass(frozen=True)
-class Chain:
-    """The ledger's commits above the root, oldest first. ``root`` is None where the chain ends before it."""
-
-    commits: tuple[Commit, ...] = ()
-    root: Commit | None = None
-    broken: tuple[Deviation, ...] = ()
-
-
-def walk_ledger(objects: Objects, head: str | None) -> Chain:
-    """The chain below a ledger commit, by first parents. It ends at an unreadable commit; ``broken`` says why."""
-    commits: list[Commit] = []
+def check_message(entry: LedgerEntry) -> Iterator[Deviation]:
+    """A difference where the message is no record, or is not written as goalseek writes one."""
+    what, where, message = "the message is no record", f"ledger commit {entry.commit.name}", entry.commit.message
     try:
-        commits += walk_first_parents(partial(read_commit, objects), head)
-    except UnreadableCommit as error:
-        where = f"ledger commit {error.name}"
-        broken = Deviation("the chain is broken", where, "a commit of the ledger", str(error))
-        return Chain(tuple(reversed(commits)), None, (broken,))
-    return Chain(tuple(reversed(commits[:-1])), commits[-1]) if commits else Chain()
+        row, _ = entry.row, entry.record
+        line = to_line(row)
+    except (ValueError, TypeError, RecursionError) as error:
+        yield Deviation(what, where, "a record", str(error))
+        return
+    if line != message:
+        yield Deviation(what, where, line, message)
+
+
+def check_seal(entry: LedgerEntry, seal: Seal, foreign: list[tuple[str | None, int]]) -> Iterator[Deviation]:
+    """A difference where the seal does not hold. One by another key is added to ``foreign``: (key, number)."""
+    try:
+        expected, actual, number = seal.expected(entry.row, entry.before), entry.row["seal"], entry.row["seq"]
+    except (ValueError, TypeError, KeyError) as error:
+        yield Deviation("the message is no record", f"ledger commit {entry.commit.name}", "a record", str(error))
+        return
+    if expected is None:
+        foreign.append((key_of(actual), number))
+    else:
+        yield from value_deviations("the seal does not hold", f"record {number}", expected, actual)
 
 
 def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
@@ -62,23 +82,6 @@ def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collecti
     except (UnreadableCommit, ValueError) as error:
         name = error.name if isinstance(error, UnreadableCommit) else name
         raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
-
-
-def read_entries(chain: Chain) -> Iterator[LedgerEntry | Deviation]:
-    """Each ledger commit with its record, or a difference where its message is no record."""
-    for commit in chain.commits:
-        where = f"ledger commit {commit.name}"
-        try:
-            row = json.loads(commit.message)
-            record = parse_record(commit.message)
-            line = to_line(row)
-        except (ValueError, TypeError, RecursionError) as error:
-            yield Deviation("the message is no record", where, "a record", str(error))
-            continue
-        if line == commit.message:
-            yield LedgerEntry(commit, record, row)
-        else:
-            yield Deviation("the message is no record", where, line, commit.message)
 
 
 NOTHING = "nothing"

@@ -19,7 +19,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import from_plain, to_line, to_plain
+from goalseek.values import from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -27,7 +27,7 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
 class CheckpointName(NamedTuple):
-    """Which answer of an iteration is stored, the how manieth of its kind, and whether it is a rejection instead."""
+    """Which answer of an iteration is stored, its number among those of its kind, and whether it is a rejection."""
 
     answer: str
     number: int = 1
@@ -50,11 +50,12 @@ class CheckpointName(NamedTuple):
 
 
 class StoredCheckpoint(NamedTuple):
-    """A checkpoint as it is in its file: the value as plain JSON, the digest of its input, and its seal."""
+    """A checkpoint as it is in its file: the value as plain JSON, the digest of its input, its seal, and seconds."""
 
     value: Any
     made_from: str
     seal: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ class Checkpoints:
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
         stored = self._read(self.folder / f"{name}.json")
+        if stored is None or stored.made_from != input_digest:
+            return None
         try:
-            if stored is None or stored["made_from"] != input_digest:
-                return None
-            return Checkpoint(from_plain(kind, stored["value"]), stored["seconds"], stored["seal"])
-        except (ValueError, KeyError, TypeError):
+            return Checkpoint(from_plain(kind, stored.value), stored.seconds, stored.seal)
+        except ValueError:
             return None
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
@@ -108,7 +109,7 @@ class Checkpoints:
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
-            "value": to_plain(value),
+            "value": value,
         }
         body = to_line(stored)
         seal = self._seal.of("memory", body)
@@ -119,16 +120,18 @@ class Checkpoints:
         answers = {}
         for path in sorted(self.folder.glob("*.json")):
             if (name := CheckpointName.parse(path.stem)) and (stored := self._read(path)):
-                answers[name] = StoredCheckpoint(stored["value"], stored["made_from"], stored["seal"])
+                answers[name] = stored
         return answers
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def _read(self, path: Path) -> StoredCheckpoint | None:
         """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
-        stored = _read_sealed(path, self._seal)
-        expected = {"name": path.stem, "run_id": self._run_id, "follows": self._follows}
-        if stored is None or not stored.keys() >= _KEYS:
+        stored = _read_sealed(path, self._seal) or {}
+        try:
+            if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self._run_id, self._follows):
+                return None
+            return StoredCheckpoint(*(stored[key] for key in StoredCheckpoint._fields))
+        except (KeyError, TypeError):
             return None
-        return stored if all(stored[key] == expected[key] for key in expected) else None
 
     def chain(self, input_digest: str) -> list[CheckpointName]:
         """The names of our answers from this input digest on, each made from the one before."""
@@ -156,9 +159,6 @@ class Checkpoints:
     def forget(self, name: CheckpointName) -> None:
         """Removes a checkpoint."""
         remove_if_exists(self.folder / f"{name}.json")
-
-
-_KEYS = {"name", "run_id", "follows", "made_from", "seconds", "value", "seal"}
 
 
 def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:

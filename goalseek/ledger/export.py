@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +42,8 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "cost_usd": lambda record: record.usage.cost_usd,
     "seconds": lambda record: sum(record.seconds.values()),
 }
+_INTEGERS = ("iteration", "epoch", "changed_loc", "input_tokens", "cached_tokens", "output_tokens")
+_FLOATS = ("value", "incumbent", "delta", "odds", "cost_usd", "seconds")
 
 
 def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
@@ -54,65 +56,54 @@ def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     if path.suffix not in kinds:
         raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")
     if path.suffix == ".parquet":
-        _refuse_without_pyarrow(path)
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError:
+            message = f"-o {path}: Parquet files are written by pyarrow, which is not installed"
+            raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or end it in .csv or .jsonl") from None
 
     def export(records: Iterable[IterationRecord]) -> int:
+        numbers = count()
         with open_export(path) as file:
-            return kinds[path.suffix](file, records)
+            kinds[path.suffix](file, (record for record, _ in zip(records, numbers, strict=False)))
+        return next(numbers)
 
     return export
 
 
-def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
+def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogatepass", newline="")
     table = csv.writer(text)
     table.writerow(_COLUMNS)
-    count = 0
-    for record in records:
-        table.writerow([_as_cell(value(record)) for value in _COLUMNS.values()])
-        count += 1
+    table.writerows([_as_cell(value(record)) for value in _COLUMNS.values()] for record in records)
     text.detach()
-    return count
 
 
 def _as_cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
 
 
-def _write_json_lines(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
-    count = 0
-    for record in records:
-        file.write(json.dumps(to_plain(record)).encode() + b"\n")
-        count += 1
-    return count
+def _write_json_lines(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
+    file.writelines(json.dumps(to_plain(record)).encode() + b"\n" for record in records)
 
 
-def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> int:
+def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    schema = pyarrow.schema([(name, _arrow_type(name)) for name in _COLUMNS])
-    count = 0
+    kinds = {
+        "timestamp": pyarrow.timestamp("ms", "UTC"),
+        "changed_files": pyarrow.list_(pyarrow.string()),
+        "guards": pyarrow.map_(pyarrow.string(), pyarrow.float64()),
+        **dict.fromkeys(_INTEGERS, pyarrow.int64()),
+        **dict.fromkeys(_FLOATS, pyarrow.float64()),
+    }
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in _COLUMNS])
+    rest = iter(records)
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        for batch in _batches(records):
-            count += len(batch)
+        while batch := list(islice(rest, _BATCH)):
             columns = {name: [_as_arrow(name, value(record)) for record in batch] for name, value in _COLUMNS.items()}
             writer.write_table(pyarrow.table(columns, schema))
-    return count
-
-
-def _arrow_type(name: str) -> Any:
-    import pyarrow
-
-    if name == "timestamp":
-        return pyarrow.timestamp("ms", "UTC")
-    if name in ("iteration", "epoch", "changed_loc", "input_tokens", "cached_tokens", "output_tokens"):
-        return pyarrow.int64()
-    if name in ("value", "incumbent", "delta", "odds", "cost_usd", "seconds"):
-        return pyarrow.float64()
-    if name == "guards":
-        return pyarrow.map_(pyarrow.string(), pyarrow.float64())
-    return pyarrow.list_(pyarrow.string()) if name == "changed_files" else pyarrow.string()
 
 
 def _as_arrow(name: str, value: Any) -> Any:
@@ -128,17 +119,3 @@ def _as_arrow(name: str, value: Any) -> Any:
 def _as_utf8(text: str) -> str:
     """The text as valid UTF-8, which Parquet requires: a lone surrogate becomes ``?``."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _batches(records: Iterable[IterationRecord]) -> Iterator[list[IterationRecord]]:
-    iterator = iter(records)
-    while batch := list(islice(iterator, _BATCH)):
-        yield batch
-
-
-def _refuse_without_pyarrow(path: Path) -> None:
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        message = f"-o {path}: Parquet files are written by pyarrow, which is not installed"
-        raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or end it in .csv or .jsonl") from None

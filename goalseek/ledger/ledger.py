@@ -6,23 +6,23 @@ git lost at the chain's end are restored from it.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import TypeVar
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject
-from goalseek.git.commits import Commit, walk_first_parents
+from goalseek.git.commits import walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
+from goalseek.ledger.chain import LedgerEntry, check_seal
 from goalseek.ledger.records import IterationRecord, Record, parse_record
-from goalseek.ledger.results_file import History, Snapshot, append_line, repair_tail, verify_lines
+from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.ledger.tree_index import TreeIndex
@@ -50,10 +50,8 @@ class Ledger:
             repair_head(repository, self.history, self.head)
         self._refuse_moved()
         foreign_note = self._refuse_forged()
-        self.mended = repair_tail(self.history, self._messages)
-        snapshot = self.history.load_snapshot(lambda seal, body: self.seal.holds(seal, "standing", body))
-        self.mended = verify_lines(self.history, self._messages, snapshot) or self.mended
-        self.mended = "; ".join(filter(None, (foreign_note, self.mended)))
+        snapshot = self.history.load_snapshot(self.seal)
+        self.mended = "; ".join(filter(None, (foreign_note, self._repair_lines(snapshot))))
         self._size = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.replay(snapshot)
@@ -86,7 +84,7 @@ class Ledger:
         self._write(line)
         self.standing = self.standing.after(sealed)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
-            self.history.save_snapshot(self.standing, lambda body: self.seal.of("standing", body))
+            self.history.save_snapshot(self.standing, self.seal)
         self.measured.add(sealed)
         if isinstance(sealed, IterationRecord):
             self.recent.appendleft(sealed)
@@ -96,9 +94,9 @@ class Ledger:
         """The pinned ruler (JSON) of the present epoch, or None before the first baseline."""
         if self.head is None:
             return None
-        level = self.repository.objects.tree(self.repository.tree_of(self.head))
-        entry = level.get(RULER_FILE)
-        return self.repository.objects.read(entry.blob).decode() if entry else None
+        objects = self.repository.objects
+        entry = objects.entry(self.repository.tree_of(self.head), RULER_FILE)
+        return objects.read(entry.blob).decode() if entry else None
 
     def now(self) -> str:
         """The time for a new record, UTC to the millisecond."""
@@ -116,18 +114,16 @@ class Ledger:
         if self.history.size() == self._size:
             append_line(self.history.path, line)
         else:
-            note = repair_tail(self.history, self._messages)
-            self.mended = verify_lines(self.history, self._messages, Snapshot()) or note
+            self.mended = self._repair_lines(Snapshot())
         self._size = self.history.size()
 
-    def _messages(self) -> Iterator[str]:
-        """The lines that the chain holds, newest first."""
-        return (commit.message for commit, _ in self._commits())
+    def _repair_lines(self, snapshot: Snapshot) -> str:
+        return repair(self.history, (entry.commit.message for entry in self._entries()), snapshot)
 
-    def _commits(self) -> Iterator[tuple[Commit, str]]:
-        """The chain, newest first: each commit with a record, and the one that it follows, "" for the root."""
+    def _entries(self) -> Iterator[LedgerEntry]:
+        """The chain, newest first."""
         for commit, below in pairwise(walk_first_parents(self.repository.load_commit, self.head)):
-            yield commit, below.name if below.parents else ""
+            yield LedgerEntry(commit, below.name if below.parents else "")
 
     def _refuse_forged(self) -> str:
         """Checks the seals of the records that are newer than the last commit that goalseek noted.
@@ -135,24 +131,17 @@ class Ledger:
         Gives a note of those that were sealed with another key, as after a fetch. Raises GoalseekError for a seal that
         names our key, or none, and does not hold.
         """
-        last_head, foreign = self._last_head(), []
-        for commit, before in self._commits():
-            if commit.name == last_head:
-                break
-            try:
-                row = json.loads(commit.message)
-                expected = self.seal.expected(row, before)
-                is_forged = expected is not None and row["seal"] != expected
-            except (ValueError, TypeError, KeyError):
-                is_forged = True
-            if is_forged:
-                problem = f"{self.repository.ledger_ref}, at {commit.name[:12]}: the record has no seal of goalseek's"
-                undo = f"; git update-ref {self.repository.ledger_ref} {last_head} goes back to its last one"
-                raise GoalseekError(problem, f"see: goalseek audit{undo if last_head else ''}", StopReason.TAMPERED)
-            foreign += [row["seq"]] if expected is None else []
+        last_head = self._last_head()
+        foreign: list[tuple[str | None, int]] = []
+        for entry in takewhile(lambda entry: entry.commit.name != last_head, self._entries()):
+            if any(check_seal(entry, self.seal, foreign)):
+                ref, name = self.repository.ledger_ref, entry.commit.name
+                problem = f"{ref}, at {name[:12]}: the record has no seal of goalseek's"
+                undo = f"; git update-ref {ref} {last_head} goes back to its last one" if last_head else ""
+                raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
         if not foreign:
             return ""
-        return f"records {foreign[-1]}-{foreign[0]} were sealed elsewhere, and cannot be checked here"
+        return f"records {foreign[-1][1]}-{foreign[0][1]} were sealed elsewhere, and cannot be checked here"
 
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, ByFields, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, Value, VerifierRun, from_line
 
 SCHEMA = 1
 REASONS: dict[str, tuple[Reason, ...]] = {
@@ -40,8 +40,7 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Head(ByFields):
+class Head(Value, kw_only=True):
     """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
@@ -53,8 +52,7 @@ class Head(ByFields):
     timestamp: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunRecord(Head):
+class RunRecord(Head, kw_only=True):
     """A run began."""
 
     began: str
@@ -65,8 +63,7 @@ class RunRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MeasurementRecord(Head):
+class MeasurementRecord(Head, kw_only=True):
     """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
 
     tree: str
@@ -80,8 +77,7 @@ class MeasurementRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class MetricResult(ByFields):
+class MetricResult(Value):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
 
     name: str
@@ -92,16 +88,14 @@ class MetricResult(ByFields):
     odds: Number | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Isolation(ByFields):
+class Isolation(Value):
     """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class IterationRecord(Head):
+class IterationRecord(Head, kw_only=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does."""
 
     iteration: int
@@ -139,8 +133,7 @@ class IterationRecord(Head):
         return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SettleRecord(Head):
+class SettleRecord(Head, kw_only=True):
     """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
     ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
@@ -165,8 +158,7 @@ class SettleRecord(Head):
     seal: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class HoldoutRecord(Head):
+class HoldoutRecord(Head, kw_only=True):
     """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
 
     ``of`` is "baseline" or "best", which was kept in ``iteration``. ``gap`` is the verifier's gain less the holdout's,

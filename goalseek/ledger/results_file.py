@@ -9,8 +9,9 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +27,7 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
-_SNAPSHOT = "standing.json"
+SNAPSHOT = "standing.json"
 Parsed = TypeVar("Parsed")
 
 
@@ -91,13 +92,11 @@ class History:
 
     def records(self) -> Iterator[Record]:
         """Every record, oldest first. Raises GoalseekError for a line that is no record."""
-        for line in self.forward():
-            yield self.parsed(line)
+        return map(self.parsed, self.forward())
 
     def newest(self) -> Iterator[Record]:
         """Every record, newest first."""
-        for line in self.backward():
-            yield self.parsed(line)
+        return map(self.parsed, self.backward())
 
     def iteration(self, number: int) -> IterationRecord | None:
         """The record of an iteration, by bisection."""
@@ -132,14 +131,6 @@ class History:
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
-    def has_snapshot(self) -> bool:
-        """Whether there is one, whoever wrote it."""
-        return self.path.with_name(_SNAPSHOT).exists()
-
-    def standing(self) -> Standing:
-        """The standing of all records."""
-        return self.replay(Snapshot())
-
     def replay(self, snapshot: Snapshot) -> Standing:
         """The snapshot's standing with the records after it."""
         standing = snapshot.standing
@@ -147,23 +138,24 @@ class History:
             standing = standing.after(self.parsed(line))
         return standing
 
-    def save_snapshot(self, standing: Standing, seal: Callable[[str], str]) -> None:
+    def save_snapshot(self, standing: Standing, seal: Seal) -> None:
         """Writes the snapshot: a sealed cache, with the offset and hash of the file's last line."""
         last = next(self.backward(), None)
         if last is None:
             return
         body = to_line(standing)
-        checked = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), "seal": seal(body)}
-        write_atomic(self.path.with_name(_SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
+        line = hashlib.sha256(last.text).hexdigest()
+        checked = {"offset": last.offset, "line": line, "seal": seal.of("standing", body)}
+        write_atomic(self.path.with_name(SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
 
-    def load_snapshot(self, holds: Callable[[str, str], bool]) -> Snapshot:
-        """The stored snapshot where it fits the file, and its seal ``holds`` (seal, body); else an empty one."""
+    def load_snapshot(self, seal: Seal) -> Snapshot:
+        """The stored snapshot where it fits the file and its seal holds; else an empty one."""
         try:
-            head, body = self.path.with_name(_SNAPSHOT).read_text().splitlines()
+            head, body = self.path.with_name(SNAPSHOT).read_text().splitlines()
             checked = json.loads(head)
             line = next(self.forward(checked["offset"]))
             is_current = hashlib.sha256(line.text).hexdigest() == checked["line"]
-            if not is_current or not holds(checked["seal"], body):
+            if not is_current or not seal.holds(checked["seal"], "standing", body):
                 return Snapshot()
             return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
         except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
@@ -183,12 +175,8 @@ class History:
         return None
 
 
-MessageSource = Callable[[], Iterator[str]]
-
-
 def append_line(path: Path, *lines: str) -> None:
-    """Adds lines by one O_APPEND write, fsynced. The file, and its folder, are made where they are missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Adds lines by one O_APPEND write, fsynced. The file is made where it is missing."""
     content = "".join(line + "\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -199,54 +187,75 @@ def append_line(path: Path, *lines: str) -> None:
         os.close(descriptor)
 
 
-def repair_tail(history: History, messages: MessageSource) -> str:
-    """Removes a torn last line and appends missing lines from git; gives what was done, in words.
+def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str:
+    """Removes a torn last line, and adds lines of git's that are missing at either end; gives what was done, in words.
 
-    A torn line is what follows the last newline. Raises GoalseekError where the last complete line is not git's.
+    ``messages`` are the lines that git has, newest first. Lines before the snapshot's end were checked earlier. Raises
+    GoalseekError for a complete line that git does not have in its place.
     """
-    history.path.parent.mkdir(parents=True, exist_ok=True)
+    path = history.path
+    path.parent.mkdir(parents=True, exist_ok=True)
     last = next(history.backward(), None)
     end = last.offset + len(last.text) + 1 if last else 0
-    missing: list[str] = []
-    for message in messages():
+    newer: list[str] = []
+    for message in messages:
         if last and message.encode() == last.text:
             break
-        missing.append(message)
+        newer.append(message)
     else:
         if last:
-            message = f"{history.path} does not end with a record of git's"
-            hint = f"move it away; it is written again from git: mv {history.path} {history.path}.old"
-            raise GoalseekError(message, hint, StopReason.TAMPERED)
+            problem = f"{path} does not end with a record of git's"
+            hint = f"move it away; it is written again from git: mv {path} {path}.old"
+            raise GoalseekError(problem, hint, StopReason.TAMPERED)
+    lines = list(takewhile(lambda line: line.offset >= snapshot.end, islice(history.backward(), 1, None)))
+    expected = (message.encode() for message in islice(messages, len(lines) if snapshot.end else None))
+    older: list[bytes] = []
+    for index, wanted, _ in diff_lines(expected, (line.text for line in lines)):
+        if wanted is None or index < len(lines):
+            problem = f"{path}, at byte {lines[index].offset}: the line is not what git has"
+            hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
+            raise GoalseekError(problem, hint, StopReason.TAMPERED)
+        older.append(wanted + b"\n")
     note = ""
     if history.size() > end:
-        os.truncate(history.path, end)
+        os.truncate(path, end)
         note = "a torn last line of results.jsonl was mended"
-    if missing:
-        append_line(history.path, *reversed(missing))
-        note = f"{len(missing)} of the last lines of results.jsonl were missing or torn and written again from git"
+    if newer:
+        append_line(path, *reversed(newer))
+        note = f"{len(newer)} of the last lines of results.jsonl were missing or torn and written again from git"
+    if older:
+        write_atomic(path, b"".join([*reversed(older), path.read_bytes()]), durable=True)
+        note = f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
     return note
 
 
-def verify_lines(history: History, messages: MessageSource, snapshot: Snapshot) -> str:
-    """Compares the lines after the snapshot's end with git's; those before it were checked earlier.
+def diff_lines(expected: Iterable[bytes], actual: Iterable[bytes]) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """The lines that differ: index, expected line, actual line; None where a line is missing or is too much.
 
-    Where only older lines are missing, prepends them and says so in words. Raises GoalseekError for a line that
-    differs from git's.
+    An index counts expected lines where the actual one is None, else actual ones. Equal lines before the first
+    difference are read one by one, and take linear time.
     """
-    expected = messages()
-    for line in history.backward():
-        if line.offset < snapshot.end:
-            return ""
-        if next(expected, "").encode() != line.text:
-            problem = f"{history.path}, at byte {line.offset}: the line is not what git has"
-            hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
-            raise GoalseekError(problem, hint, StopReason.TAMPERED)
-    older = list(expected) if not snapshot.end else []
-    if not older:
-        return ""
-    content = "".join(line + "\n" for line in older[::-1]).encode() + history.path.read_bytes()
-    write_atomic(history.path, content, durable=True)
-    return f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
+    expected, actual, same = iter(expected), iter(actual), 0
+    for wanted, line in zip_longest(expected, actual):
+        if wanted != line:
+            break
+        same += 1
+    else:
+        return
+    from difflib import SequenceMatcher  # most files do not differ
+
+    left = [one for one in (wanted, *expected) if one is not None]
+    right = [one for one in (line, *actual) if one is not None]
+    for kind, low, high, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        both = min(high - low, end - start)
+        for step in range(both):
+            yield same + start + step, left[low + step], right[start + step]
+        for index in range(low + both, high):
+            yield same + index, left[index], None
+        for index in range(start + both, end):
+            yield same + index, None, right[index]
 
 
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
@@ -254,17 +263,11 @@ def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
 
     ``own`` is ``own_folder``, if the caller has it. Without the secret no seal verifies.
     """
-    history = History(loaded.results)
-    if not history.has_snapshot():
-        return history.standing()
-    own = own or own_folder(loaded)
-    if own is None:
-        return history.standing()
-    try:
-        seal = Seal((own / "secret").read_bytes())
-    except OSError:
-        return history.standing()
-    return history.replay(history.load_snapshot(lambda value, body: seal.holds(value, "standing", body)))
+    history, snapshot = History(loaded.results), Snapshot()
+    if history.path.with_name(SNAPSHOT).exists() and (own := own or own_folder(loaded)):
+        with suppress(OSError):
+            snapshot = history.load_snapshot(Seal((own / "secret").read_bytes()))
+    return history.replay(snapshot)
 
 
 def own_folder(loaded: ManifestFile) -> Path | None:

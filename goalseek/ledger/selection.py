@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec import Struct
 
@@ -53,7 +53,9 @@ def select_summaries(history: History, selection: Selection) -> Iterator[Iterati
 
 def _select(history: History, selection: Selection) -> Iterator[_Entry]:
     if selection.last is not None:
-        return iter(list(islice(_select_newest(history, selection), min(selection.last, sys.maxsize)))[::-1])
+        newest = takewhile(lambda entry: entry[1].iteration >= selection.iteration, _newest(history, selection))
+        selected = (entry for entry in newest if selection.holds(entry[1]))
+        return reversed(list(islice(selected, min(selection.last, sys.maxsize))))
     entries = _entries(history, history.forward(_first_offset(history, selection)))
     return (entry for entry in entries if selection.holds(entry[1]))
 
@@ -93,23 +95,15 @@ def _first_offset(history: History, selection: Selection) -> int:
         return history.offset_of(selection.iteration)
     if selection.moment is None:
         return 0
-    offset = history.size()
+    offsets = (line.offset for line, summary in _newest(history, selection) if not selection.is_older(summary))
+    return min(offsets, default=history.size())
+
+
+def _newest(history: History, selection: Selection) -> Iterator[_Entry]:
+    """Newest first, until many in a row are older than the moment: a clock may have been set back."""
     older = 0
     for line, summary in _entries(history, history.backward()):
-        # A clock that was set back leaves some later ones behind an older one.
+        yield line, summary
         older = older + 1 if selection.is_older(summary) else 0
-        if not older:
-            offset = line.offset
         if older == MAX_OLDER_IN_A_ROW:
-            break
-    return offset
-
-
-def _select_newest(history: History, selection: Selection) -> Iterator[_Entry]:
-    older = 0
-    for line, summary in _entries(history, history.backward()):
-        if selection.holds(summary):
-            yield line, summary
-        older = older + 1 if selection.is_older(summary) else 0
-        if summary.iteration < selection.iteration or older == MAX_OLDER_IN_A_ROW:
             return

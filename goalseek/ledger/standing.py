@@ -102,22 +102,26 @@ class Standing(Struct, frozen=True):
     def after(self, record: Record) -> Standing:
         """The standing with one more record."""
         following = structs.replace(self, seq=record.seq, project=record.project)
-        if isinstance(record, RunRecord):
-            return _after_run(following, record)
-        if isinstance(record, MeasurementRecord):
-            return _after_measurement(following, record)
-        if isinstance(record, SettleRecord):
-            return structs.replace(following, settled=record, settling=())
-        if isinstance(record, HoldoutRecord):
-            return _after_look(following, record)
-        return _after_iteration(following, record)
+        match record:
+            case RunRecord():
+                return structs.replace(_reset_run(following), run_id=record.run_id, run_began=record.timestamp)
+            case MeasurementRecord():
+                return _after_measurement(following, record)
+            case SettleRecord():
+                return structs.replace(following, settled=record, settling=())
+            case HoldoutRecord():  # the newest of each side stays: of the baseline, and of the last best
+                others = tuple(look for look in self.holdout if look.of != record.of)
+                following = structs.replace(following, looks=record.look, holdout=(*others, record))
+                return following.spending(record.seconds, Usage())
+            case IterationRecord():
+                return _after_iteration(following, record)
 
     def for_run(self, run_id: str) -> Standing:
         """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage) -> Standing:
-        """This standing with what the current iteration has spent so far."""
+        """This standing with what was spent outside of recorded iterations, or in the current one so far."""
         return structs.replace(
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
@@ -137,33 +141,13 @@ class Standing(Struct, frozen=True):
         return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))
 
 
-def _after_run(standing: Standing, record: RunRecord) -> Standing:
-    return structs.replace(_reset_run(standing), run_id=record.run_id, run_began=record.timestamp)
-
-
 def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
     pool = (*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:]
     noise = standing.noise.after_measurement(record.value, (record.tree, record.ruler))
     following = structs.replace(standing, pool=pool, noise=noise)
     if record.asked_by != "settle":
         return following
-    return _add_spend(structs.replace(following, settling=(*standing.settling, record)), record.seconds)
-
-
-def _after_look(standing: Standing, record: HoldoutRecord) -> Standing:
-    """With the newest holdout record of each side: the baseline, and the last best."""
-    others = tuple(look for look in standing.holdout if look.of != record.of)
-    return _add_spend(structs.replace(standing, looks=record.look, holdout=(*others, record)), record.seconds)
-
-
-def _add_spend(standing: Standing, seconds: float) -> Standing:
-    """With seconds that the run has spent outside its iterations."""
-    none = Usage()
-    return structs.replace(
-        standing,
-        spend=standing.spend.plus_unrecorded(seconds, none),
-        total=standing.total.plus_unrecorded(seconds, none),
-    )
+    return structs.replace(following, settling=(*standing.settling, record)).spending(record.seconds, Usage())
 
 
 def _reset_run(standing: Standing) -> Standing:
@@ -204,12 +188,13 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             settled=None,
             holdout=(),
         )
+    is_crash = record.reason in CRASHED
     following = structs.replace(
         following,
         tried=standing.tried + 1,
         provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
         measured=standing.measured + (record.metric.value is not None),
-        crashes=standing.crashes + 1 if record.reason in CRASHED else _crash_streak(standing, record),
+        crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
     if record.outcome != Outcome.KEPT:
         return structs.replace(following, stagnation=standing.stagnation + 1)
@@ -217,11 +202,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     return structs.replace(
         following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
     )
-
-
-def _crash_streak(standing: Standing, record: IterationRecord) -> int:
-    """The streak of crashes after a candidate that did not crash: 0 if it was measured, unchanged if it was skipped."""
-    return standing.crashes if record.outcome == Outcome.SKIPPED else 0
 
 
 def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:

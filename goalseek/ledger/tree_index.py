@@ -27,7 +27,7 @@ class TreeIndex:
         except sqlite3.DatabaseError as error:
             self._database = _connect(":memory:")
             self._repair(error)
-        if _seq_of(self._database) != seq:
+        if self._database.execute("SELECT seq FROM upto").fetchone() != (seq,):
             self._rebuild()
 
     def close(self) -> None:
@@ -87,10 +87,6 @@ def _connect(name: str) -> sqlite3.Connection:
         database.close()
         raise
     return database
-
-
-def _seq_of(database: sqlite3.Connection) -> int:
-    return int(database.execute("SELECT seq FROM upto").fetchone()[0])
 
 
 def _iteration(database: sqlite3.Connection, ruler: str, tree: str) -> int | None:

@@ -79,7 +79,8 @@ class Attempt:
     def ended(self) -> tuple[EndedAttempt, ...]:
         """How it ended, as the record of a later one lists it; nothing where it was never made."""
         if self.rejected:
-            return (EndedAttempt(None, self.rejected.reason, self.rejected.usage),)
+            usage = self.change.usage if self.change else self.rejected.usage  # a duplicate was paid for
+            return (EndedAttempt(None, self.rejected.reason, usage),)
         if not (self.candidate and self.change and self.evidence):
             return ()
         if self.review:

@@ -31,8 +31,8 @@ def checkpointed(
 ) -> Callable[[Work[Inputs, Value]], Work[Inputs, Value]]:
     """Makes a function the work of a phase: a call gives what is stored under ``answer``, or works and stores it.
 
-    Where it is done more than once in an iteration, ``count`` is the attribute of its first argument after the
-    iteration that says the how manieth time it is. A call raises Rejected, Paused and LimitReached as the step does.
+    Where it is done more than once in an iteration, ``count`` names the attribute of its first argument after the
+    iteration that counts the times. A call raises Rejected, Paused and LimitReached as the step does.
     """
 
     def decorate(work: Work[Inputs, Value]) -> Work[Inputs, Value]:

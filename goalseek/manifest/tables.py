@@ -6,8 +6,7 @@ Reading and checking is done in ``loading`` and ``validation``; nothing that tak
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest.fields import (
@@ -38,14 +37,13 @@ from goalseek.manifest.fields import (
     Timeout,
     Whole,
 )
-from goalseek.values import ByFields
+from goalseek.values import Value
 
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Project(ByFields):
+class Project(Value, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: Name
@@ -53,8 +51,7 @@ class Project(ByFields):
     program: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ScopeTable(ByFields):
+class ScopeTable(Value, kw_only=True):
     """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
 
     writable: SomePatterns
@@ -66,8 +63,7 @@ class ScopeTable(ByFields):
     strays: Literal["drop", "reject"] = "drop"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Setup(ByFields):
+class Setup(Value, kw_only=True):
     """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
 
     run: Command
@@ -76,8 +72,7 @@ class Setup(ByFields):
     timeout: Seconds = 1800.0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class VerifyCommand(ByFields):
+class VerifyCommand(Value, kw_only=True):
     """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
 
     run: Command
@@ -92,24 +87,21 @@ class VerifyCommand(ByFields):
     network: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Variables(ByFields):
+class Variables(Value, kw_only=True):
     """What a program's environment gets beside the published list."""
 
     pass_: Patterns = ()
-    set: dict[str, str] = dataclasses.field(default_factory=dict)
+    set: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class EnvironmentTable(ByFields):
+class EnvironmentTable(Value, kw_only=True):
     """The additions to the environment of the verifier and of the agent."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Reading(ByFields):
+class Reading(Value, kw_only=True):
     """How one number is read from what a measurement left behind."""
 
     name: str = ""
@@ -122,8 +114,7 @@ class Reading(ByFields):
     valid: Range = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Metric(Reading):
+class Metric(Reading, kw_only=True):
     """The number that is climbed, and what counts as better.
 
     ``repeats`` runs make one measurement, by ``aggregate``. ``alpha`` is None for "auto"; ``window`` is in verifier
@@ -144,8 +135,7 @@ class Metric(Reading):
     exclusive: str = "none"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Guard(Reading):
+class Guard(Reading, kw_only=True):
     """A second number with a bound. Increases and decreases are held against the baseline."""
 
     min: float | None = None
@@ -154,8 +144,7 @@ class Guard(Reading):
     max_decrease: Margin | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Holdout(VerifyCommand):
+class Holdout(VerifyCommand, kw_only=True):
     """A command whose number decides nothing, and how it is read: at a run's end, or after each keep too."""
 
     when: Literal["end", "kept"] = "end"
@@ -167,15 +156,13 @@ class Holdout(VerifyCommand):
     valid: Range = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Cheat(ByFields):
+class Cheat(Value, kw_only=True):
     """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
 
     patch: InnerPath
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Budget(ByFields):
+class Budget(Value, kw_only=True):
     """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
 
     iterations: Count = None
@@ -184,8 +171,7 @@ class Budget(ByFields):
     cost_usd: Cost = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Limits(Budget):
+class Limits(Budget, kw_only=True):
     """When a run ends by itself. ``total`` is a budget of all runs of the project together."""
 
     deadline: Moment = None
@@ -195,8 +181,7 @@ class Limits(Budget):
     total: Budget = Budget()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SandboxTable(ByFields):
+class SandboxTable(Value, kw_only=True):
     """How agent and candidate are kept apart from the rest of the machine; paths as people write them."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
@@ -206,23 +191,20 @@ class SandboxTable(ByFields):
     devices: Devices = "auto"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ApproveTable(ByFields):
+class ApproveTable(Value, kw_only=True):
     """Which verdicts take effect only with a person's word: none, a keep, or each."""
 
     before: Literal["never", "kept", "each"] = "never"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NotifyTable(ByFields):
+class NotifyTable(Value, kw_only=True):
     """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
 
     command: Patterns | None = None
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LogTable(ByFields):
+class LogTable(Value, kw_only=True):
     """Where records and artifacts lie, relative to the manifest's folder, and how much stays.
 
     ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
@@ -233,8 +215,7 @@ class LogTable(ByFields):
     keep_outputs: Literal["best", "none", "kept"] = "best"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Manifest(ByFields):
+class Manifest(Value, kw_only=True):
     """A whole manifest, checked, with every default in place."""
 
     version: Literal[1]
@@ -257,8 +238,7 @@ class Manifest(ByFields):
     log: LogTable = LogTable()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ProviderTable(ByFields):
+class ProviderTable(Value, kw_only=True):
     """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
 
     name: str
@@ -280,8 +260,7 @@ class ProviderTable(ByFields):
     seed: int = 0  # tune
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ReviewTable(ByFields):
+class ReviewTable(Value, kw_only=True):
     """Who gives a second opinion on what would be kept, by which criteria.
 
     ``max_cycles`` is how often a change may go back to its author.
@@ -292,8 +271,7 @@ class ReviewTable(ByFields):
     max_cycles: Positive = 3
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Price(ByFields):
+class Price(Value, kw_only=True):
     """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
 
     model: str

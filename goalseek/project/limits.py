@@ -57,7 +57,7 @@ def why_stop(
         _failure_stop(limits, standing)
         or _target_stop(metric, standing)
         or _stagnation_stop(limits, standing)
-        or _budget_stop(limits, standing, iteration_seconds, reserved_seconds=reserved_seconds)
+        or _budget_stop(limits, standing, LIMITS_BY_PHASE[Phase.PLAN], iteration_seconds, reserved_seconds)
         or _deadline_stop(limits, now, iteration_seconds, reserved_seconds)
     )
 
@@ -79,7 +79,7 @@ def limit_before_phase(
     """
     if phase not in LIMITS_BY_PHASE:
         return None
-    spent = _budget_stop(limits, standing, None, LIMITS_BY_PHASE[phase]) or _deadline_stop(limits, now, None)
+    spent = _budget_stop(limits, standing, LIMITS_BY_PHASE[phase]) or _deadline_stop(limits, now)
     return spent or (_costly_call_stop(limits, standing, call) if call and phase != Phase.VERIFY else None)
 
 
@@ -88,11 +88,9 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
     ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
-    remaining = [
-        budget.limit - budget.spent for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME
-    ]
+    remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME]
     if limits.deadline is not None:
-        remaining.append((_aware(limits.deadline) - now).total_seconds())
+        remaining.append(_seconds_until(limits.deadline, now))
     return max(min(remaining), 0.0) if remaining else None
 
 
@@ -156,6 +154,11 @@ class _Budget:
     hint: str
 
     @property
+    def remaining(self) -> float:
+        """What is left of it; below 0 where more was spent."""
+        return self.limit - self.spent
+
+    @property
     def limit_text(self) -> str:
         """The limit as in the manifest: ``limits.tokens = 2000000``."""
         return f"{self.key} = {self.format_amount(self.limit)}"
@@ -210,22 +213,17 @@ def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
 def _budget_stop(
     limits: Limits,
     standing: Standing,
-    iteration_seconds: float | None,
-    reasons: tuple[str, ...] = LIMITS_BY_PHASE[Phase.PLAN],
+    reasons: tuple[str, ...],
+    iteration_seconds: float | None = None,
     reserved_seconds: float = 0.0,
 ) -> Stop | None:
     for budget in _budgets(limits, standing):
-        if budget.reason in reasons and budget.spent >= budget.limit:
+        if budget.reason in reasons and budget.remaining <= 0:
             why = f"{budget.limit_text} is reached, {budget.format_amount(budget.spent)} spent"
             return Stop(budget.reason, why, budget.hint)
-        remaining = budget.limit - budget.spent
-        if (
-            budget.reason == StopReason.TIME
-            and iteration_seconds is not None
-            and iteration_seconds + reserved_seconds > remaining
+        if budget.reason == StopReason.TIME and (
+            why := _shortage_text(budget.limit_text, budget.remaining, iteration_seconds, reserved_seconds)
         ):
-            shortage = _shortage_text(iteration_seconds, reserved_seconds)
-            why = f"{budget.limit_text} leaves {format_duration(remaining)}{shortage}"
             return Stop(StopReason.TIME, why, budget.hint)
     return None
 
@@ -233,44 +231,46 @@ def _budget_stop(
 def _costly_call_stop(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
     amounts = {StopReason.TOKENS: call.tokens, StopReason.COST: call.cost_usd or 0.0}
     for budget in _budgets(limits, standing):
-        amount, remaining = amounts.get(budget.reason, 0), budget.limit - budget.spent
-        if amount > remaining:
+        amount = amounts.get(budget.reason, 0)
+        if amount > budget.remaining:
             cost_text = f"a call takes about {budget.format_amount(amount)} and would not fit"
-            why = f"{budget.limit_text} leaves {budget.format_amount(remaining)}; {cost_text}"
+            why = f"{budget.limit_text} leaves {budget.format_amount(budget.remaining)}; {cost_text}"
             return Stop(budget.reason, why, budget.hint)
     return None
 
 
 def _deadline_stop(
-    limits: Limits, now: datetime, iteration_seconds: float | None, reserved_seconds: float = 0.0
+    limits: Limits, now: datetime, iteration_seconds: float | None = None, reserved_seconds: float = 0.0
 ) -> Stop | None:
     if limits.deadline is None:
         return None
     limit_text = f"limits.deadline = {limits.deadline.isoformat()}"
-    hint = f"{RAISE_LIMIT}, then: goalseek iterate"
-    remaining = (_aware(limits.deadline) - now).total_seconds()
-    if remaining <= 0:
-        return Stop(StopReason.DEADLINE, f"{limit_text} is past", hint)
-    if iteration_seconds is not None and iteration_seconds + reserved_seconds > remaining:
-        return Stop(
-            StopReason.DEADLINE,
-            f"{limit_text} leaves {format_duration(remaining)}{_shortage_text(iteration_seconds, reserved_seconds)}",
-            hint,
-        )
-    return None
+    remaining = _seconds_until(limits.deadline, now)
+    is_past = remaining <= 0
+    why = (
+        f"{limit_text} is past"
+        if is_past
+        else _shortage_text(limit_text, remaining, iteration_seconds, reserved_seconds)
+    )
+    return Stop(StopReason.DEADLINE, why, f"{RAISE_LIMIT}, then: goalseek iterate") if why else None
 
 
-def _shortage_text(iteration_seconds: float, reserved_seconds: float) -> str:
+def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float | None, reserved_seconds: float) -> str:
+    """Why an iteration could not end in the time that a limit leaves; "" where it can."""
+    if iteration_seconds is None or iteration_seconds + reserved_seconds <= remaining:
+        return ""
     note = f", with {format_duration(reserved_seconds)} kept for settling," if reserved_seconds else ""
-    return f"; an iteration takes about {format_duration(iteration_seconds)}{note} and could not end before that"
+    takes = f"an iteration takes about {format_duration(iteration_seconds)}{note} and could not end before that"
+    return f"{limit_text} leaves {format_duration(remaining)}; {takes}"
+
+
+def _seconds_until(moment: datetime, now: datetime) -> float:
+    aware = moment if moment.tzinfo else moment.astimezone(UTC)
+    return (aware - now).total_seconds()
 
 
 def _whole(count: float) -> str:
     return str(int(count))
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.astimezone(UTC)
 
 
 def guard_notice(manifest: Manifest, standing: Standing) -> str:

@@ -93,7 +93,7 @@ class Activity:
             self.phase_seconds.beat()
 
     def show_turn(self, side: Side, number: int) -> None:
-        """Shows which tree is measured, the how manieth time."""
+        """Shows which tree is measured, in its run of this number."""
         self._observer().on_measurement(side, number)
         if self.last_phase == Phase.VERIFY:
             self.picture.set_turn(format_turn(side, number))

@@ -5,6 +5,7 @@ A sandbox that mounts shows the candidate at the repository's own path, so that 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import urllib.parse
@@ -25,15 +26,9 @@ _PYTHONS = ("python3", "python")
 
 def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> None:
     """Raises GoalseekError if a shared environment, or that of a program in a verify command, has one."""
-    if policy.mounts:
-        return
-    for name in manifest.scope.share:
-        for path in _installs_in(policy.folder / name, policy.top):
-            raise _refusal(f"scope.share: {name}", path)
-    for command, variables, folder in _commands(manifest, policy):
-        for word in _program_words(command, variables, folder):
-            for path in _installs_for(word, variables, folder, policy):
-                raise _refusal(f"{word}, as the verifier finds it,", path)
+    for what, path in () if policy.mounts else _installs(manifest, policy):
+        message = f"{what} has this repository installed editable ({path.name}): every candidate would measure your "
+        raise GoalseekError(f"{message}checkout", _remedy(path), StopReason.SANDBOX)
 
 
 def notes(manifest: Manifest, policy: SandboxPolicy) -> list[str]:
@@ -47,9 +42,16 @@ def notes(manifest: Manifest, policy: SandboxPolicy) -> list[str]:
     return list(messages)[:1]
 
 
-def _program_words(command: Command, variables: Mapping[str, str], folder: Path) -> list[str]:
-    words = words_of(command, lambda word: which(word, variables["PATH"], folder) is not None)
-    return sorted({word.text for word in words})
+def _installs(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[str, Path]]:
+    """What has one, in words, and its file or folder."""
+    for name in manifest.scope.share:
+        for path in _installs_in(policy.folder / name, policy.top):
+            yield f"scope.share: {name}", path
+    for command, variables, folder in _commands(manifest, policy):
+        find = functools.partial(which, path=variables["PATH"], folder=folder)
+        for word in sorted({word.text for word in words_of(command, find)}):
+            for path in _installs_for(word, variables, folder, policy):
+                yield f"{word}, as the verifier finds it,", path
 
 
 def _commands(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
@@ -95,12 +97,6 @@ def _installs_in(environment: Path, top: Path) -> Iterator[Path]:
 
 def _is_inside(path: str, top: Path) -> bool:
     return os.path.isabs(path) and Path(path).resolve().is_relative_to(top.resolve())
-
-
-def _refusal(what: str, path: Path) -> GoalseekError:
-    message = f"{what} has this repository installed editable ({path.name}): every candidate would "
-    message += "measure your checkout"
-    return GoalseekError(message, _remedy(path), StopReason.SANDBOX)
 
 
 def _remedy(path: Path) -> str:

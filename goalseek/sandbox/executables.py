@@ -39,7 +39,7 @@ def required_paths(
     tree: the first line of a script says what is shown. Nothing is started.
     """
     search = _Search(environment.get("PATH", os.defpath), folder)
-    words = [word for command in commands for word in words_of(command, lambda text: search.find(text) is not None)]
+    words = [word for command in commands for word in words_of(command, search.find)]
     for word in dict.fromkeys((*words, *(Word(name, False) for name in COMMON_PROGRAMS))):
         program = search.find(word.text) if word.is_run or "/" not in word.text else None
         if program is not None:
@@ -49,9 +49,9 @@ def required_paths(
             if os.path.isabs(entry) and os.path.isdir(entry):
                 search.add(Path(entry), f"it is in {name}")
     top = resolve_links(inside).real
-    unseen = {path: entry for path, entry in search.required.items() if not _is_shown_anyway(path, top)}
-    outermost = [path for path in unseen if not any(outer in unseen for outer in path.parents)]
-    return tuple(unseen[path] for path in sorted(outermost))
+    unseen = {path: why for path, why in search.required.items() if not _is_shown_anyway(path, top)}
+    outermost = [path for path in unseen if unseen.keys().isdisjoint(path.parents)]
+    return tuple(RequiredPath(path, unseen[path]) for path in sorted(outermost))
 
 
 def as_manifest_line(paths: Iterable[Path]) -> str:
@@ -77,7 +77,7 @@ class _Search:
     def __init__(self, path: str, folder: Path) -> None:
         self._path = path
         self._folder = folder
-        self.required: dict[Path, RequiredPath] = {}
+        self.required: dict[Path, str] = {}
 
     def find(self, word: str) -> Path | None:
         """The program of this name, or the file that an interpreter would read; None where there is none."""
@@ -88,8 +88,8 @@ class _Search:
         return file if os.path.isfile(file) else None
 
     def add(self, path: Path, why: str) -> None:
-        """Adds a path, unless it is needed already."""
-        self.required.setdefault(path, RequiredPath(path, why))
+        """Adds a path and why it is needed, unless it is needed already."""
+        self.required.setdefault(path, why)
 
     def add_program(self, program: Path, name: str, depth: int = 0) -> None:
         """Adds a program by each of its paths, their installations, and what its first line names."""
@@ -154,35 +154,35 @@ class Word(Struct, frozen=True):
     is_run: bool
 
 
-def words_of(command: str | Sequence[str], is_there: Callable[[str], bool]) -> Iterator[Word]:
-    """The words of a command; a string is one for ``sh -c``. ``is_there`` says whether a word is a program or file."""
+def words_of(command: str | Sequence[str], find: Callable[[str], object]) -> Iterator[Word]:
+    """The words of a command; a string is one for ``sh -c``. ``find`` gives the program or file of a word, if any."""
     if isinstance(command, str):
-        yield from _words_by_position(_split(command), is_there)
+        yield from _words_by_position(_split(command), find)
         for inner in _SUBSTITUTION.findall(command):
-            yield from _words_by_position(_split(inner), is_there)
+            yield from _words_by_position(_split(inner), find)
     else:
-        yield from _words_by_position(command, is_there)
+        yield from _words_by_position(command, find)
 
 
-def _words_by_position(words: Iterable[str], is_there: Callable[[str], bool]) -> Iterator[Word]:
+def _words_by_position(words: Iterable[str], find: Callable[[str], object]) -> Iterator[Word]:
     expected, is_shell, is_before = "program", False, False
     for word in words:
         if word == _COMMAND_END:
             expected, is_before = "program", False
         elif expected == "code":
             expected = ""
-            yield from words_of(word, is_there) if is_shell else _plain_words(word)
+            yield from words_of(word, find) if is_shell else _plain_words(word)
         elif expected == "program" and not _ASSIGNMENT.fullmatch(word) and not (is_before and word.startswith("-")):
             yield Word(word, True)
             name = PurePath(word).name
             is_before = is_before or name in _PROGRAM_PREFIXES
-            if name in _PROGRAM_PREFIXES or (is_before and not is_there(word)):
+            if name in _PROGRAM_PREFIXES or (is_before and not find(word)):
                 continue
             is_shell = _SHELL.fullmatch(name) is not None
             expected = "script" if is_shell or _INTERPRETER.fullmatch(name) else ""
         elif expected == "script" and _CODE_FOLLOWS.fullmatch(word):
             expected = "code"
-        elif expected == "script" and not word.startswith("-") and is_there(word):
+        elif expected == "script" and not word.startswith("-") and find(word):
             expected = ""
             yield Word(word, True)
         else:
@@ -250,46 +250,32 @@ def installation(program: Path) -> Installation | None:
 
     A home folder is never taken for one: ~/bin and ~/.local/bin hold programs of many.
     """
-    parts = program.parts
+    parts, root, home = program.parts, program.parent.parent, Path.home()
     if "node_modules" in parts:
         return Installation(Path(*parts[: parts.index("node_modules") + 1]), "packages of Node.js")
-    if program.parent.name == "shims":
-        root = program.parent.parent
-        if not _contains_home(root) and any((root / name).is_dir() for name in _SHIM_FOLDERS):
-            return Installation(root, "a version manager")
+    if home.is_relative_to(root) or root == home / ".local":
+        return None
+    if program.parent.name == "shims" and any((root / name).is_dir() for name in _SHIM_FOLDERS):
+        return Installation(root, "a version manager")
     if program.parent.name not in ("bin", "sbin", "Scripts"):
         return None
-    root = program.parent.parent
-    if _contains_home(root):
-        return None
+    rustup = root.parent / ".rustup"
+    toolchains = (rustup,) if rustup.is_dir() else ()
     for mark, kind in _MARKS:
         if next(root.glob(mark), None) is not None:
-            if mark == "pyvenv.cfg":
-                return Installation(root, kind, _base_python(root / mark))
-            return Installation(root, kind, _toolchains(program) if kind == "a Rust toolchain" else ())
-    if program.parent == root / "bin" and root.name == ".cargo" and _toolchains(program):
-        return Installation(root / "bin", "proxies of rustup", _toolchains(program))
+            also = {"pyvenv.cfg": _base_python(root), "lib/rustlib": toolchains}.get(mark, ())
+            return Installation(root, kind, also)
+    if program.parent.name == "bin" and root.name == ".cargo" and toolchains:
+        return Installation(program.parent, "proxies of rustup", toolchains)
     return None
 
 
-def _contains_home(folder: Path) -> bool:
-    home = Path.home()
-    return home.is_relative_to(folder) or folder == home / ".local"
-
-
-def _base_python(settings: Path) -> tuple[Path, ...]:
-    """The folder of the interpreter that a virtual environment was made with."""
-    for line in settings.read_text("utf-8", "replace").splitlines():
-        key, _, value = line.partition("=")
-        if key.strip() == "home" and value.strip().startswith("/"):
-            return (Path(value.strip()),)
-    return ()
-
-
-def _toolchains(program: Path) -> tuple[Path, ...]:
-    """The folder of the toolchains behind rustup's proxies."""
-    folder = program.parent.parent.parent / ".rustup"
-    return (folder,) if folder.is_dir() else ()
+def _base_python(environment: Path) -> tuple[Path, ...]:
+    """The folder of the interpreter that a virtual environment was made with, if it is one."""
+    settings = environment / "pyvenv.cfg"
+    text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
+    match = re.search(r"^[ \t]*home[ \t]*=[ \t]*(/.*?)[ \t]*$", text, re.MULTILINE)
+    return (Path(match[1]),) if match else ()
 
 
 _LINK_LIMIT = 40

@@ -15,7 +15,8 @@ from goalseek import process
 from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock
-from goalseek.sandbox.view import Launch, Mount, View
+from goalseek.sandbox.executables import resolve_links
+from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
 
 Name = Literal["bubblewrap", "landlock", "none"]
@@ -59,12 +60,24 @@ class SandboxLevel(Struct, frozen=True):
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """How to start a program at this level; ``folder`` is a path on disk. Level "none" changes nothing.
 
-        Raises FileNotFoundError, OSError or GoalseekError if its sandbox cannot be set up.
+        Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError for an impossible view.
         """
         if self.name == "none":
             return Launch(tuple(arguments), dict(environment), folder)
+        _check_view(view)
         how = bubblewrap.launch if self.name == "bubblewrap" else landlock.launch
         return how(view, arguments, environment, folder)
+
+
+def _check_view(view: View) -> None:
+    """Raises GoalseekError if something shown does not exist, or is masked."""
+    masked = {resolve_links(path).real: path for path in view.masked}
+    for shown in view.everything():
+        if not shown.source.exists():
+            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", StopReason.SANDBOX)
+        if hidden := masked.get(resolve_links(shown.source).real):
+            message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
+            raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
@@ -92,7 +105,7 @@ def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
     """What would make a level work on this machine; ``settings`` is the folder of the kernel's settings."""
     if name == "landlock":
         return "Landlock needs Linux 5.13 or newer, with landlock in the kernel's list of security modules (lsm=)"
-    hints = [hint for path, value, hint in _HINTS if _setting(settings / path) == value]
+    hints = [hint for path, value, hint in _HINTS if read_setting(settings / path) == value]
     if bubblewrap.find_bubblewrap() is None:
         hints.insert(0, _INSTALL)
     if any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv")):
@@ -134,10 +147,3 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
             lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
             return lines[0] if lines else f"the probe ended with {answer.exit_code}"
     return None
-
-
-def _setting(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,9 +57,7 @@ class View(Struct, frozen=True):
     def seen_at(self, path: Path) -> Path:
         """The path at which a path on disk is seen once it is mounted; itself, if nothing shown contains it."""
         holders = [shown for shown in self.everything() if path.is_relative_to(shown.source)]
-        if not holders:
-            return path
-        closest = max(holders, key=lambda shown: len(shown.source.parts))
+        closest = max(holders, key=lambda shown: len(shown.source.parts), default=Mount.in_place(path))
         return closest.at / path.relative_to(closest.source)
 
 
@@ -73,9 +72,7 @@ def throw_away_home(folder: Path, top: Path) -> Mount:
     return Mount(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
 
 
-ROOTS = tuple(
-    map(Path, "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store /run/current-system".split())
-)
+_ROOTS = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store /run/current-system".split()
 _ETC_FILES = """
     passwd group alternatives
     ssl/certs ssl/cert.pem ssl/openssl.cnf pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust
@@ -85,14 +82,14 @@ _ETC_FILES = """
     python[23]* perl java* R julia texmf ImageMagick-* OpenCL vulkan glvnd
 """.split()
 _ETC_NETWORK_FILES = ("resolv.conf", "gai.conf", "host.conf")
-_HARDWARE_FOLDERS = ("/sys/devices/system",)
+_HARDWARE = Path("/sys/devices/system")
 _GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 
 
 @functools.cache
 def system_folders() -> tuple[Path, ...]:
     """The system's own folders that exist; links among them are not resolved."""
-    return tuple(path for path in ROOTS if path.exists())
+    return tuple(path for path in map(Path, _ROOTS) if path.exists())
 
 
 @functools.cache
@@ -100,8 +97,15 @@ def system_paths(network: bool) -> tuple[Path, ...]:
     """Files and folders that every program may read, links not resolved; without /proc and /dev."""
     patterns = [*_ETC_FILES, *(_ETC_NETWORK_FILES if network else ())]
     settings = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
-    hardware = [Path(name) for name in _HARDWARE_FOLDERS]
-    return (*system_folders(), *(path for path in (*settings, *hardware, *_library_folders()) if path.exists()))
+    return (*system_folders(), *(path for path in (*settings, _HARDWARE, *_library_folders()) if path.exists()))
+
+
+def read_setting(path: Path) -> str:
+    """A setting of the kernel; "" where it has no such setting."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def is_system_path(path: Path) -> bool:
@@ -119,22 +123,14 @@ def graphics_devices() -> tuple[Path, ...]:
     return tuple(Path(name) for pattern in _GRAPHICS_DEVICES for name in sorted(glob.glob(f"/dev/{pattern}")))
 
 
-def _library_folders() -> list[Path]:
-    """Folders in the dynamic loader's configuration that lie outside of ``roots``."""
-    libraries = []
+def _library_folders() -> Iterator[Path]:
+    """Folders in the dynamic loader's configuration that lie outside of the system's own."""
+    system = [folder.resolve() for folder in system_folders()]
     for name in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
-        try:
+        with contextlib.suppress(OSError):
             lines = Path(name).read_text("utf-8", "replace").splitlines()
-        except OSError:
-            continue
-        folders = [Path(line.strip()) for line in lines if line.startswith("/")]
-        libraries += [
-            path for path in folders if not any(path.resolve().is_relative_to(r.resolve()) for r in system_folders())
-        ]
-    return libraries
-
-
-TEMPORARY = Path("/tmp")
+            folders = [Path(line.strip()) for line in lines if line.startswith("/")]
+            yield from (path for path in folders if not any(map(path.resolve().is_relative_to, system)))
 
 
 def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:
@@ -154,7 +150,7 @@ def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -
     return View(
         tree=Mount(tree, top, writable=True),
         home=home_mount,
-        temporary=Mount(temporary, TEMPORARY, writable=True),
+        temporary=Mount(temporary, Path("/tmp"), writable=True),
         masked=(top, users_home) if is_inside_system else (top,),
     )
 
@@ -190,9 +186,5 @@ def needs_owner_capabilities(view: View) -> bool:
     """Whether something shown belongs to another user, and root could not use it without its capabilities."""
     if os.geteuid() != 0:
         return False
-    for shown in view.everything():
-        status = os.stat(shown.source)
-        is_open = not shown.writable and status.st_mode & 0o005 == 0o005
-        if status.st_uid != 0 and not is_open:
-            return True
-    return False
+    statuses = [(os.stat(shown.source), shown.writable) for shown in view.everything()]
+    return any(status.st_uid != 0 and (is_used or status.st_mode & 0o005 != 0o005) for status, is_used in statuses)

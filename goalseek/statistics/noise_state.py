@@ -103,13 +103,15 @@ class NoiseState(Struct, frozen=True):
         Where repeats differ for the first time, the incumbent's runs and differences from before are forgotten: they
         are of a metric that seemed not to move.
         """
-        repeats = repeats_of(self, runs)
+        if not runs:
+            return self
+        fresh = timed_runs(self.clock, runs, "incumbent")
+        repeats = repeats_of(self, runs) if fresh or len(runs) > 1 else ()
         agreed = sum([before == after for before, after in repeats])
         has_difference = agreed < len(repeats)
         state = self
         if has_difference and not self.differed:
             state = structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
-        fresh = timed_runs(self.clock, runs, "incumbent")
         return structs.replace(
             state,
             clock=self.clock + len(runs),

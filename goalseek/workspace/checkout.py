@@ -1,8 +1,6 @@
 """A checkout, a folder kept equal to a list of files, compared in one walk and restored path by path.
 
 An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
-Anything else that can list the changes of a folder may replace this class: it needs ``update``, ``changes`` and
-``restore``.
 """
 
 from __future__ import annotations

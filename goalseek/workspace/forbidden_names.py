@@ -68,11 +68,10 @@ def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
     """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
     parts = re.split(r"[/\\]", path)
     for index, part in enumerate(parts):
-        normal = _normalize(part)
+        name, is_last = fold_name(part), index == len(parts) - 1
         for expression, rule in _EXPRESSIONS:
-            if is_ignored and not rule.even_ignored:
-                continue
-            if (rule.on == "part" or index == len(parts) - 1) and expression.fullmatch(normal):
+            holds = (rule.even_ignored or not is_ignored) and (rule.on == "part" or is_last)
+            if holds and expression.fullmatch(name):
                 yield part, rule.why
 
 
@@ -155,8 +154,3 @@ def doubles_back(target: str) -> bool:
     """Whether a link's target has ``..`` after a name: where it leads then depends on what the name is a link to."""
     parts = [part for part in target.split("/") if part not in ("", ".")]
     return ".." in parts[next((index for index, part in enumerate(parts) if part != ".."), len(parts)) :]
-
-
-def _normalize(part: str) -> str:
-    visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFC", visible).rstrip(". ")

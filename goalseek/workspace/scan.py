@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -67,7 +67,10 @@ def walk(
     state = _Walk(root, recorded, differs, is_left_alone)
     with open_folder(root) as top:
         count = _walk_recorded(state, top, "")
-    missing = recorded.missing(_paths(state, "")) if count < len(recorded.entries) else []
+    missing: list[str] = []
+    if count < len(recorded.entries):
+        present = set(_paths(state, ""))
+        missing = [path for path in recorded.entries if path not in present]
     return Changes(tuple(state.changed), tuple(missing), tuple(state.added), tuple(state.folders))
 
 
@@ -110,15 +113,13 @@ def _walk_new(walk: _Walk, folder: str) -> bool:
     with open_folder(walk.root / folder) as descriptor, os.scandir(descriptor) as listing:
         for item in listing:
             path = f"{folder}/{item.name}"
+            is_too_deep = path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT
             if walk.is_left_alone(path):
                 must_stay = True
-            elif item.is_dir(follow_symlinks=False):
-                if path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT:
-                    walk.added.append(path)
-                else:
-                    must_stay = _walk_new(walk, path) or must_stay
-            else:
+            elif is_too_deep or not item.is_dir(follow_symlinks=False):
                 walk.added.append(path)
+            else:
+                must_stay = _walk_new(walk, path) or must_stay
     if not must_stay:
         walk.folders.append(folder)
     return must_stay
@@ -195,11 +196,6 @@ class RecordedFiles(Struct):
         folder, name = split(path)
         return self.signatures[folder][name]
 
-    def missing(self, present: Iterable[str]) -> list[str]:
-        """The recorded files that are not among those present."""
-        present_paths = set(present)
-        return [path for path in self.entries if path not in present_paths]
-
 
 def signature_of(status: os.stat_result) -> Signature:
     """The signature of a file: modification and change time in nanoseconds, size in bytes, mode and inode."""
@@ -213,9 +209,9 @@ def split(path: str) -> tuple[str, str]:
 
 
 class ListedFile(Struct, frozen=True):
-    """One file: its path below the folder, its size in bytes, its modification time in nanoseconds since 1970.
+    """One file: its path below the folder, size in bytes, modification time in nanoseconds since 1970, and kind.
 
-    ``kind`` is "file", "program" (it may be run), "link", or "other".
+    That is "file", "program" (it may be run), "link", or "other".
     """
 
     path: str
@@ -244,7 +240,8 @@ def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str]
                     if not is_skipped(path + "/x"):
                         inner.append(path + "/")
                 elif not is_skipped(path):
-                    files.append(_describe(path, item.stat(follow_symlinks=False)))
+                    status = item.stat(follow_symlinks=False)
+                    files.append(ListedFile(path, status.st_size, status.st_mtime_ns, _kind_of(status.st_mode)))
         pending += reversed(inner)
     return tuple(files[:limit])
 
@@ -260,10 +257,7 @@ def changed_paths(before: Listing, after: Listing) -> list[str]:
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
 
 
-def _describe(path: str, status: os.stat_result) -> ListedFile:
-    kind = "other"
-    if stat.S_ISLNK(status.st_mode):
-        kind = "link"
-    elif stat.S_ISREG(status.st_mode):
-        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
-    return ListedFile(path, status.st_size, status.st_mtime_ns, kind)
+def _kind_of(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "program" if mode & stat.S_IXUSR else "file"
+    return "link" if stat.S_ISLNK(mode) else "other"

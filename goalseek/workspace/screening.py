@@ -39,12 +39,13 @@ class ChangeSize(Struct):
     def add(self, path: Path) -> str:
         """Counts one more file; gives why the change is now too large, or "". Raises OSError where there is none."""
         status = path.lstat()
+        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.files += 1
-        self.size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+        self.size += size
         if self.files > MAX_FILES:
             return f"the change has more than {MAX_FILES} files"
         if self.size > MAX_BYTES:
-            return f"with its {self.size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
+            return f"with its {size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
         return ""
 
 

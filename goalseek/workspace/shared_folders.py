@@ -6,6 +6,7 @@ goalseek, and never more than ``MAX_FILES``: a folder too large to be copied is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import typing
@@ -47,7 +48,7 @@ class SharedFolders:
     def __init__(self, path: Path, base: Path) -> None:
         self._path = path
         self._base = base
-        self._last_listing: tuple[tuple[str, ...], Listing] | None = None
+        self._listings: dict[tuple[str, ...], Listing] = {}
 
     def digests(self, names: Sequence[str]) -> dict[str, str]:
         """The digest of what they hold, as records have it."""
@@ -55,16 +56,13 @@ class SharedFolders:
 
     def notes(self, names: Sequence[str], epoch: int) -> tuple[str, ...]:
         """What differs from the epoch's baseline, in words."""
-        baseline = self._load_baseline()
-        if not names or baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names)):
-            return ()
-        changed = [quote_path(path) for path in changed_paths(baseline.files, self._files(names))]
+        baseline = self._load_baseline(names, epoch) if names else None
+        changed = [quote_path(path) for path in changed_paths(baseline.files, self._files(names))] if baseline else []
         return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
 
     def save_baseline(self, names: Sequence[str], epoch: int) -> None:
         """Saves what they hold, unless it is saved for this epoch."""
-        baseline = self._load_baseline() if names else None
-        if names and (baseline is None or (baseline.epoch, baseline.names) != (epoch, tuple(names))):
+        if names and self._load_baseline(names, epoch) is None:
             line = to_line(SharedBaseline(epoch, tuple(names), self._files(names)))
             write_atomic(self._path, line + "\n", durable=True)
 
@@ -72,27 +70,22 @@ class SharedFolders:
         """Whether they have few enough files for all to be listed."""
         return len(self._files(names)) < MAX_FILES
 
-    def _load_baseline(self) -> SharedBaseline | None:
+    def _load_baseline(self, names: Sequence[str], epoch: int) -> SharedBaseline | None:
         try:
-            return from_plain(SharedBaseline, json.loads(self._path.read_text()))
+            baseline = from_plain(SharedBaseline, json.loads(self._path.read_text()))
         except (OSError, ValueError):
             return None
+        return baseline if (baseline.epoch, baseline.names) == (epoch, tuple(names)) else None
 
     def _files(self, names: Sequence[str]) -> Listing:
-        if self._last_listing is None or self._last_listing[0] != tuple(names):
-            self._last_listing = (tuple(names), _list_files(self._base, names))
-        return self._last_listing[1]
-
-
-def _list_files(base: Path, names: Sequence[str]) -> Listing:
-    files: Listing = ()
-    for name in names:
-        try:
-            listing = list_folder((base / name).resolve(), MAX_FILES - len(files))
-        except OSError:  # what cannot be listed cannot be used either, and the command says so
-            continue
-        files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
-    return files
+        if tuple(names) not in self._listings:
+            files: Listing = ()
+            for name in names:
+                with contextlib.suppress(OSError):  # what cannot be listed cannot be used either: the command says so
+                    listing = list_folder((self._base / name).resolve(), MAX_FILES - len(files))
+                    files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
+            self._listings[tuple(names)] = files
+        return self._listings[tuple(names)]
 
 
 def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:

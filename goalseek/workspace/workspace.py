@@ -15,7 +15,8 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct, structs
 
 from goalseek.errors import GitFailed
-from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed, git
+from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
+from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
@@ -26,6 +27,16 @@ Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
 _LOOSE_LIMIT = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
+_CONFIG = f"""\
+[core]
+	logAllRefUpdates = true
+	autocrlf = false
+[gc]
+	auto = 0
+[user]
+	name = {AUTHOR[0]}
+	email = {AUTHOR[1]}
+"""
 
 
 class AgentCommit(Struct, frozen=True):
@@ -96,8 +107,11 @@ class Workspace:
         if not self.is_whole():
             self.tree.label = ""
         if not self.tree.label and self.tree.load() and self.git_folder.load():
-            self._restore_recorded()
-            has_changed = bool(self.tree.label)
+            try:
+                self.clean()
+                has_changed = bool(self.tree.label)
+            except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
+                self.tree.label = ""
         is_new = not self.tree.label or self._tree_label().scope_key != self._scope_key
         with self._build_context(self.root) if is_new else contextlib.nullcontext():
             if is_new:
@@ -111,13 +125,6 @@ class Workspace:
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
         return self.root.is_dir() and not self.root.is_symlink() and self._pristine.is_dir()
-
-    def _restore_recorded(self) -> None:
-        """Restores the tree that an earlier process left to what it recorded."""
-        try:
-            self.clean()
-        except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
-            self.tree.label = ""
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
         """``compute()``, cached under ``name`` until the tree changes."""
@@ -153,15 +160,8 @@ class Workspace:
         remove_if_exists(self._pristine)
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._store = self._open_store()
-        for key, value in (
-            ("core.bare", "false"),
-            ("core.logAllRefUpdates", "true"),
-            ("core.autocrlf", "false"),
-            ("gc.auto", "0"),
-            ("user.name", AUTHOR[0]),
-            ("user.email", AUTHOR[1]),
-        ):
-            git("config", "--file", str(self._pristine / "config"), key, value)
+        config = self._pristine / "config"
+        config.write_text(config.read_text().replace("bare = true", "bare = false") + _CONFIG)
         (self._pristine / "info" / "exclude").write_text(
             "".join(f"{literal_pattern(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
         )
@@ -202,10 +202,8 @@ class Workspace:
         index = self._pristine / "index"
         self._store.index(index, changed)
         tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
-        message = agent_commit.message.encode("utf-8", "replace")
-        parents = ("-p", parent) if parent else ()
-        variables = _signature_variables(agent_commit.moment)
-        commit = self._store.git("commit-tree", tree, *parents, stdin=message, variables=variables).decode().strip()
+        message = agent_commit.message.encode("utf-8", "replace").decode()
+        commit = write_commit(self._store, tree, [parent] if parent else [], message, agent_commit.moment)
         self._store.git("update-ref", _BRANCH, commit)
         return commit
 
@@ -224,12 +222,10 @@ class Workspace:
             self._store.git("repack", "-a", "-d", "-q")
         entries: dict[str, Entry | None] = {}
         for folder, folders, names in os.walk(self._pristine):
-            inside = Path(folder).relative_to(self._pristine).as_posix()
-            if inside == ".":
+            inside = Path(folder).relative_to(self._pristine)
+            if not inside.parts:
                 folders[:] = [name for name in folders if name not in _NOT_MIRRORED]
-                names = [name for name in names if name not in _NOT_MIRRORED]
-            for name in names:
-                path = name if inside == "." else f"{inside}/{name}"
+            for path in ((inside / name).as_posix() for name in names if name not in _NOT_MIRRORED):
                 status = (self._pristine / path).stat()
                 entries[path] = Entry("100644", f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}")
         if not self.git_folder.label:
@@ -237,13 +233,3 @@ class Workspace:
         else:
             removals = {path: None for path in self.git_folder.entries if path not in entries}
             self.git_folder.update({**removals, **entries}, "mirror")
-
-
-def _signature_variables(moment: int) -> dict[str, str]:
-    name, mail = AUTHOR
-    date = f"{moment} +0000"
-    return {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", name), ("EMAIL", mail), ("DATE", date))
-    }

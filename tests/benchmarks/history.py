@@ -130,7 +130,7 @@ def make_history(top: Path, length: int) -> Path:
         standing = standing.after(record)
     (secret,) = repository.glob(".git/goalseek/*/secret")
     seal = Seal(secret.read_bytes())
-    history.save_snapshot(standing, lambda body: seal.of("standing", body))
+    history.save_snapshot(standing, seal)
     assert len(to_line(standing)) < 10_000 and records
     return repository
 

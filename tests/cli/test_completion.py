@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.cli.commands.completion import command_shape
+from goalseek.cli.commands.completion import choices_of, command_parser, options_of, places_of
 from goalseek.cli.registry import COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -56,12 +56,12 @@ def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: st
     found = script(shell)
     for name in COMMANDS:
         assert name in found
-        shape = command_shape(name)
-        for option in shape.options:
-            for word in option.words:
+        parser = command_parser(name)
+        for option in options_of(parser):
+            for word in option.option_strings:
                 assert (f"-l {word[2:]}" if shell == "fish" and word.startswith("--") else word.lstrip("-")) in found
-            assert all(choice in found for choice in option.choices)
-        assert all(choice in found for choices in shape.places for choice in choices)
+            assert all(choice in found for choice in choices_of(option).split())
+        assert all(choice in found for choice in " ".join(places_of(parser)).split())
 
 
 FISH = {

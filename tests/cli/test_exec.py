@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from project import Ended, Project, answer
-from shown import Shown
+from shown import Shown, read_soon
 from skips import levels
-from terminal import read_soon
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 from project import FILES, MANIFEST, Ended, Project, answer, living
-from terminal import on_a_terminal
+from shown import on_a_terminal
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(2, size=11), answer(3), answer(2.5))

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from project import Ended, Project, answer, ended, home, until
-from terminal import read_soon
+from shown import read_soon
 
 from goalseek.locks import project_lock
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from project import Project
-from terminal import Terminal
+from shown import Shown
 
 READS = 'json.load(open("{folder}/weights.json"))'
 CONNECTS = "socket.create_connection(('127.0.0.1', {port}), timeout=5).close()"
@@ -64,12 +64,12 @@ def test_without_consent_it_stays_inside_and_where_the_remedy_names_the_cause_no
 @pytest.mark.slow
 def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> None:
     told(project, f"open('{folder}/ran', 'w').close()")
-    terminal = Terminal(project, "doctor")
-    terminal.until("the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n [n]: ")
+    terminal = Shown(project.folder, "doctor")
+    terminal.hear("the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n [n]: ")
     assert not (folder / "ran").exists()
     terminal.type(typed)
-    terminal.until("it works outside the sandbox" if typed == "y\n" else "it was not tried outside")
-    terminal.until("\n")
+    terminal.hear("it works outside the sandbox" if typed == "y\n" else "it was not tried outside")
+    terminal.hear("\n")
     assert terminal.ended() == 1
     assert (folder / "ran").exists() == (typed == "y\n")
 

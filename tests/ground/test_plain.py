@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from goalseek.ledger.records import (
     KINDS,
     HoldoutRecord,
+    Isolation,
     IterationRecord,
     MeasurementRecord,
+    MetricResult,
     Record,
     RunRecord,
     SettleRecord,
     parse_record,
 )
 from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
-from goalseek.values import Usage, from_plain, to_line, to_plain
+from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain, to_line, to_plain
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,20 @@ number = st.floats(allow_nan=False, allow_infinity=False)
 st.register_type_strategy(str, text)
 st.register_type_strategy(float, number)
 
-limits = st.fixed_dictionaries({"limits": st.dictionaries(text, st.none() | number | text | st.integers(), max_size=3)})
-run_records = st.builds(
-    lambda record, more: replace(record, schema=1, kind="run", **more),
-    st.builds(RunRecord, limits=st.just({})),
-    limits,
-)
-measurement_records = st.builds(MeasurementRecord, schema=st.just(1), kind=st.just("measurement"))
-iteration_records = st.builds(
-    IterationRecord,
-    **{
-        field.name: st.just(1) if field.name == "schema" else st.just("iteration") if field.name == "kind" else ...
-        for field in fields(IterationRecord)
-    },
-)
+
+def strategy_of(kind: type, /, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(kind)
+    drawn = {field.name: st.from_type(hints[field.name]) for field in fields(kind) if field.name not in known}
+    return st.builds(kind, **drawn, **known)
+
+
+for kind in (Usage, Attempt, CommandRun, Isolation, MetricResult, VerifierRun):
+    st.register_type_strategy(kind, strategy_of(kind))
+one = st.just(1)
+limits = st.dictionaries(text, st.none() | number | text | st.integers(), max_size=3)
+run_records = strategy_of(RunRecord, schema=one, kind=st.just("run"), limits=limits)
+measurement_records = strategy_of(MeasurementRecord, schema=one, kind=st.just("measurement"))
+iteration_records = strategy_of(IterationRecord, schema=one, kind=st.just("iteration"))
 records = st.one_of(run_records, measurement_records, iteration_records)
 values = st.one_of(*(st.from_type(kind) for kind in (Plan, Change, Candidate, Context, Evidence, Verdict, Usage)))
 

@@ -12,10 +12,12 @@ from records import iteration, run
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, Snapshot
+from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
 
 BLOCK = 65536
+SEAL = Seal(b"a secret")
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_the_same_complete_lines_from_either_end(history: History, sizes: tuple[
 def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
     assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0) == 0
     assert not list(history.forward()) and not list(history.backward()) and not list(history.newest())
-    assert history.standing() == Standing() and history.load_snapshot(lambda seal, body: True) == Snapshot()
+    assert history.replay(Snapshot()) == Standing() and history.load_snapshot(SEAL) == Snapshot()
 
 
 def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) -> None:
@@ -69,34 +71,25 @@ def test_a_line_that_is_no_record_is_named_by_its_place(history: History) -> Non
     assert (raised.value.exit_code, raised.value.stop_reason) == (3, "tampered")
 
 
-def sealed(body: str) -> str:
-    return f"seal of {hash(body)}"
-
-
-def holds(seal: str, body: str) -> bool:
-    return seal == sealed(body)
-
-
 @pytest.fixture
 def remembered(history: History) -> History:
     """Three records of which two are in the snapshot."""
     records = [run(0), iteration(1, 0, "baseline", "measured"), iteration(2, 1, "kept", "better")]
     history.path.write_text("".join(to_line(record) + "\n" for record in records[:2]))
-    history.save_snapshot(history.standing(), sealed)
+    history.save_snapshot(history.replay(Snapshot()), SEAL)
     with history.path.open("a") as file:
         file.write(to_line(records[2]) + "\n")
     return history
 
 
 def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: History) -> None:
-    assert remembered.has_snapshot()
-    snapshot = remembered.load_snapshot(holds)
+    snapshot = remembered.load_snapshot(SEAL)
     (rest,) = remembered.forward(snapshot.end)
     assert snapshot.standing == Standing().after(next(remembered.records())).after(
         remembered.parsed(list(remembered.forward())[1])
     )
     assert remembered.parsed(rest).seq == 2
-    assert remembered.replay(snapshot) == remembered.standing() != snapshot.standing
+    assert remembered.replay(snapshot) == remembered.replay(Snapshot()) != snapshot.standing
 
 
 @pytest.mark.parametrize(
@@ -115,13 +108,13 @@ def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: His
 )
 def test_one_that_does_not_fit_is_not_believed(remembered: History, change: Callable[[Path], object]) -> None:
     change(remembered.path)
-    assert remembered.load_snapshot(holds) == Snapshot()
+    assert remembered.load_snapshot(SEAL) == Snapshot()
 
 
 def test_one_whose_seal_does_not_hold_is_not_believed(remembered: History) -> None:
-    assert remembered.load_snapshot(lambda seal, body: False) == Snapshot()
+    assert remembered.load_snapshot(Seal(b"another")) == Snapshot()
     path = remembered.path.with_name("standing.json")
     head, body = path.read_text().splitlines()
     changed = {**json.loads(body), "keeps": 7}
     path.write_text(f"{head}\n{json.dumps(changed)}\n")
-    assert remembered.load_snapshot(holds) == Snapshot()
+    assert remembered.load_snapshot(SEAL) == Snapshot()

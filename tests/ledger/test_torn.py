@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from project import Project, answer
 
 from goalseek.errors import GoalseekError
-from goalseek.ledger.results_file import History, Snapshot, repair_tail, verify_lines
+from goalseek.ledger.results_file import History, Snapshot, repair
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 def mended(path: Path, lines: list[str]) -> str:
     """Brings the file to the lines; gives what was done, in words."""
-
-    def messages() -> Iterator[str]:
-        yield from reversed(lines)
-
-    history = History(path)
-    told = repair_tail(history, messages)
-    return verify_lines(history, messages, Snapshot()) or told
+    return repair(History(path), reversed(lines), Snapshot())
 
 
 def whole(lines: list[str]) -> bytes:

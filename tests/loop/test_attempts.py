@@ -6,13 +6,15 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from msgspec import structs
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.loop.attempts import Attempt, Attempts
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan
-from goalseek.values import CommandRun, Stop, StopReason
+from goalseek.values import Attempt as EndedAttempt
+from goalseek.values import CommandRun, Stop, StopReason, Usage
 
 EDIT = Edit("answer.json", "100644", "b" * 40)
 CHANGE = Change("a title", "", (EDIT,), (), 1, 0)
@@ -79,3 +81,13 @@ def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:
     with pytest.raises(Rejected), every.trying(next(iter(every))):
         raise refusal
     assert every.top.rejected is refusal and [one.reason for one in every.earlier] == ["out_of_scope"]
+
+
+def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
+    every = attempts()
+    crash(every, next(iter(every)))
+    repair = next(iter(every))
+    with every.trying(repair):
+        repair.change = structs.replace(CHANGE, usage=Usage(70))
+        raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
+    assert every.earlier == (EndedAttempt(None, "duplicate", Usage(70)),)

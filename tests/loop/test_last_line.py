@@ -1,5 +1,6 @@
 """The last line: what a climb came to, how far to believe it, what it cost, what to type; no part that does not apply."""
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -12,9 +13,9 @@ from msgspec import structs
 from noisy import METRIC, NOISY
 from project import FILES, Project, answer
 from records import HEAD, SETTLED
-from terminal import read_soon
+from shown import read_soon
 
-from goalseek.cli.streams import ERROR_HANDLER, register_error_handler
+from goalseek.cli.streams import ERROR_HANDLER, spell_in_ascii
 from goalseek.ledger.records import HoldoutRecord, parse_record
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.loop.ending import last_line
@@ -174,7 +175,7 @@ def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: P
 
 
 def test_a_stream_without_the_signs_gets_letters() -> None:
-    register_error_handler()
+    codecs.register_error(ERROR_HANDLER, spell_in_ascii)
     told = "a 1 → 2, settled −1% ± 2% · ä"  # noqa: RUF001
     assert told.encode("ascii", ERROR_HANDLER) == b"a 1 -> 2, settled -1% +- 2% | ?"
     assert told.encode("latin-1", ERROR_HANDLER) == "a 1 -> 2, settled -1% ± 2% · ä".encode("latin-1")

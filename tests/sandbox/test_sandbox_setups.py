@@ -14,7 +14,7 @@ from rooms import SECRET, Room
 from skips import levels
 
 from goalseek.errors import GoalseekError
-from goalseek.sandbox import mounts
+from goalseek.sandbox import bubblewrap
 from goalseek.sandbox.executables import as_manifest_line, required_paths, resolve_links
 from goalseek.sandbox.view import SPARE_HOME, Mount, is_system_path, throw_away_home
 
@@ -152,12 +152,12 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     (tmp_path / "bin").mkdir()
     (tmp_path / "sbin").symlink_to("usr/bin")
     places = tuple(tmp_path / name for name in ("usr", "bin", "sbin"))
-    monkeypatch.setattr(mounts, "system_paths", lambda network: places)
-    mounts._system_layout.cache_clear()
+    monkeypatch.setattr(bubblewrap, "system_paths", lambda network: places)
+    bubblewrap._system_layout.cache_clear()
     try:
-        found = mounts.lay_out(room.view())
+        found = bubblewrap.lay_out(room.view())
     finally:
-        mounts._system_layout.cache_clear()
+        bubblewrap._system_layout.cache_clear()
     seen_at = [mount.at for mount in found.mounts]
     assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
     assert (tmp_path / "sbin", "usr/bin") in found.links

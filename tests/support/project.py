@@ -1,4 +1,11 @@
-"""A real git repository with a manifest, on which tests run the real command line."""
+"""A real git repository with a manifest, on which tests run the real command line.
+
+A first climb costs half a second of processor time, an iteration a fifth, a copy a fiftieth. A test that only reads, or
+that goes on from somewhere, takes ``played(answer(2), answer(1))``: a copy of the project after these moves, played
+once for all tests of the session. What a module needs beyond that, ``made_once(make, top)`` makes once: ``make(top)`` is
+a function of the module that gives a project. Both copies are the test's own, with the script, without the trees.
+``project`` is for what happens in the first invocation, or before it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +37,11 @@ IDENTITY = {
     "GIT_COMMITTER_EMAIL": "user@example.com",
 }
 JUDGE = """\
-if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi
-if grep -q hang answer.json; then sleep 60; fi
-if grep -q silent answer.json; then exit 0; fi
+case $(cat answer.json) in
+*fail*) echo "told to fail" >&2; exit 3;;
+*hang*) sleep 60;;
+*silent*) exit 0;;
+esac
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 MANIFEST: dict[str, Any] = {
@@ -88,11 +98,21 @@ class Project:
         made._commit_all("start")
         return made
 
+    @classmethod
+    def play(cls, top: Path, *moves: Any, more: Sequence[Any] = (), **how: Any) -> Project:
+        """A project that has played these moves, one an iteration; ``more`` are for later, ``how`` is ``make``'s."""
+        played = cls.make(top, **how)
+        played.set_moves(*moves, *more)
+        played.climb("iterate", "-n", str(len(moves)))
+        return played
+
     def copy(self, top: Path) -> Project:
-        """The same at another place, but for the script, which is where the manifest says, and the trees."""
+        """The same at another place, with its script, without the trees."""
         copy_folder(self.top, top)
         copied = Project(top, top / self.folder.relative_to(self.top))
-        copied.script = self.script
+        copied.script = top.parent / self.script.name
+        if self.script.exists():
+            shutil.copyfile(self.script, copied.script)
         return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -108,7 +128,7 @@ class Project:
         if isinstance(manifest, str):
             self.manifest.write_text(manifest)
             return
-        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": os.path.relpath(self.script, self.folder)}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:

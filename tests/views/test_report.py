@@ -639,7 +639,7 @@ class TestSize:
                 if place % kept_every == 2:
                     row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
             night.add(row_of(row))
-        made = render_page(night, ProjectState(), lambda done, count: diff_of(patch, patch_limit(count)))
+        made = render_page(night, ProjectState(), lambda tries: [diff_of(patch, patch_limit(len(tries)))] * len(tries))
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -647,7 +647,7 @@ class TestSize:
         seen = ReportFigures()
         for row in nights.night(2100):
             seen.add(row_of(row))
-        text = render_page(seen, ProjectState(), lambda done, count: None)
+        text = render_page(seen, ProjectState(), lambda tries: [None] * len(tries))
         drawn = text.count('class="dot ')
         assert drawn < 1100
         assert f"{2101 - drawn:,} more tries are left out of the plot" in text
@@ -684,7 +684,7 @@ class TestSize:
         night.add(row_of(nights.late(61, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})))
         spending = night.climb.spending
         assert [len(spending.usage), len(spending.commands)] == [51, 51]
-        assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
+        assert spending.usage["others"].usage().tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
         assert (spending.total.tokens, spending.total.cost_usd) == (30 * 3 + 7, 31 * 0.5)
         assert sum(spending.commands.values()) == 61 * 2.0
         assert (spending.verifier, spending.goalseek) == (61.0, 61.0), "a measurement and a phase of its own each"
@@ -694,7 +694,7 @@ class TestSize:
         alone = ReportFigures()
         for row in (*ever_new(0), nights.late(1, "iteration", 0, outcome="reverted", usage={"input_tokens": 7})):
             alone.add(row_of(row))
-        assert alone.climb.spending.usage["not named"].tokens == 7
+        assert alone.climb.spending.usage["not named"].usage().tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: ThinnedList[int] = ThinnedList(10)

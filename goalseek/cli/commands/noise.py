@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from goalseek import humanize
-from goalseek.cli.options import load_manifest, start_folder
+from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
+from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
     noise_target,
@@ -30,6 +31,7 @@ from goalseek.views.noise import noise_page
 from goalseek.views.terminal_text import painter
 
 _ONLY_WITH_RUN = ("regex", "wall", "direction", "matches", "timeout")
+_EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,53 +52,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures and prints the statistics; gives 1 where a run failed."""
-    if options.count < 2:
-        raise GoalseekError(f"-n {options.count}: noise is seen in two runs at least", "-n 10", USAGE)
+    refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
     if options.command is not None:
         return _run_command(options)
     for name in _ONLY_WITH_RUN:
-        if getattr(options, name) is not None:
-            raise GoalseekError(f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD", USAGE)
+        is_given = getattr(options, name) is not None
+        refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
     if wants_json(options):
         apply_query(options, {})
-    return _run_project(options)
-
-
-def _run_project(options: argparse.Namespace) -> int:
     with open_project(load_manifest(options), line_view(options), doing="noise") as project:
-        subject = noise_target(project)
-        manifest, standing = subject.config.manifest, project.standing
+        target = noise_target(project)
+        manifest, incumbent = target.config.manifest, project.standing.incumbent
         metric, limit = manifest.metric, manifest.limits.iterations
-        commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
-        what = f"{metric.name} of {commit[:12]}, {'the incumbent' if standing.incumbent else 'HEAD'}"
+        commit = incumbent.commit if incumbent else project.repository.head()
+        what = f"{metric.name} of {commit[:12]}, {'the incumbent' if incumbent else 'HEAD'}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
-        plain |= {"tree": subject.tree, "ruler": subject.ruler}
-        runs = _Runs(options, repeat_measurements(project, subject, options.count))
-        interrupt = runs.collect()  # completed measurements are recorded
+        plain |= {"tree": target.tree, "ruler": target.ruler}
         is_time = metric.source == "wall"
-        request = PlannedClimb(metric.direction, runs.seconds, metric.min_delta, limit or ITERATIONS, is_time)
-        _show(options, runs, request, what, plain)
-        if interrupt:
-            raise interrupt
-    return BAD_FINDING if runs.failures else 0
+        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time)
+        return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
 def _run_command(options: argparse.Namespace) -> int:
     """Measures the command of ``--run``, without a manifest."""
-    sources = [name for name in ("regex", "query", "wall") if getattr(options, name)]
-    if len(sources) != 1:
-        message = "one of --regex, --query and --wall says what the number is"
-        raise GoalseekError(message, "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'", USAGE)
-    if options.manifest:
-        raise GoalseekError("-m and --run: a manifest has its own command", "leave one of them out", USAGE)
-    if options.wall and options.direction == "maximize":
-        raise GoalseekError("--wall: of a time, less is better", "leave out --direction", USAGE)
-    if options.matches and not options.regex:
-        raise GoalseekError("--matches is for --regex", "leave it out", USAGE)
-    source = {"regex": "stdout", "query": "json", "wall": "wall"}[sources[0]]
+    sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
+    is_maximized = bool(options.wall) and options.direction == "maximize"
+    refuse(
+        (len(sources) != 1, "one of --regex, --query and --wall says what the number is", _EXAMPLE),
+        (bool(options.manifest), "-m and --run: a manifest has its own command", "leave one of them out"),
+        (is_maximized, "--wall: of a time, less is better", "leave out --direction"),
+        (bool(options.matches and not options.regex), "--matches is for --regex", "leave it out"),
+    )
     reading = Reading(
         name="seconds" if options.wall else "the number",
-        source=source,  # type: ignore[arg-type]
+        source={"regex": "stdout", "query": "json", "wall": "wall"}[sources[0]],  # type: ignore[arg-type]
         path="what it printed",
         query=options.query,
         regex=options.regex,
@@ -105,94 +94,94 @@ def _run_command(options: argparse.Namespace) -> int:
     refuse_unreadable(reading)
     timeout = _timeout(options)
     options.query = None  # it was the metric's
-    direction = "minimize" if options.wall else options.direction
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
-    runs = _Runs(options, run_command(options.command, start_folder(options), reading, timeout, options.count))
-    code = 0
-    if interrupt := runs.collect():
-        code = exit_code_of_interrupt(interrupt)
-        count = f"{len(runs.measurements)} of {pluralize(options.count, 'run')}"
-        print_message(options, f"noise: interrupted after {count}")
-    request = PlannedClimb(direction, runs.seconds, is_time=bool(options.wall), is_project=False)
+    direction = "minimize" if options.wall else options.direction
+    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
-    _show(options, runs, request, what, {"command": options.command, "direction": direction})
-    return code or (BAD_FINDING if runs.failures else 0)
+    plain = {"command": options.command, "direction": direction}
+    results = run_command(options.command, start_folder(options), reading, timeout, options.count)
+    return _measure(options, results, climb, what, plain)
 
 
 def _timeout(options: argparse.Namespace) -> float | None:
     try:
         return humanize.parse_duration(options.timeout) if options.timeout is not None else None
     except ValueError as error:
-        raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m", USAGE) from None
+        raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
 
 
-class _Runs:
-    """The measurements and failures so far; each is reported on stderr."""
-
-    def __init__(self, options: argparse.Namespace, results: Iterator[Measurement | Failure]) -> None:
-        self.measurements: list[Measurement] = []
-        self.failures: list[Failure] = []
-        self._options = options
-        self._results = results
-
-    def collect(self) -> BaseException | None:
-        """Waits for all of them; gives the interrupt where one came first."""
-        try:
-            for result in self._results:
-                self._add(result)
-        except (KeyboardInterrupt, Interrupted) as interrupt:
-            return interrupt
-        return None
-
-    def _add(self, result: Measurement | Failure) -> None:
-        if isinstance(result, Failure):
-            self.failures.append(result)
-            print_message(self._options, f"a run failed: {result.reason}: {result.why}")
-            return
-        self.measurements.append(result)
-        if result.before:
-            return
-        remaining = self._options.count - len(self.measurements)
-        value, seconds = format_number(result.value), format_duration(result.seconds)
-        to_go = f"; {remaining} to go, about {format_duration(remaining * self.seconds)}" if remaining else ""
-        line = f"{len(self.measurements):>4} of {self._options.count}  {value:>9}  {seconds}{to_go}"
-        print_message(self._options, line)
-
-    @property
-    def seconds(self) -> float:
-        """The median seconds of one; 0 before the first."""
-        return median([measurement.seconds for measurement in self.measurements]) if self.measurements else 0.0
-
-
-def _show(options: argparse.Namespace, runs: _Runs, request: PlannedClimb, what: str, plain: dict[str, Any]) -> None:
-    values = [measurement.value for measurement in runs.measurements]
-    report = noise_report(request.direction or "maximize", values) if len(values) > 1 else None
+def _measure(
+    options: argparse.Namespace,
+    results: Iterator[Measurement | Failure],
+    climb: PlannedClimb,
+    what: str,
+    plain: dict[str, Any],
+) -> int:
+    """Prints each result as it comes, then the statistics, also after an interrupt; gives the exit code."""
+    measurements: list[Measurement] = []
+    failures: list[Failure] = []
+    interrupt = None
+    try:
+        for result in results:
+            if isinstance(result, Failure):
+                failures.append(result)
+                print_message(options, f"a run failed: {result.reason}: {result.why}")
+            else:
+                measurements.append(result)
+                _print_progress(options, measurements)
+    except (KeyboardInterrupt, Interrupted) as error:
+        interrupt = error
+        if not climb.is_project:
+            count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
+            print_message(options, f"noise: interrupted after {count}")
+    climb = replace(climb, seconds=_median_seconds(measurements))
+    values = [measurement.value for measurement in measurements]
+    report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
-        print_json(options, {**plain, **_figures(runs, report, request)})
-        return
-    if report is None:
-        count = "1 run" if runs.measurements else "no run"
+        print_json(options, {**plain, **_figures(measurements, failures, climb, report)})
+    elif report is None:
+        count = "1 run" if measurements else "no run"
         print_message(options, f"noise: {count} with a number, and two at least are needed to see it")
+    else:
+        before = sum(measurement.before for measurement in measurements)
+        head = f"{what}: {pluralize(len(values), 'run')}"
+        head += f", {before} of them made before (-n says how many together)" if before else ""
+        head += f"; one takes about {format_duration(climb.seconds)}"
+        head += f"; {len(failures)} failed" if failures else ""
+        lines = noise_page(head, report, climb, sys.stdout, painter(sys.stdout, options.color))
+        print("\n".join(lines), flush=True)
+    if interrupt and climb.is_project:  # what was completed is recorded
+        raise interrupt
+    return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
+
+
+def _print_progress(options: argparse.Namespace, measurements: list[Measurement]) -> None:
+    newest = measurements[-1]
+    if newest.before:
         return
-    before = sum(measurement.before for measurement in runs.measurements)
-    head = f"{what}: {pluralize(len(values), 'run')}"
-    head += f", {before} of them made before (-n says how many together)" if before else ""
-    head += f"; one takes about {format_duration(runs.seconds)}"
-    head += f"; {len(runs.failures)} failed" if runs.failures else ""
-    lines = noise_page(head, report, request, sys.stdout, painter(sys.stdout, options.color))
-    print("\n".join(lines), flush=True)
+    remaining = options.count - len(measurements)
+    to_go = f"; {remaining} to go, about {format_duration(remaining * _median_seconds(measurements))}"
+    text = f"{format_number(newest.value):>9}  {format_duration(newest.seconds)}{to_go if remaining else ''}"
+    print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
 
 
-def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> dict[str, Any]:
+def _median_seconds(measurements: list[Measurement]) -> float:
+    """How long one takes; 0 before the first."""
+    return median([measurement.seconds for measurement in measurements]) if measurements else 0.0
+
+
+def _figures(
+    measurements: list[Measurement], failures: list[Failure], climb: PlannedClimb, report: NoiseReport | None
+) -> dict[str, Any]:
     fields = ("value", "seed", "seconds", "before")
     plain: dict[str, Any] = {
-        "runs": [{name: getattr(measurement, name) for name in fields} for measurement in runs.measurements],
-        "failures": [{"reason": failure.reason, "why": failure.why} for failure in runs.failures],
-        "seconds": runs.seconds,
+        "runs": [{name: getattr(measurement, name) for name in fields} for measurement in measurements],
+        "failures": [{"reason": failure.reason, "why": failure.why} for failure in failures],
+        "seconds": climb.seconds,
     }
     if report is None:
         return plain
-    cost = costs(report, request)
+    cost = costs(report, climb)
     return {
         **plain,
         "deterministic": report.deterministic,
@@ -205,5 +194,5 @@ def _figures(runs: _Runs, report: NoiseReport | None, request: PlannedClimb) -> 
         "power": [{"effect": effect, "kept": share} for effect, share in cost.power],
         "min_delta": cost.wished,
         "repeats": cost.repeats,
-        "advice": advice(report, request),
+        "advice": advice(report, climb),
     }

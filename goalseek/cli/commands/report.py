@@ -97,5 +97,5 @@ def _render(reader: Reader, source: Source, kind: str) -> bytes:
     elif kind == "md":
         text = render_markdown(night, project_state(source, has_kept))
     else:
-        text = render_page(night, project_state(source, has_kept), reader.diff_of)
+        text = render_page(night, project_state(source, has_kept), reader.diffs_of)
     return text.encode("utf-8", "replace")

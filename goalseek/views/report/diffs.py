@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import git
+from goalseek.errors import GoalseekError
+from goalseek.git.command import BatchProcesses, ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.views.report.markup import equal_share, escaped_size
 from goalseek.views.report.rows import Try
@@ -18,6 +19,7 @@ _WHOLE = 600_000
 _ONE_MOST = 60_000
 _MARKUP = 30
 _LINE_MOST = 400
+_PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-p", "--no-ext-diff", "--no-textconv")
 _SKIPPED = ("index ", "--- ", "+++ ")
 
 
@@ -37,27 +39,34 @@ class Diff:
     left_out: int
 
 
-PatchFinder = Callable[[Try], bytes | None]
+class Patches:
+    """The patches of tries: from their artifacts, else from git. Close it when done."""
 
+    def __init__(self, runs: Path, repository: Path | None) -> None:
+        self._runs = runs
+        self._repository = repository
+        self._processes: BatchProcesses | None = None
 
-def patch_finder(runs: Path | None, repository: Path | None) -> PatchFinder:
-    """A function that gives a try's patch: from its artifacts, else from git; None where it is in neither."""
+    def close(self) -> None:
+        """Ends the git process."""
+        if self._processes:
+            self._processes.close()
 
-    def patch_of(try_: Try) -> bytes | None:
-        if runs is not None:
-            try:
-                return (runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
-            except OSError:
-                pass
-        if repository is None or not try_.commit or not try_.parent:
+    def read(self, try_: Try) -> bytes | None:
+        """The patch of a try; None where it is not here."""
+        with suppress(OSError):
+            return (self._runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
+        if self._repository is None or not try_.commit or not try_.parent:
             return None
         try:
-            git_dir = locate(repository).git_dir
-            return git("diff-tree", "-p", "--no-ext-diff", "--no-textconv", try_.parent, try_.commit, git_dir=git_dir)
-        except (GitFailed, GoalseekError, OSError):
+            if self._processes is None:
+                git_dir = locate(self._repository).git_dir
+                self._processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
+            reply = self._processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
+            lines = list(reply.lines())
+        except (ObjectsFailed, GoalseekError, OSError):
             return None
-
-    return patch_of
+        return b"\n".join(lines) if lines else None
 
 
 def patch_limit(count: int) -> int:

@@ -16,27 +16,26 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from goalseek.ledger.results_file import History
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Outcome, Usage
 from goalseek.views.terminal_text import one_line
 
 
-class Row(Struct, tag_field="kind", tag=""):
+class Row(Struct, tag_field="kind", tag="", gc=False):
     """What every record has; of a kind that this version does not know, there is nothing more."""
 
     project: str = ""
     timestamp: str = ""
 
 
-class RunRow(Row, tag="run"):
+class RunRow(Row, tag="run", gc=False):
     """A run began."""
 
     began: str = ""
     versions: dict[str, Any] = {}
 
 
-class MeasuredRow(Row, tag="measurement"):
+class MeasuredRow(Row, tag="measurement", gc=False):
     """A run of the verifier outside an iteration."""
 
     tree: str = ""
@@ -53,7 +52,6 @@ class Metric(Struct, gc=False):
     direction: str = ""
     value: float | None = None
     incumbent: float | None = None
-    delta: float | None = None
     odds: float | None = None
 
 
@@ -73,7 +71,7 @@ class Command(Struct, gc=False):
 
 
 class UsageRow(Struct, gc=False):
-    """The usage of the providers' calls."""
+    """The usage of the providers' calls, of one iteration or summed."""
 
     input_tokens: float = 0.0
     cached_tokens: float = 0.0
@@ -82,28 +80,30 @@ class UsageRow(Struct, gc=False):
     estimated: bool = False
     about_usd: float | None = None
 
-    def known(self) -> Usage | None:
-        """The same, tokens as whole numbers; None where nothing was reported."""
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was reported."""
+        has_tokens = self.input_tokens or self.cached_tokens or self.output_tokens
+        return bool(has_tokens) or self.cost_usd is not None or self.about_usd is not None
+
+    def add(self, other: UsageRow) -> None:
+        """Adds another; a cost is unknown only where neither is known."""
+        self.input_tokens += other.input_tokens
+        self.cached_tokens += other.cached_tokens
+        self.output_tokens += other.output_tokens
+        if other.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0) + other.cost_usd
+        self.estimated |= other.estimated
+        if other.about_usd is not None:
+            self.about_usd = (self.about_usd or 0) + other.about_usd
+
+    def usage(self) -> Usage:
+        """The same with whole tokens."""
         tokens = int(self.input_tokens), int(self.cached_tokens), int(self.output_tokens)
-        if not any(tokens) and self.cost_usd is None and self.about_usd is None:
-            return None
         return Usage(*tokens, self.cost_usd, self.estimated, self.about_usd)
 
 
-class Isolation(Struct, gc=False):
-    """The levels that held."""
-
-    sandbox: str = ""
-    verifier: str = ""
-
-
-class Digests(Struct, gc=False):
-    """The ruler's digest."""
-
-    ruler: str = ""
-
-
-class IterationRow(Row, tag="iteration"):
+class IterationRow(Row, tag="iteration", gc=False):
     """An iteration."""
 
     epoch: float = 0.0
@@ -125,12 +125,12 @@ class IterationRow(Row, tag="iteration"):
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
     verify: list[Command] = []
-    isolation: Isolation = msgspec.field(default_factory=Isolation)
-    digests: Digests = msgspec.field(default_factory=Digests)
+    isolation: dict[str, str] = {}
+    digests: dict[str, str] = {}
     notes: list[str] = []
 
 
-class SettleRow(Row, tag="settle"):
+class SettleRow(Row, tag="settle", gc=False):
     """Baseline and best measured afresh."""
 
     pairs: list[Any] = []
@@ -142,8 +142,8 @@ class SettleRow(Row, tag="settle"):
     seconds: float = 0.0
 
 
-class HoldoutRow(Row, tag="holdout"):
-    """A look at the holdout."""
+class HoldoutRow(Row, tag="holdout", gc=False):
+    """A look at the holdout; without a ``value`` it has only begun, or failed. ``gap`` is in the metric's units."""
 
     look: float = 0.0
     of: str = ""
@@ -155,22 +155,8 @@ class HoldoutRow(Row, tag="holdout"):
     seconds: float = 0.0
 
 
-_KINDS = (RunRow, MeasuredRow, IterationRow, SettleRow, HoldoutRow)
-_BY_NAME: dict[str, type[Row]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 _DECODER: msgspec.json.Decoder[Row] = msgspec.json.Decoder(RunRow | MeasuredRow | IterationRow | SettleRow | HoldoutRow)
-
-
-class ParsedLine(NamedTuple):
-    """A line of the file: its row, None where it is no record; ``end`` is the offset of the byte after it."""
-
-    row: Row | None
-    end: int
-
-
-def rows_from(history: History, offset: int = 0) -> Iterator[ParsedLine]:
-    """The complete lines from byte ``offset`` on, which begins a line; a torn last line is left out."""
-    for line in history.forward(offset):
-        yield ParsedLine(parse_row(line.text), line.offset + len(line.text) + 1)
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in Row.__subclasses__()}
 
 
 def parse_row(line: bytes) -> Row | None:
@@ -180,30 +166,33 @@ def parse_row(line: bytes) -> Row | None:
     except (ValueError, RecursionError):
         pass
     try:
-        plain = json.loads(line)
+        return row_of(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    return row_of(plain)
 
 
 def row_of(plain: Any) -> Row | None:
     """The row of a line's JSON, with the values that fit; None where it is no record."""
     if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
         return None
-    return typing.cast(Row, _fit(_BY_NAME.get(plain["kind"], Row), plain))
+    return typing.cast(Row, _fit(_KINDS.get(plain["kind"], Row), plain))
 
 
 def _fit(kind: Any, plain: Any) -> Any:
     """The value of a type, without what does not fit of its items. Raises ValueError where nothing fits."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
-        values = _matching(dict, plain)
-        return kind(**dict(_fitting((name, type_, values[name]) for name, type_ in _fields(kind) if name in values)))
+        types = _field_types(kind)
+        values = msgspec.convert(plain, dict[str, Any])
+        return kind(**dict(_fitting((name, types[name], values[name]) for name in types.keys() & values.keys())))
     if origin is list:
-        items = enumerate(_matching(list, plain))
-        return [item for _, item in _fitting((index, arguments[0], item) for index, item in items)]
+        (item_type,) = typing.get_args(kind)
+        items = enumerate(msgspec.convert(plain, list[Any]))
+        return [item for _, item in _fitting((index, item_type, item) for index, item in items)]
     if origin is dict:
-        return dict(_fitting((key, arguments[1], item) for key, item in _matching(dict, plain).items()))
+        _, item_type = typing.get_args(kind)
+        values = msgspec.convert(plain, dict[str, Any])
+        return dict(_fitting((key, item_type, item) for key, item in values.items()))
     value = msgspec.convert(plain, kind)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("not a finite number")
@@ -218,20 +207,16 @@ def _fitting(items: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]
             continue
 
 
-def _matching(kind: type, plain: Any) -> Any:
-    if not isinstance(plain, kind):
-        raise ValueError(f"not a {kind.__name__}")
-    return plain
-
-
 @cache
-def _fields(kind: type[Struct]) -> list[tuple[str, Any]]:
-    return [(field.name, field.type) for field in msgspec.structs.fields(kind)]
+def _field_types(kind: type[Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
-_TITLE_MOST = 400
+_TEXT_MOST = 400
 _FILES_MOST = 8
 _GUARDS_MOST = 100
+_OUTCOMES = frozenset(Outcome)
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Label(NamedTuple):
@@ -241,7 +226,7 @@ class Label(NamedTuple):
     reason: str
 
 
-class Try(Struct, frozen=True):
+class Try(Struct, frozen=True, gc=False):
     """One iteration. All texts are printable and of bounded length; ``seconds`` are active ones.
 
     ``guards`` are filled for the baseline and kept tries only.
@@ -251,7 +236,6 @@ class Try(Struct, frozen=True):
     label: Label
     value: float | None
     incumbent: float | None
-    delta: float | None
     odds: float | None
     title: str
     why: str
@@ -266,21 +250,21 @@ class Try(Struct, frozen=True):
 
 def try_of(row: IterationRow, label: Label) -> Try:
     """The try in the row of an iteration."""
-    files = [one_line(name, 200) for name in row.changed_files]
-    more = (f"and {len(files) - _FILES_MOST} more",) if len(files) > _FILES_MOST else ()
+    files = [one_line(name, 200) for name in row.changed_files[:_FILES_MOST]]
+    if len(row.changed_files) > _FILES_MOST:
+        files.append(f"and {len(row.changed_files) - _FILES_MOST} more")
     has_guards = label.outcome in (Outcome.BASELINE, Outcome.KEPT)
     return Try(
         iteration=int(row.iteration),
         label=label,
         value=row.metric.value,
         incumbent=row.metric.incumbent,
-        delta=row.metric.delta,
         odds=row.metric.odds,
-        title=one_line(row.hypothesis_summary, _TITLE_MOST),
-        why=one_line(row.why, _TITLE_MOST),
+        title=one_line(row.hypothesis_summary, _TEXT_MOST),
+        why=one_line(row.why, _TEXT_MOST),
         commit=_hash(row.commit_hash),
         parent=_hash(row.parent_commit_hash),
-        files=(*files[:_FILES_MOST], *more),
+        files=tuple(files),
         changed_loc=int(row.changed_loc),
         seconds=sum(row.seconds.values()),
         when=one_line(row.timestamp, 40),
@@ -291,10 +275,6 @@ def try_of(row: IterationRow, label: Label) -> Try:
 def label_of(row: IterationRow) -> Label:
     """The label of an iteration's row; an unknown outcome counts as skipped."""
     return Label(row.outcome if row.outcome in _OUTCOMES else Outcome.SKIPPED.value, one_line(row.reason, 40))
-
-
-_OUTCOMES = frozenset(Outcome)
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def _hash(text: str | None) -> str:
@@ -314,23 +294,7 @@ def settled_of(row: SettleRow) -> SettledDifference | None:
     return SettledDifference(len(row.pairs), row.baseline, row.best, row.difference, interval, row.in_percent)
 
 
-class Look(NamedTuple):
-    """One look at the holdout. ``of`` is "baseline", "best" or "", ``iteration`` the one that was looked at.
-
-    Without a ``value`` it has only begun, or failed, and ``why`` says how. ``gap`` is in the metric's units.
-    """
-
-    number: int
-    of: str
-    iteration: int | None
-    value: float | None
-    gap: float | None
-    why: str = ""
-
-
-def look_of(row: HoldoutRow) -> Look:
-    """The look in a ``holdout`` row."""
+def look_of(row: HoldoutRow) -> HoldoutRow:
+    """A ``holdout`` row with texts of bounded length: ``of`` what was looked at, ``why`` only where it failed."""
     of = row.of if row.of in (Outcome.BASELINE, "best") else ""
-    iteration = None if row.iteration is None else int(row.iteration)
-    why = one_line(row.why, 300) if row.reason == "failed" else ""
-    return Look(int(row.look), of, iteration, row.value, row.gap, why)
+    return msgspec.structs.replace(row, of=of, why=one_line(row.why, 300) if row.reason == "failed" else "")

@@ -55,7 +55,7 @@ class LivePage:
                 start = time.monotonic()
                 night = self._reader.read_on()
                 around = project_state(self._source, night.climb.kept.added > 0, is_live=True)
-                self._page = render_page(night, around, self._reader.diff_of).encode("utf-8", "replace")
+                self._page = render_page(night, around, self._reader.diffs_of).encode("utf-8", "replace")
                 self._page_version = version
                 end = time.monotonic()
                 self._not_before = end + _BUSY_SHARE * (end - start)

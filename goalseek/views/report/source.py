@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,8 @@ from goalseek.project.paths import fetch_hint
 from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_state
 from goalseek.project.status import read_overview
 from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.diffs import Diff, diff_of, patch_finder, patch_limit
-from goalseek.views.report.rows import Try, rows_from
+from goalseek.views.report.diffs import Diff, Patches, diff_of, patch_limit
+from goalseek.views.report.rows import Try, parse_row
 from goalseek.views.terminal_text import one_line
 
 
@@ -61,30 +62,37 @@ def copy_source(path: Path) -> Source:
 
 
 class Reader:
-    """Reads the records into a ``Night``, continuing as the file grows."""
+    """Reads the records into figures, continuing as the file grows, and the patches of kept tries, each once."""
 
     def __init__(self, source: Source) -> None:
         self.night = ReportFigures()
-        self._history = History(source.results)
+        self._source = source
         self._end = 0
-        self._patch_of = patch_finder(source.runs, source.repository)
         self._diffs: dict[tuple[str, int, int], Diff | None] = {}
 
     def read_on(self) -> ReportFigures:
-        """Adds the records that are new; reads from the beginning where the file has become shorter."""
-        if self._history.size() < self._end:
+        """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
+        results = self._source.results
+        if History(results).size() < self._end:
             self.night, self._end = ReportFigures(), 0
-        for line in rows_from(self._history, self._end):
-            self.night.add(line.row)
-            self._end = line.end
+        with suppress(FileNotFoundError), results.open("rb") as file:
+            file.seek(self._end)
+            for line in file:
+                if line.endswith(b"\n"):
+                    self.night.add(parse_row(line))
+                    self._end += len(line)
         return self.night
 
-    def diff_of(self, try_: Try, count: int) -> Diff | None:
-        """The patch of a kept try, cut for a page with ``count`` patches; None where it is not here. Read once."""
-        limit = patch_limit(count)
+    def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
+        """The patches of kept tries, cut to fit a page together; None where one is not here."""
+        limit = patch_limit(len(tries))
+        with closing(Patches(self._source.runs, self._source.repository)) as patches:
+            return [self._diff_of(patches, try_, limit) for try_ in tries]
+
+    def _diff_of(self, patches: Patches, try_: Try, limit: int) -> Diff | None:
         key = (try_.commit, try_.iteration, limit)
         if key not in self._diffs:
-            patch = self._patch_of(try_)
+            patch = patches.read(try_)
             self._diffs[key] = None if patch is None else diff_of(patch, limit)
         return self._diffs[key]
 
