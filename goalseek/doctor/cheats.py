@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Target, measure_target, sync_bench, unused_seed
+from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
-from goalseek.project.config import Config
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.noise_state import NoiseState
@@ -57,9 +56,9 @@ class CheatFinding(CheckResult):
     value: float | None = None
 
 
-def apply_cheats(project: Project, config: Config, tree: str) -> tuple[Cheat, ...]:
+def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[Cheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
-    return tuple(_apply_cheat(project, config, tree, cheat.patch) for cheat in config.manifest.cheat)
+    return tuple(_apply_cheat(evaluation, tree, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
 def runs_needed(cheats: Sequence[Cheat]) -> int:
@@ -75,10 +74,11 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -
             if not cheat.unfit:
                 yield _finding(manifest, cheat, _verdict(project, subject, cheat, _FIRST_NUMBER + index))
     finally:
-        sync_bench(project, subject.config, subject.tree)
+        sync_bench(Evaluation(project, subject.config), subject.tree)
 
 
-def _apply_cheat(project: Project, config: Config, tree: str, name: str) -> Cheat:
+def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
+    project, config = evaluation.project, evaluation.config
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")

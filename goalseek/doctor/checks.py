@@ -9,17 +9,15 @@ from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import sync_bench
+from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.fitness import differences_from_ruler, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
-from goalseek.project.project import Project
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
@@ -27,14 +25,12 @@ from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_s
 
 
 @dataclass(frozen=True)
-class DoctorContext:
-    """What is checked: a project under one configuration, the tree that a climb would start from, and cheats on it.
+class DoctorContext(Evaluation):
+    """What is checked: also the tree that a climb would start from, and the cheats applied to it.
 
     ``is_live`` allows a call to the provider.
     """
 
-    project: Project
-    config: Config
     tree: str
     entries: Mapping[str, Entry]
     cheats: tuple[Cheat, ...] = ()
@@ -89,7 +85,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
-        sync_bench(project, config, context.tree)
+        sync_bench(context, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
@@ -187,7 +183,7 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "left out": left_out_files,
     "ruler": ruler,
     "environment": environment,
-    "provider": lambda context: check_providers(context.project, context.config, context.entries, context.is_live),
+    "provider": lambda context: check_providers(context, context.entries, context.is_live),
     "isolation": lambda context: isolation_notes(context.config.manifest),
     "sandbox": confinement,
     "allowed": allowed_paths,

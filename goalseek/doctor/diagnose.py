@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
+from goalseek.evaluation.measurements import Evaluation, Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
-from goalseek.project.config import Config
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, which
@@ -160,9 +159,10 @@ def unseen_file_hint(project: Project, manifest: Manifest, runs: Sequence[Comman
 
 
 def unseen_script_hint(
-    project: Project, config: Config, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
+    evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
 ) -> tuple[str, str]:
     """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
+    project, config = evaluation.project, evaluation.config
     prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
     is_shared = matcher(config.manifest.scope.share)
 

@@ -9,7 +9,7 @@ from goalseek.doctor.cheats import Cheat, apply_cheats, runs_needed
 from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Target, current_target
+from goalseek.evaluation.measurements import Evaluation, Target, current_target
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
@@ -100,12 +100,12 @@ def _examine(
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
     config = project.config() if incumbent else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, apply_cheats(project, config, tree), is_live)
+    context = DoctorContext(project, config, tree, entries, apply_cheats(Evaluation(project, config), tree), is_live)
     needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = current_target(project, config)
+        subject = current_target(context)
         on_message(cost(context.cheats, subject))
     yield from needed
     for name, check in FURTHER_CHECKS.items():

@@ -14,6 +14,7 @@ from typing import Any
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     baseline_error,
     current_target,
@@ -179,7 +180,7 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         check_fit(project)
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider)
-        target = current_target(project, project.config_of(loaded.manifest))
+        target = current_target(Evaluation(project, project.config_of(loaded.manifest)))
         number = number_in(target, measure_target(project, target, unused_seed(project)))
         if isinstance(number, Verdict):
             error = baseline_error(number.why, trial_folder(project))

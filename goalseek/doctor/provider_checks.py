@@ -8,13 +8,12 @@ from dataclasses import replace
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import GoalseekError, Rejected
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.git.objects import Entry
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
-from goalseek.project.config import Config
 from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
-from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
@@ -31,10 +30,9 @@ _NONCE = "000000"
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
-def check_providers(
-    project: Project, config: Config, entries: Mapping[str, Entry], is_live: bool
-) -> Iterator[CheckResult]:
+def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_live: bool) -> Iterator[CheckResult]:
     """Findings on every provider that may be called, and a forecast of the cost; ``is_live`` allows a small call."""
+    project, config = evaluation.project, evaluation.config
     manifest, table = config.manifest, project.loaded.manifest.provider
     if table is None:
         remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
@@ -45,15 +43,15 @@ def check_providers(
     yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
     for provider in chosen.members:
         if isinstance(provider, AgentProvider):
-            yield _version(_launch(project, config), provider)
+            yield _version(_launch(evaluation), provider)
             yield _login(provider)
             if manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
         elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if is_live:
-            yield _live(_launch(project, config), provider)
-    text, remedy = unseen_script_hint(project, config, provider_commands(chosen), entries)
+            yield _live(_launch(evaluation), provider)
+    text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
     if text:
         yield CheckResult("provider", False, text, remedy)
     if forecast := forecast_cost(project.ledger.recent, manifest.limits):
@@ -129,7 +127,8 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     return CheckResult("live", True, f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}")
 
 
-def _launch(project: Project, config: Config) -> AgentLaunch:
+def _launch(evaluation: Evaluation) -> AgentLaunch:
+    project, config = evaluation.project, evaluation.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
     launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)

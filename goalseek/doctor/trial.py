@@ -8,6 +8,7 @@ from dataclasses import replace
 from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -168,7 +169,7 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
                 return True, f"every writable file {how}: {text}"
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value)}")
     finally:
-        sync_bench(project, subject.config, subject.tree)
+        sync_bench(Evaluation(project, subject.config), subject.tree)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -29,7 +30,6 @@ from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
@@ -84,9 +84,10 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     files, and equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    config = project.config_for_baseline()
-    first = _side(project, config, "a", *_commit(project, before))
-    second = _side(project, config, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    evaluation = Evaluation(project, project.config_for_baseline())
+    config = evaluation.config
+    first = _side(evaluation, "a", *_commit(project, before))
+    second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
@@ -154,8 +155,8 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(project: Project, config: Config, bench: BenchName, name: str, commit: str | None) -> Revision:
-    repository = project.repository
+def _side(evaluation: Evaluation, bench: BenchName, name: str, commit: str | None) -> Revision:
+    project, config, repository = evaluation.project, evaluation.config, evaluation.project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     ruler = ruler_of(config, repository.objects.files(tree)).digest
     return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     measure_target,
     measurement_of,
     pinned_target,
@@ -17,9 +18,7 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest, Metric, Reading, VerifyCommand
-from goalseek.project.config import Config
 from goalseek.project.landing import landing
-from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
 
@@ -38,10 +37,10 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
+def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
     """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for side in due_looks(config.manifest, project.standing, is_end):
-        _look(project, config, side)
+    for side in due_looks(evaluation.config.manifest, evaluation.project.standing, is_end):
+        _look(evaluation, side)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -59,9 +58,9 @@ def gain_of(direction: str, before: float, after: float) -> float:
     return after - before if direction == "maximize" else before - after
 
 
-def _look(project: Project, config: Config, side: str) -> None:
+def _look(evaluation: Evaluation, side: str) -> None:
     """One look at ``side``, the baseline or the best; it is charged for one that was killed."""
-    standing = project.standing
+    project, standing = evaluation.project, evaluation.project.standing
     assert standing.baseline and standing.best
     commit = standing.baseline if side == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
@@ -87,7 +86,7 @@ def _look(project: Project, config: Config, side: str) -> None:
         current.append(begun)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):
-        record = _measure(project, config, commit, replace(begun, seconds=0.0))
+        record = _measure(evaluation, commit, replace(begun, seconds=0.0))
     record = replace(record, timestamp=project.ledger.now())
     with landing(project) as current:
         current.append(record)
@@ -95,9 +94,10 @@ def _look(project: Project, config: Config, side: str) -> None:
     project.watch.on_holdout(record)
 
 
-def _measure(project: Project, config: Config, commit: MeasuredCommit, begun: HoldoutRecord) -> HoldoutRecord:
+def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecord) -> HoldoutRecord:
     """The record of a look that was begun, with its value or with why it failed."""
-    side, standing = begun.of, project.standing
+    project, config, side = evaluation.project, evaluation.config, begun.of
+    standing = project.standing
     assert config.manifest.holdout and standing.baseline and standing.best
     config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
     target = pinned_target(standing, config, commit.tree, "a" if side == "baseline" else "b")

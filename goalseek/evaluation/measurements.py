@@ -36,6 +36,14 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """An open project under one configuration: what is measured outside an iteration is measured with these."""
+
+    project: Project
+    config: Config
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
@@ -83,12 +91,12 @@ def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchNam
     return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench)
 
 
-def current_target(project: Project, config: Config) -> Target:
+def current_target(evaluation: Evaluation) -> Target:
     """The tree that is climbed from: the incumbent's, or that of HEAD, which the first baseline will measure.
 
     Raises GoalseekError for an uncommitted change of the ruler's files before the first baseline.
     """
-    standing = project.standing
+    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
     known: tuple[Measurement, ...] = ()
     if incumbent := standing.incumbent:
         runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
@@ -96,7 +104,7 @@ def current_target(project: Project, config: Config) -> Target:
         target = pinned_target(standing, config, incumbent.tree)
     else:
         tree = project.repository.tree_of(project.repository.head())
-        target = Target(config, tree, take_ruler(project, config).digest, standing.epoch + 1, tree)
+        target = Target(config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
     pool = standing.pooled(target.tree, target.ruler)
     recorded = (Measurement(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
     return replace(target, known=(*known, *recorded))
@@ -149,10 +157,10 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(checkpoints, project.activity.seconds)
 
 
-def sync_bench(project: Project, config: Config, tree: str) -> None:
+def sync_bench(evaluation: Evaluation, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    with project.bench(config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in config.manifest.verify):
+    with evaluation.project.bench(evaluation.config, "a") as bench:
+        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.verify):
             if sees is not None:
                 bench.sync_to(sees, tree)
 
@@ -206,10 +214,11 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     return evidence
 
 
-def take_ruler(project: Project, config: Config) -> Ruler:
+def take_ruler(evaluation: Evaluation) -> Ruler:
     """The ruler as HEAD and the manifest have it now. Raises GoalseekError for an uncommitted change of its files,
     and where HEAD tracks what is shared, or what setup gives anew.
     """
+    project, config = evaluation.project, evaluation.config
     preflight.refuse_uncommitted(project.repository, config.scope)
     entries = project.repository.files_of(project.repository.head())
     preflight.refuse_hidden_clashes(config, project.places.prefix, entries)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Measurement,
     Target,
     baseline_error,
@@ -124,7 +125,7 @@ def noise_target(project: Project) -> Target:
     """
     check_fit(project)
     has_begun = project.standing.baseline is not None
-    target = current_target(project, project.config() if has_begun else project.config_for_baseline())
+    target = current_target(Evaluation(project, project.config() if has_begun else project.config_for_baseline()))
     return replace(target, known=_runs_before(project, target)) if has_begun else target
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
+    Evaluation,
     Target,
     in_turn,
     measure_target,
@@ -25,7 +26,6 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.project import Project
@@ -58,9 +58,10 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
-def settle_at_end(project: Project, config: Config) -> None:
+def settle_at_end(evaluation: Evaluation) -> None:
     """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
-    manifest, standing = config.manifest, project.standing
+    project, manifest = evaluation.project, evaluation.config.manifest
+    standing = project.standing
     if not needs_settling(manifest, standing):
         return
     killed_seconds = sum(seconds_outside(project, settle_key(standing)).phases.values())
@@ -77,28 +78,29 @@ def settle_at_end(project: Project, config: Config) -> None:
     project.watch.on_phase(standing.last_iteration, Phase.SETTLE)
     project.write_state("running", standing.last_iteration, Phase.SETTLE)
     try:
-        _settle(project, config, pairs)
+        _settle(evaluation, pairs)
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {later}")
 
 
-def settle_on_request(project: Project, config: Config) -> None:
+def settle_on_request(evaluation: Evaluation) -> None:
     """Settles because a person asks for it; of a metric that never moved it only notes that.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    metric, standing = config.manifest.metric, project.standing
+    project, metric = evaluation.project, evaluation.config.manifest.metric
+    standing = project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
     else:
-        _settle(project, config, metric.settle or PAIRS)
+        _settle(evaluation, metric.settle or PAIRS)
 
 
-def _settle(project: Project, config: Config, count: int) -> None:
+def _settle(evaluation: Evaluation, count: int) -> None:
     """Measures baseline and best afresh in turn, and records the difference."""
-    standing = project.standing
+    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
     baseline, best = standing.baseline, standing.best
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from goalseek.disk import machine_error
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
-from goalseek.evaluation.measurements import baseline_error, take_ruler
+from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ruler
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message, roll_back
 from goalseek.git.paths import quote_path
@@ -47,7 +47,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     """
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
-    ruler = take_ruler(project, config)
+    ruler = take_ruler(Evaluation(project, config))
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
     context = read_baseline_context(iteration, source)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from goalseek.errors import LimitReached
 from goalseek.evaluation.holdout import look_at_holdout
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
@@ -69,7 +70,7 @@ class Invocation:
         manifest, standing = config.manifest, project.standing.for_run(project.run_id)
         recent = project.ledger.recent
         project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, recent, now))
-        look_at_holdout(project, config, is_end=False)
+        look_at_holdout(Evaluation(project, config), is_end=False)
         project.stop = self._why_stop(config)
         return None if project.stop else config
 
@@ -94,8 +95,8 @@ class Invocation:
         assert project.stop and config
         if project.stop.reason not in RUN_STOP_REASONS:
             return
-        settle_at_end(project, config)
-        look_at_holdout(project, config, is_end=True)
+        settle_at_end(Evaluation(project, config))
+        look_at_holdout(Evaluation(project, config), is_end=True)
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 

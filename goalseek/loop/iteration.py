@@ -9,6 +9,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import Rejected
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
@@ -104,7 +105,7 @@ class Iteration:
         project, incumbent = self.project, self.standing.incumbent
         assert incumbent
         entries = project.repository.objects.files(incumbent.tree)
-        hint = unseen_script_hint(project, self.config, provider_commands(project.provider()), entries)
+        hint = unseen_script_hint(Evaluation(project, self.config), provider_commands(project.provider()), entries)
         return "; " + ": ".join(hint) if hint[0] else ""
 
     @property

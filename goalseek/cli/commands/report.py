@@ -63,13 +63,14 @@ def _settle(options: argparse.Namespace) -> None:
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     from goalseek.cli.watch import line_view
+    from goalseek.evaluation.measurements import Evaluation
     from goalseek.evaluation.settle import settle_on_request
     from goalseek.project.fitness import check_fit
     from goalseek.project.opening import open_project
 
     with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
         check_fit(project)
-        settle_on_request(project, project.config())
+        settle_on_request(Evaluation(project, project.config()))
 
 
 def report_source(options: argparse.Namespace) -> Source:
