@@ -120,10 +120,9 @@ def _open_lock_file(folder: Path) -> int:
 
 def _is_same_file(path: Path, descriptor: int) -> bool:
     """Whether an open file is still the one at its path: the last holder may have removed it."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _acquire(descriptor: int) -> None:
@@ -162,16 +161,13 @@ def _read_holder(descriptor: int) -> Holder:
     """The holder that the file names; an unknown one where that process is gone."""
     try:
         holder = from_line(Holder, os.pread(descriptor, 65536, 0))
-        is_gone = holder.is_local and bool(holder.started) and not _is_process(holder.pid, holder.started)
-        return Holder() if is_gone else holder
     except ValueError:
         return Holder()
-
-
-def _is_process(pid: int, start_time: str) -> bool:
-    """Whether the process with this number and start time runs; also where its start time cannot be read."""
-    actual = _start_time(pid)
-    return actual == start_time if actual else is_alive(pid)
+    if not holder.is_local or not holder.started:
+        return holder
+    started = _start_time(holder.pid)
+    is_running = started == holder.started if started else is_alive(holder.pid)
+    return holder if is_running else Holder()
 
 
 def _namespace() -> str:

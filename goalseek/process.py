@@ -43,6 +43,12 @@ def inherited_variables(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
+def environment_without(prefix: str, but: tuple[str, ...] = ()) -> dict[str, str]:
+    """Our whole environment without the variables that begin with the prefix, ``but`` those that begin with these."""
+    items = os.environ.items()
+    return {name: value for name, value in items if not name.startswith(prefix) or name.startswith(but)}
+
+
 @contextlib.contextmanager
 def marking_programs(mark: str) -> Iterator[None]:
     """Marks the trusted programs started in this block, so that the next holder of the project can wait for them."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import gc
+import hashlib
 import os
+import pickle
 import signal
 import sys
 import warnings
@@ -125,21 +129,30 @@ def go(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
-    """Gives a copy at ``top`` of the project that ``make(its top)`` makes, which is called once a session."""
-    made: dict[Callable[[Path], Project], tuple[Project, bytes]] = {}
+    """Gives a copy at ``top`` of what ``make(its top, *of, **how)`` makes, which is called once a session."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
 
-    def copy(make: Callable[[Path], Project], top: Path) -> Project:
-        if make not in made:
-            folder = tmp_path_factory.mktemp("once")
-            with pytest.MonkeyPatch.context() as patch:
+    def copy(make: Callable[..., Project], top: Path, *of: object, **how: object) -> Project:
+        key = hashlib.sha256(repr((make.__module__, make.__qualname__, top.name, of, how)).encode()).hexdigest()
+        folder = shared / f"once-{key[:12]}"
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "made").exists():
                 patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-                project = make(folder / top.name)
-            made[make] = project, project.script.read_bytes() if project.script.exists() else b""
-        project, script = made[make]
-        project.script.write_bytes(script)
-        return project.copy(top)
+                made = make(folder / top.name, *of, **how)
+                (folder / "made").write_bytes(pickle.dumps(made))
+        return pickle.loads((folder / "made").read_bytes()).copy(top)
 
     return copy
+
+
+@pytest.fixture
+def played(made_once: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
+    """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session."""
+    return functools.partial(made_once, Project.play, tmp_path / "repository")
 
 
 @pytest.fixture

@@ -25,9 +25,16 @@ from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
 from goalseek.views.following import ClimbFollower, ClimbState
 from goalseek.views.lines import LineWatch, record_line
-from goalseek.views.live import LiveWatch, choose_signs
-from goalseek.views.panel import format_whole_seconds, panel_rows
-from goalseek.views.terminal_text import can_move_cursor, clean_lines, is_coloured, painter, terminal_width
+from goalseek.views.live import LiveWatch
+from goalseek.views.panel import ASCII, LINE_DRAWING, format_whole_seconds, panel_rows
+from goalseek.views.terminal_text import (
+    can_move_cursor,
+    choose_signs,
+    clean_lines,
+    is_coloured,
+    painter,
+    terminal_width,
+)
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -86,7 +93,7 @@ def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbS
     from goalseek.views.screen import Screen, make_console
 
     snapshot, at = look(), time.monotonic()
-    signs, is_first = choose_signs(sys.stdout.encoding), True
+    signs, is_first = choose_signs(sys.stdout, LINE_DRAWING, ASCII), True
 
     def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at

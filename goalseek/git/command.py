@@ -11,8 +11,7 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -80,9 +79,23 @@ def git_as_user(
     *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> process.CompletedProgram:
     """A git command under the user's environment without what a calling git has set; what configures git stays."""
-    items = os.environ.items()
-    inherited = {name: value for name, value in items if not name.startswith("GIT_") or name.startswith(_USER_PREFIXES)}
+    inherited = process.environment_without("GIT_", but=_USER_PREFIXES)
     return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
+
+
+def run_git(
+    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+) -> process.CompletedProgram:
+    """A hardened git command. Raises GoalseekError where there is no git."""
+    try:
+        return process.run(["git", *HARDENED, *arguments], environment(**(variables or {})), stdin, folder)
+    except FileNotFoundError:
+        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
+
+
+def start_git(arguments: Sequence[str], variables: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a hardened git command that answers line by line until its input is closed."""
+    return process.start_batch(["git", *HARDENED, *arguments], environment(**variables), folder)
 
 
 def git(
@@ -93,13 +106,8 @@ def git(
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
     """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0."""
-    git_variables = dict(variables or {})
-    if git_dir is not None:
-        git_variables["GIT_DIR"] = str(git_dir)
-    try:
-        answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)
-    except FileNotFoundError:
-        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
+    git_variables = {"GIT_DIR": str(git_dir)} if git_dir else {}
+    answer = run_git(*arguments, folder=folder, stdin=stdin, variables={**(variables or {}), **git_variables})
     if answer.exit_code:
         raise GitFailed(arguments, answer.exit_code, answer.stderr)
     return answer.stdout
@@ -138,37 +146,49 @@ class ObjectsFailed(Exception):
     """A git process of an object store ended by itself: a full disk, a broken store."""
 
 
-@dataclass(frozen=True)
 class BatchReply:
-    """The reply of a git process to one request. Raises MissingObject or ObjectsFailed where the process has ended."""
+    """The reply of a git process to one request; ``line`` is its first line, without its end.
 
-    said: IO[bytes]
-    ended: Callable[[], NoReturn]
+    ``ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
+    """
 
-    def line(self) -> bytes:
-        """The next line, without its end."""
-        line = self.said.readline()
-        if not line.endswith(b"\n"):
-            self.ended()
-        return line[:-1]
+    def __init__(self, said: IO[bytes], ended: Callable[[], NoReturn]) -> None:
+        self._said = said
+        self._ended = ended
+        self.line = self._next_line()
 
     def content(self, size: int) -> bytes:
         """The next ``size`` bytes, without the newline after them."""
-        content = self.said.read(size + 1)
+        content = self._said.read(size + 1)
         if len(content) <= size:
-            self.ended()
+            self._ended()
         return content[:-1]
 
-    def field(self) -> bytes | None:
-        """The next field of a -z listing; None at the line "end", which marks its end."""
-        field = bytearray()
-        while (byte := self.said.read(1)) != b"\0":
-            field += byte
-            if field == b"end\n":
-                return None
+    def lines(self) -> Iterator[bytes]:
+        """The lines from the first one on, up to the line "end"."""
+        line = self.line
+        while line != b"end":
+            yield line
+            line = self._next_line()
+
+    def fields(self) -> Iterator[bytes]:
+        """The fields of a -z listing, up to the line "end", which marks its end."""
+        field = b""
+        while field != b"end\n":
+            byte = self._said.read(1)
             if not byte:
-                self.ended()
-        return bytes(field)
+                self._ended()
+            if byte == b"\0":
+                yield field
+                field = b""
+            else:
+                field += byte
+
+    def _next_line(self) -> bytes:
+        line = self._said.readline()
+        if not line.endswith(b"\n"):
+            self._ended()
+        return line[:-1]
 
 
 class BatchProcesses:
@@ -181,15 +201,16 @@ class BatchProcesses:
 
     def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
         """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
-        child = self._child(arguments)
+        if arguments not in self.open:
+            self.open[arguments] = start_git(arguments, self._variables, self._git_dir)
+        child = self.open[arguments]
         assert child.stdin and child.stdout
-        reply = BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
         try:
             child.stdin.write(request)
             child.stdin.flush()
         except BrokenPipeError:
-            reply.ended()
-        return reply
+            self._raise_ended(child, arguments[0])
+        return BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
 
     def close(self) -> None:
         """Ends the processes; the next request starts a new one."""
@@ -201,13 +222,6 @@ class BatchProcesses:
         for child in self.open.values():
             child.wait()
         self.open.clear()
-
-    def _child(self, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        child = self.open.get(arguments)
-        if child is None:
-            child = process.start_batch(["git", *HARDENED, *arguments], environment(**self._variables), self._git_dir)
-            self.open[arguments] = child
-        return child
 
     def _raise_ended(self, child: subprocess.Popen[bytes], command: str) -> NoReturn:
         assert child.stderr

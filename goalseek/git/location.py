@@ -49,8 +49,11 @@ def locate(folder: Path) -> Location:
         raise GoalseekError(f"the path of {folder} has a line break in it", hint, StopReason.REPOSITORY)
     git_dir, common_dir, object_format, top = answer.split("\n")
     location = Location(Path(top), Path(git_dir), Path(common_dir), object_format)
-    if not folder.resolve().is_relative_to(location.top):
-        _refuse_foreign_work_tree(location)
+    is_elsewhere = not folder.resolve().is_relative_to(location.top)  # core.worktree, whose owner git does not check
+    if is_elsewhere and location.top.stat().st_uid not in (os.geteuid(), location.git_dir.stat().st_uid):
+        message = f"core.worktree of {git_dir} is {top}, which belongs to another user"
+        hint = f"set it to a folder of yours: git --git-dir {git_dir} config core.worktree FOLDER"
+        raise GoalseekError(message, hint, StopReason.REPOSITORY)
     return location
 
 
@@ -65,15 +68,6 @@ def _rev_parse(folder: Path) -> str:
     if answer.exit_code:
         raise GitFailed(_REV_PARSE, answer.exit_code, answer.stderr)
     return os.fsdecode(answer.stdout).rstrip("\n")
-
-
-def _refuse_foreign_work_tree(location: Location) -> None:
-    """Raises GoalseekError where neither we nor the repository's owner own ``core.worktree``: git does not check."""
-    owner = location.top.stat().st_uid
-    if owner not in (os.geteuid(), location.git_dir.stat().st_uid):
-        message = f"core.worktree of {location.git_dir} is {location.top}, which belongs to another user"
-        hint = f"set it to a folder of yours: git --git-dir {location.git_dir} config core.worktree FOLDER"
-        raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
 def other_folders(location: Location) -> tuple[Path, ...]:
@@ -145,18 +139,16 @@ class Sharing(Struct, frozen=True):
             folder.mkdir()
         except FileExistsError:
             return
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if (git_mode := self._folder_mode(mode)) != mode:
-            folder.chmod(git_mode)
-
-    def _folder_mode(self, mode: int) -> int:
-        """The mode by git's own rule: a word adds bits to what the umask leaves, a number replaces it."""
-        if self.value is None or _MODE_BITS.get(self.value.lower()) == 0:
-            return mode
-        bits = _MODE_BITS.get(self.value.lower())
-        mode = mode | bits if bits is not None else mode & ~0o777 | int(self.value, 8) & 0o666
+        bits = 0 if self.value is None else _MODE_BITS.get(self.value.lower())
+        if bits == 0:
+            return
+        before = stat.S_IMODE(folder.stat().st_mode)
+        # Git's own rule: a word adds bits to what the umask leaves, a number replaces it.
+        mode = before | bits if bits else before & ~0o777 | int(self.value or "", 8) & 0o666
         mode |= (mode & 0o444) >> 2
-        return mode | stat.S_ISGID if mode & 0o060 else mode
+        mode |= stat.S_ISGID if mode & 0o060 else 0
+        if mode != before:
+            folder.chmod(mode)
 
 
 UNSHARED = Sharing()

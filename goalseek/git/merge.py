@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 
-from goalseek import process
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import HARDENED, environment
+from goalseek.git.command import run_git
 from goalseek.git.commits import write_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
@@ -32,17 +30,14 @@ def apply_patch(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
         with objects.scratch_file("patched") as index:
             variables = {"GIT_INDEX_FILE": str(index)}
             objects.git("read-tree", tree, variables=variables)
-            options = [] if not prefix or _names_file_below(objects, patch, prefix) else [f"--directory={prefix}"]
+            listing = objects.git("apply", "--numstat", "-z", "-", stdin=patch) if prefix else b""
+            paths = (row.split(b"\t")[-1] for row in listing.split(b"\0"))
+            is_from_top = any(path.startswith(os.fsencode(prefix)) for path in paths)
+            options = [] if is_from_top else [f"--directory={prefix}"]
             objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
             return objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
     except GitFailed as error:
         raise PatchError(_describe_failure(error.said, patch)) from None
-
-
-def _names_file_below(objects: Objects, patch: bytes, prefix: str) -> bool:
-    """Whether the patch names a file below the folder by its path from the top."""
-    listing = objects.git("apply", "--numstat", "-z", "-", stdin=patch)
-    return any(row.split(b"\t")[-1].startswith(os.fsencode(prefix)) for row in listing.split(b"\0"))
 
 
 def _describe_failure(stderr: str, patch: bytes) -> str:
@@ -93,19 +88,15 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
         return theirs
     root = write_commit(objects, before, (), _MESSAGE, 0)
     sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
-    arguments = ["git", *HARDENED, "merge-tree", "--write-tree", "-z", "--name-only", *sides]
-    answer = process.run(arguments, environment(**objects.variables()), folder=objects.git_dir)
+    options = ("--write-tree", "-z", "--name-only")
+    answer = run_git("merge-tree", *options, *sides, folder=objects.git_dir, variables=objects.variables())
     fields = os.fsdecode(answer.stdout).split("\0")
     if answer.exit_code == 0:
         return fields[0]
     if answer.exit_code == 1:
-        raise Conflicts(_conflicting_files([_strip_side(field, sides) for field in fields[1:]]))
+        side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
+        raise Conflicts(_conflicting_files([side.sub("", field) for field in fields[1:]]))
     raise GoalseekError(f"git merge-tree failed: {os.fsdecode(answer.stderr).strip()}", "git 2.38 or newer", UNFIT)
-
-
-def _strip_side(path: str, sides: Sequence[str]) -> str:
-    """The path itself: where a file and a folder collide, git calls the file ``name~side``."""
-    return re.sub(rf"~(?:{'|'.join(sides)})(?:_\d+)?$", "", path)
 
 
 def _conflicting_files(fields: list[str]) -> tuple[str, ...]:

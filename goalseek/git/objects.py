@@ -8,6 +8,7 @@ the scratch files of dead processes.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -67,7 +68,7 @@ class Objects:
         self.recent: RecentObjects | None = None
         add_own(self.scratch)
         self._processes = BatchProcesses(git_dir, self.variables())
-        self._scratch_count = 0
+        self._scratch_numbers = itertools.count(1)
 
     @classmethod
     def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
@@ -112,10 +113,9 @@ class Objects:
 
         def ask() -> bytes:
             answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
-            header = answer.line()
-            if header.endswith(b" missing"):
+            if answer.line.endswith(b" missing"):
                 raise MissingObject(name)
-            return answer.content(int(header.rpartition(b" ")[2]))
+            return answer.content(int(answer.line.rpartition(b" ")[2]))
 
         return self._retry_if_missing(ask)
 
@@ -124,7 +124,7 @@ class Objects:
         return self._is_stored(name) or (self.bring_back() > 0 and self._is_stored(name))
 
     def _is_stored(self, name: str) -> bool:
-        return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
+        return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
     def _retry_if_missing(self, ask: Callable[[], Answer]) -> Answer:
         """The result of ``ask``, which is called again where an object was missing and could be stored again."""
@@ -167,10 +167,11 @@ class Objects:
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree, and gives its hash."""
-        lines = []
-        for name, entry in entries.items():
-            kind = {FOLDER: "tree", SUBMODULE: "commit"}.get(entry.mode, "blob")
-            lines.append(f"{entry.mode} {kind} {entry.blob}\t".encode() + os.fsencode(name) + b"\0")
+        kinds = {FOLDER: "tree", SUBMODULE: "commit"}
+        lines = (
+            f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.blob}\t".encode() + os.fsencode(name) + b"\0"
+            for name, entry in entries.items()
+        )
         return self._store_with(_TREE, b"".join(lines) + b"\0")
 
     def files(self, tree: str) -> dict[str, Entry]:
@@ -182,11 +183,10 @@ class Objects:
                 raise
             raise MissingObject(tree) from None
         entries = {}
-        for line in listing.split(b"\0"):
-            if line:
-                facts, _, path = line.partition(b"\t")
-                mode, _, blob = facts.split(b" ")
-                entries[os.fsdecode(path)] = Entry(mode.decode(), blob.decode())
+        for line in listing.split(b"\0")[:-1]:
+            facts, _, path = line.partition(b"\t")
+            mode, _, blob = facts.split(b" ")
+            entries[os.fsdecode(path)] = Entry(mode.decode(), blob.decode())
         return entries
 
     def differences(self, before: str, after: str) -> list[Difference]:
@@ -195,16 +195,14 @@ class Objects:
 
     def _differences(self, before: str, after: str) -> list[Difference]:
         answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
-        if answer.line() == b"end":
+        if answer.line == b"end":
             raise MissingObject(f"{before} or {after}")
-        differences = []
-        while (facts := answer.field()) is not None:
-            path = answer.field()
-            assert path is not None
-            mode_before, mode_after, blob_before, blob_after, _ = facts[1:].decode().split(" ")
-            sides = ((mode_before, blob_before), (mode_after, blob_after))
-            entry_before, entry_after = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
-            differences.append(Difference(os.fsdecode(path), entry_before, entry_after))
+        differences, fields = [], answer.fields()
+        for facts, path in zip(fields, fields, strict=True):
+            *modes, blob_before, blob_after, _ = facts[1:].decode().split(" ")
+            sides = zip(modes, (blob_before, blob_after), strict=True)
+            entries = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
+            differences.append(Difference(os.fsdecode(path), *entries))
         return differences
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
@@ -248,8 +246,7 @@ class Objects:
     @contextlib.contextmanager
     def scratch_file(self, name: str) -> Iterator[Path]:
         """A path for a scratch file of this process, which is removed after this block."""
-        self._scratch_count += 1
-        path = self.scratch / f"{name}-{os.getpid()}-{self._scratch_count}"
+        path = self.scratch / f"{name}-{os.getpid()}-{next(self._scratch_numbers)}"
         try:
             yield path
         finally:
@@ -261,19 +258,20 @@ class Objects:
             (f"{entry.mode} {entry.blob}\t" if entry else f"0 {self.zero}\t").encode() + os.fsencode(path)
             for path, entry in entries.items()
         )
-        self.git(
-            "update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables={"GIT_INDEX_FILE": str(index)}
-        )
+        variables = {"GIT_INDEX_FILE": str(index)}
+        self.git("update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables=variables)
 
     def _hash_object(self, kind: str, path: Path) -> str:
         arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._store_with(arguments, _stdin_path(os.fsencode(path)) + b"\n")
+        name = os.fsencode(path)
+        is_misread = b"\n" in name or name.startswith(b'"')
+        return self._store_with(arguments, (quote_path_bytes(name) if is_misread else name) + b"\n")
 
     def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
         """The hash of the object that a git process writes; tries again where a ``git gc`` removes it or its folder."""
         for _ in range(_WRITE_TRIES):
             try:
-                name = self._processes.send(arguments, request).line().decode()
+                name = self._processes.send(arguments, request).line.decode()
             except ObjectsFailed as failure:
                 error = failure
                 if not _FOLDER_IS_GONE.search(str(failure)):
@@ -283,11 +281,6 @@ class Objects:
                     return name
                 error = ObjectsFailed(f"what git {arguments[0]} wrote is gone at once, each time: {name}")
         raise error
-
-
-def _stdin_path(path: bytes) -> bytes:
-    """A path as ``--stdin-paths`` takes it: quoted only where it would otherwise be misread."""
-    return quote_path_bytes(path) if b"\n" in path or path.startswith(b'"') else path
 
 
 TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew

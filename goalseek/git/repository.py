@@ -5,6 +5,7 @@ Anything in it is read; only objects and goalseek's own refs are written.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -17,7 +18,7 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import HARDENED, MissingObject, environment, git, git_as_user
+from goalseek.git.command import MissingObject, git, git_as_user, start_git
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
@@ -158,11 +159,9 @@ class Repository:
         for line in listing.decode("utf-8", "surrogateescape").splitlines():
             ref, commit, path = line.split(" ", 2)
             commits[ref] = (commit, path)
-        nothing = (None, "")
-        branch, path = commits.get(self.branch_ref, nothing)
-        return Refs(
-            commits.get(self.tip_ref, nothing)[0], commits.get(self.ledger_ref, nothing)[0], branch, bool(path.strip())
-        )
+        refs = (self.tip_ref, self.ledger_ref, self.branch_ref)
+        (tip, _), (ledger, _), (branch, path) = (commits.get(ref, (None, "")) for ref in refs)
+        return Refs(tip, ledger, branch, bool(path.strip()))
 
     def move(self, moves: Sequence[RefMove]) -> None:
         """Moves refs, all or none. Raises RefMoved where one is not where it should be.
@@ -180,9 +179,8 @@ class Repository:
                 break
             time.sleep(_LOCK_PAUSE)
         error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
-        hint = "see that git can write there, and run the same command again"
-        if "File exists" in stderr:
-            hint = "where no other git is at work, remove the lock that it names; then the same command goes on"
+        lock = "where no other git is at work, remove the lock that it names; then the same command goes on"
+        hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"
         message = f"git cannot move {moves[0].ref}: {stderr}"
         raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
 
@@ -210,11 +208,9 @@ class Repository:
         assert child.stdin and child.stdout and child.stderr
         zero = self.objects.zero
         lines = ["start", *(f"update {move.ref} {move.after} {move.before or zero}" for move in moves)]
-        try:
+        with contextlib.suppress(BrokenPipeError):
             child.stdin.write(("\n".join([*lines, "prepare", "commit"]) + "\n").encode())
             child.stdin.flush()
-        except BrokenPipeError:
-            pass
         replies = [child.stdout.readline() for _ in range(3)]
         if replies != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
             self._refs = None
@@ -275,17 +271,15 @@ class Repository:
 
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:
-            variables = environment(GIT_DIR=str(self.location.git_dir), **self.sharing.variables())
-            arguments = ["git", *HARDENED, "update-ref", "--stdin"]
-            self._refs = process.start_batch(arguments, variables, self.top)
+            variables = {"GIT_DIR": str(self.location.git_dir), **self.sharing.variables()}
+            self._refs = start_git(("update-ref", "--stdin"), variables, self.top)
         return self._refs
 
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:
     """The error where a ref of ours is not at the commit at which goalseek left it."""
-    message = (
-        f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {(actual or 'nothing')[:12]}"
-    )
+    actual = (actual or "nothing")[:12]
+    message = f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {actual}"
     hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
     if not ref.endswith("/ledger"):
         hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"

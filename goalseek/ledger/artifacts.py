@@ -30,6 +30,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.values import Outcome, to_plain
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
+_KEPT = (Outcome.KEPT, Outcome.BASELINE)
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
@@ -87,7 +88,7 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     if log.keep_runs is not None:
         for folder in old_run_folders(runs, log.keep_runs, protected_iterations(standing)):
             _remove(folder)
-    is_kept = last.outcome in (Outcome.KEPT, Outcome.BASELINE)
+    is_kept = last.outcome in _KEPT
     if is_kept and log.keep_outputs == "best":
         _remove_outputs(run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
@@ -100,9 +101,7 @@ def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: Histor
     iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
     if log.keep_outputs == "kept":
         records = (history.iteration(int(path.name)) for path in folders)
-        iterations = {
-            record.iteration for record in records if record and record.outcome in (Outcome.KEPT, Outcome.BASELINE)
-        }
+        iterations = {record.iteration for record in records if record and record.outcome in _KEPT}
     _remove_outputs(folders, standing, iterations)
 
 
@@ -177,9 +176,9 @@ def _move(folder: Path, target: Path) -> None:
 
 def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
     """Which of these files the other attempts have, such as ``1/verifier.log``, oldest attempt first."""
-    attempts = [path for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit()]
-    ordered = sorted(attempts, key=lambda path: int(path.name))
-    return [f"{path.name}/{name}" for path in ordered for name in names if (path / name).is_file()]
+    numbers = sorted(int(path.name) for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit())
+    paths = (f"{number}/{name}" for number in numbers for name in names)
+    return [path for path in paths if (folder / ATTEMPTS / path).is_file()]
 
 
 PROMPTS = "prompts"
@@ -198,11 +197,10 @@ def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:
     """Name and text of every prompt, in the order of the calls."""
     prompts = []
     for path in (run_folder / PROMPTS).glob("*.md"):
-        match = _PROMPT_NAME.fullmatch(path.name)
-        if match:
+        if match := _PROMPT_NAME.fullmatch(path.name):
             order = _ORDER.index(match[1]) if match[1] in _ORDER else len(_ORDER)
-            prompts.append((order, int(match[2] or 1), path.stem, path.read_bytes()))
-    return [(name, text) for _, _, name, text in sorted(prompts)]
+            prompts.append((order, int(match[2] or 1), path))
+    return [(path.stem, path.read_bytes()) for _, _, path in sorted(prompts)]
 
 
 _RESULT = "result.json"

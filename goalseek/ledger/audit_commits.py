@@ -19,8 +19,8 @@ class NamedCommits:
     """Checks the commits of one repository's records; the newest commits are cached."""
 
     def __init__(self, objects: Objects, project: str) -> None:
-        self.objects = objects
-        self.project = project
+        self._objects = objects
+        self._project = project
         self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, objects))
 
     def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
@@ -63,7 +63,7 @@ class NamedCommits:
             if earlier:
                 parent_names = " ".join(earlier.parents)
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
-        expected_trailers = {"Project": self.project, "Run": record.run_id, "Iteration": str(record.iteration)}
+        expected_trailers = {"Project": self._project, "Run": record.run_id, "Iteration": str(record.iteration)}
         if record.reason == Reason.INTERRUPTED:
             del expected_trailers["Run"]  # a run that was given up had made it
         for name, value in expected_trailers.items():
@@ -74,9 +74,9 @@ class NamedCommits:
     def _check_changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
         where = f"record {record.seq}, changed_files"
         try:
-            differences = self.objects.differences(parent.tree, candidate.tree)
+            differences = self._objects.differences(parent.tree, candidate.tree)
         except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
-            self.objects.close()
+            self._objects.close()
             yield Deviation("trees that git cannot compare", where, "two trees", str(error))
             return
         changed = sorted(quote_path(difference.path) for difference in differences)

@@ -107,15 +107,10 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
         files = {difference.path for difference in objects.differences(change.before, change.after)}
         cumulative.append(frozenset(files.union(*cumulative[-1:])))
     for count in range(len(cumulative), 0, -1):
-        paths = cumulative[count - 1]
-
-        def has(tree: str, paths: frozenset[str] = paths) -> bool:
-            return not any(difference.path in paths for difference in objects.differences(base_tree, tree))
-
-        if has(chain.changes[0].before):
-            return 0
-        if has(chain.changes[count - 1].after):
-            return count
+        for tree, applied in ((chain.changes[0].before, 0), (chain.changes[count - 1].after, count)):
+            changed = {difference.path for difference in objects.differences(base_tree, tree)}
+            if not changed & cumulative[count - 1]:
+                return applied
     return 0
 
 
@@ -174,12 +169,10 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
         records.append(record)
         if record.outcome != Outcome.BASELINE:
             continue
-        own_commits = _users_commits(repository, record)
+        own_commits, tree = _users_commits(repository, record), str(record.tree_hash)
         users += own_commits
-        tree = str(record.tree_hash)
-        is_other_code = following is None or not _has_same_files(
-            repository, str(following.tree_hash), tree, is_writable
-        )
+        before = str(following.tree_hash) if following else None
+        is_other_code = before is None or not _has_same_files(repository, before, tree, is_writable)
         if is_other_code or _find_matching(repository, own_commits, tree, is_writable):
             base = _find_matching(repository, users, tree, is_writable)
             return _build_chain(records[::-1], base or str(record.commit_hash))

@@ -14,6 +14,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
+from goalseek.process import environment_without
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.sandbox.supervisor import Supervisor
@@ -108,7 +109,7 @@ def _user_environment() -> dict[str, str]:
     """
     folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
     path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
-    return {name: value for name, value in os.environ.items() if not name.startswith("GOALSEEK_")} | {"PATH": path}
+    return environment_without("GOALSEEK_") | {"PATH": path}
 
 
 def _why_not_run(loaded: ManifestFile) -> str:

@@ -150,15 +150,9 @@ def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
 def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
     """A try as the brief has it, and its size there in bytes: each line is indented by two more."""
-    row = _row(past)
-    text = json.dumps(row, indent=1)
-    return row, len(text) + 2 * (text.count("\n") + 1) + 2
-
-
-def _row(past: PastIteration) -> dict[str, Any]:
     files = [path for path in past.changed_files if len(path) <= _PATH_LENGTH][:_FILES_LIMIT]
     more_files = len(past.changed_files) - len(files)
-    return {
+    row = {
         "iteration": past.iteration,
         "outcome": past.outcome,
         "reason": past.reason,
@@ -167,6 +161,8 @@ def _row(past: PastIteration) -> dict[str, Any]:
         "title": _cut(past.title, _TITLE_BYTES),
         "why": _cut(past.why, _WHY_BYTES),
     }
+    text = json.dumps(row, indent=1)
+    return row, len(text) + 2 * (text.count("\n") + 1) + 2
 
 
 def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:

@@ -21,7 +21,6 @@ from goalseek.process import inherited_variables
 from goalseek.project.project import Project
 from goalseek.proposal.brief import as_json
 from goalseek.proposal.usage import UsageLog
-from goalseek.providers.credentials import Login
 from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
@@ -118,9 +117,8 @@ class AgentLaunch(Struct, frozen=True):
             "GOALSEEK_BRIEF": str(self.files / "brief.json"),
             "GOALSEEK_USAGE": str(self.files / "usage.json"),
         }
-        temporary = project.places.scratch / "tmp"
         variables = {**credentials, **spec.variables, **contract}
-        environment = program_environment(self.manifest.env.agent, variables, temporary)
+        environment = program_environment(self.manifest.env.agent, variables, project.places.scratch / "tmp")
         self.secrets.add_variables({**credentials, **credentials_in_manifest(self.manifest.env.agent)})
         self.secrets.add_files(file.real for file in spec.login.files)
         with self._hold_login(spec):
@@ -153,10 +151,9 @@ class AgentLaunch(Struct, frozen=True):
         return f"{self.label} {name}"
 
     def _program_access(self, spec: LaunchSpec) -> ProgramAccess:
-        command = spec.named or spec.arguments
         return ProgramAccess(
             tree=self.tree,
-            commands=[list(command)],
+            commands=[list(spec.named or spec.arguments)],
             readable=(self.files / "prompt.md", self.files / "brief.json", *self._checkout_program(spec)),
             writable=(self.files / "usage.json",),
             network=self.manifest.sandbox.agent_network,
@@ -182,21 +179,16 @@ class AgentLaunch(Struct, frozen=True):
             return
         project, home = self.project, self.home
         with contextlib.ExitStack() as locks:
+            waiting, beat, folder = project.activity.waiting, project.activity.picture.beat, cache_folder() / "logins"
             for name in sorted(str(file.real) for file in spec.login.files):
-                folder = cache_folder() / "logins"
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                doing = "is at work with that login"
-                locks.enter_context(
-                    exclusive_lock(name, project.activity.waiting, project.activity.picture.beat, folder, doing)
-                )
-            home.make(self._home_label(spec.home), self._login_links(spec.login), spec.home_files)
+                locks.enter_context(exclusive_lock(name, waiting, beat, folder, "is at work with that login"))
+            path_of = project.confines.credential_at
+            links = {file.below_home: (file.real, path_of(file.real)) for file in spec.login.files if file.below_home}
+            home.make(self._home_label(spec.home), links, spec.home_files)
             try:
                 yield
             finally:
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
                 home.collect_renewed_logins()
-
-    def _login_links(self, login: Login) -> dict[str, tuple[Path, Path]]:
-        path_of = self.project.confines.credential_at
-        return {file.below_home: (file.real, path_of(file.real)) for file in login.files if file.below_home}

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Context, Plan, VisibleFile
+from goalseek.phase_values import Context, Plan
 from goalseek.providers.prompt_templates import Templates
 
 _FILES_LIMIT = 60
 _PATH_LENGTH = 300
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data."""
 
     said: str
     printed: str = ""
 
 
-@dataclass(frozen=True)
-class ReviewSubject:
+class ReviewSubject(Struct, frozen=True):
     """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it."""
 
     value: float
@@ -37,8 +36,7 @@ class ReviewSubject:
     brief: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1.
 
     ``problem`` is what was wrong with the answer before.
@@ -55,45 +53,40 @@ def make_prompt(
     templates: Templates, manifest: Manifest, context: Context, brief: dict[str, Any], request: Request, nonce: str
 ) -> str:
     """The prompt of a call. The problem follows at the end where the template has no ``$problem``."""
-    template, plan, review_subject = templates[request.phase].text, request.plan, request.review
+    template, plan, review = string.Template(templates[request.phase].text), request.plan, request.review
     problem_text = _problem_text(request.problem, nonce)
+    plan_text = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
 
     def data_block(lines: str, empty: str = "(none)") -> str:
         return mark_as_data(lines, nonce) if lines.strip() else empty
 
-    review_values = (
-        {}
-        if review_subject is None
-        else {
-            "value": format_number(review_subject.value),
-            "criteria": _bullets(review_subject.criteria),
-            "diff": data_block(review_subject.patch),
-        }
-    )
-    plan_text = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
-    prompt = string.Template(template).substitute(
-        project=manifest.project.name,
-        metric=manifest.metric.name,
-        better="higher" if manifest.metric.direction == "maximize" else "lower",
-        incumbent=format_number(context.incumbent_value),
-        baseline=format_number(context.baseline_value),
-        best=format_number(context.best_value),
-        program=context.program.strip() or "(none)",
-        writable=_bullets(manifest.scope.writable),
-        read_only=_bullets([*manifest.scope.read_only, "everything else that is there"]),
-        files=data_block(_file_lines(context)),
-        history=data_block(_history_lines(brief["history"]), "(nothing was tried yet)"),
-        families="(none)",  # a template of the user may still name them
-        directions=_bullets(context.directions),
-        stagnation=_stagnation_text(context),
-        crashes=_crash_text(context, brief["crashes"], nonce),
-        left=_remaining_text(brief["left"]),
-        plan=data_block(plan_text, "(you plan while you edit)"),
-        problem=problem_text,
-        nonce=nonce,
-        **review_values,
-    )
-    if problem_text and "problem" not in string.Template(template).get_identifiers():
+    values = {
+        "project": manifest.project.name,
+        "metric": manifest.metric.name,
+        "better": "higher" if manifest.metric.direction == "maximize" else "lower",
+        "incumbent": format_number(context.incumbent_value),
+        "baseline": format_number(context.baseline_value),
+        "best": format_number(context.best_value),
+        "program": context.program.strip() or "(none)",
+        "writable": _bullets(manifest.scope.writable),
+        "read_only": _bullets([*manifest.scope.read_only, "everything else that is there"]),
+        "files": data_block(_file_lines(context)),
+        "history": data_block("\n".join(map(_history_line, brief["history"])), "(nothing was tried yet)"),
+        "families": "(none)",  # a template of the user may still name them
+        "directions": _bullets(context.directions),
+        "stagnation": _stagnation_text(context),
+        "crashes": _crash_text(context, brief["crashes"], nonce),
+        "left": ", ".join(_amount_left(*item) for item in brief["left"].items()) or "no limit is set",
+        "plan": data_block(plan_text, "(you plan while you edit)"),
+        "problem": problem_text,
+        "nonce": nonce,
+    }
+    if review:
+        values["value"] = format_number(review.value)
+        values["criteria"] = _bullets(review.criteria)
+        values["diff"] = data_block(review.patch)
+    prompt = template.substitute(values)
+    if problem_text and "problem" not in template.get_identifiers():
         prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{problem_text}\n"
     return prompt
 
@@ -114,23 +107,16 @@ def _bullets(lines: Sequence[str]) -> str:
 
 
 def _file_lines(context: Context) -> str:
-    def is_shown(file: VisibleFile) -> bool:
-        return len(file.path) <= _PATH_LENGTH
-
-    files = [file for file in sorted(context.files, key=lambda file: not file.writable) if is_shown(file)]
-    lines = [
-        f"- {file.path} ({file.size} bytes{', writable' if file.writable else ''})" for file in files[:_FILES_LIMIT]
-    ]
+    files = [file for file in context.files if len(file.path) <= _PATH_LENGTH]
+    files = sorted(files, key=lambda file: not file.writable)[:_FILES_LIMIT]
+    lines = [f"- {file.path} ({file.size} bytes{', writable' if file.writable else ''})" for file in files]
     more_files = context.files_total - len(lines)
     return "\n".join([*lines, f"- and {more_files} more"] if more_files > 0 else lines)
 
 
-def _history_lines(rows: Sequence[dict[str, Any]]) -> str:
-    lines = []
-    for row in rows:
-        value = "" if row["value"] is None else f" {format_number(row['value'])}"
-        lines.append(f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {row['title']} -- {row['why']}")
-    return "\n".join(lines)
+def _history_line(row: dict[str, Any]) -> str:
+    value = "" if row["value"] is None else f" {format_number(row['value'])}"
+    return f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {row['title']} -- {row['why']}"
 
 
 def _stagnation_text(context: Context) -> str:
@@ -154,20 +140,13 @@ def _crash_text(context: Context, crashes: dict[str, Any], nonce: str) -> str:
     return f"{intro}\n\n{mark_as_data(output, nonce)}\n\nDo not let yours end so as well.\n"
 
 
-def _remaining_text(remaining: dict[str, Any]) -> str:
-    def format_amount(key: str, value: Any) -> str:
-        if key == "seconds":
-            return format_duration(value)
-        return f"${format_number(value)}" if key == "cost_usd" else str(value)
-
-    amounts = [f"{format_amount(key, value)} {_UNITS[key]}".strip() for key, value in remaining.items()]
-    return ", ".join(amounts) or "no limit is set"
-
-
-_UNITS = {
-    "iterations": "iterations",
-    "seconds": "of active time",
-    "tokens": "tokens",
-    "cost_usd": "",
-    "deadline": "is the deadline",
-}
+def _amount_left(limit: str, amount: Any) -> str:
+    match limit:
+        case "seconds":
+            return f"{format_duration(amount)} of active time"
+        case "cost_usd":
+            return f"${format_number(amount)}"
+        case "deadline":
+            return f"{amount} is the deadline"
+        case _:
+            return f"{amount} {limit}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import islice
 from statistics import median
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -74,13 +75,11 @@ class UsageLog:
     def note_end(self, killed_programs: int, timed_out: bool) -> None:
         """Stores how many programs the last call left running, and whether its time was up."""
         if killed_programs or timed_out:
-            self._store(
-                (*self._calls[:-1], structs.replace(self._calls[-1], killed=killed_programs, timed_out=timed_out))
-            )
+            self._change_last(killed=killed_programs, timed_out=timed_out)
 
     def set_session(self, session: Session) -> None:
         """Stores the session of the last call."""
-        self._store((*self._calls[:-1], structs.replace(self._calls[-1], session=session)))
+        self._change_last(session=session)
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
@@ -129,6 +128,9 @@ class UsageLog:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(notes)
 
+    def _change_last(self, **fields: Any) -> None:
+        self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
+
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
@@ -176,8 +178,8 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         max(usage.cached_tokens, median_usage.cached_tokens),
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
+        about_usd=usage.about_usd,
     )
-    charge = replace(charge, about_usd=usage.about_usd)
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
 from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
-from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
 from goalseek.values import Phase, StopReason
 
 
 @dataclass(frozen=True)
-class CommandProvider:
+class CommandProvider(Provider):
     """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
 
     ``folder`` is the manifest's.
@@ -38,11 +37,6 @@ class CommandProvider:
     def model(self) -> str:
         """The model that the manifest names."""
         return self.table.model
-
-    @property
-    def needs_sandbox(self) -> bool:
-        """Whether it runs every command unasked and has no other way."""
-        return False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -76,10 +70,6 @@ class CommandProvider:
         if self.program() is None:
             message = f"provider: there is no program {self.words[0]!r}"
             raise GoalseekError(message, "give its path, or put it on PATH", StopReason.PROVIDER)
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""

@@ -49,6 +49,11 @@ class Source(Struct, frozen=True):
             return self.billing
 
 
+def api_keys(*names: str) -> tuple[Source, ...]:
+    """The variables of these names, each with an API key."""
+    return tuple(Source(name, "api") for name in names)
+
+
 class LoginFile(Struct, frozen=True):
     """A credential file: its real path, and its path relative to HOME, "" for one outside of it."""
 

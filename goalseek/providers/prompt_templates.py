@@ -18,12 +18,9 @@ PHASES = ("plan", "apply", "repair", "review")
 _COMMON = (
     "project metric better incumbent baseline best program writable read_only files history families directions "
     "stagnation crashes left plan problem nonce"
-)
-_REVIEW_ONLY = "criteria diff value"
-PLACEHOLDERS = {
-    **dict.fromkeys(PHASES, frozenset(_COMMON.split())),
-    "review": frozenset(f"{_COMMON} {_REVIEW_ONLY}".split()),
-}
+).split()
+PLACEHOLDERS = {phase: {*_COMMON} for phase in PHASES}
+PLACEHOLDERS["review"] |= {"criteria", "diff", "value"}
 REQUIRED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
 _WHY_NEEDED = {
     "nonce": "the answer is read between lines with it",

@@ -117,7 +117,7 @@ class WritableFile(Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """One way to get a proposal."""
+    """One way to get a proposal. What has a default here is that of a provider which starts no program."""
 
     @property
     def name(self) -> str:
@@ -130,40 +130,29 @@ class Provider(Protocol):
     @property
     def needs_consent(self) -> bool:
         """Whether it runs a program that may run without a sandbox, which the user must allow."""
+        return False
 
     @property
     def needs_sandbox(self) -> bool:
         """Whether it runs commands without asking, and so needs a sandbox."""
+        return False
 
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
+        return False
 
     def check(self) -> None:
         """Raises GoalseekError with the remedy where this provider cannot start."""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
+        return ""
 
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
-
-
-class ProgramlessProvider:
-    """What providers have in common that start no program: no consent is needed, no sandbox, and nobody pays."""
-
-    needs_consent = False
-    needs_sandbox = False
-
-    def is_subscription(self) -> bool:
-        """No: a recorded cost counts again, so that limits can be tried."""
-        return False
-
-    def look_over(self, files: Iterable[WritableFile]) -> str:
-        """Any file will do."""
-        return ""
 
 
 class Reviewer(Provider, Protocol):

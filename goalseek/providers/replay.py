@@ -16,13 +16,13 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
-from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.scripted import apply_patch
 from goalseek.values import Outcome, Reason, StopReason, from_plain, to_plain
 
 
 @dataclass(frozen=True)
-class ReplayProvider(ProgramlessProvider):
+class ReplayProvider(Provider):
     """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
 
     folder: Path
@@ -39,20 +39,20 @@ class ReplayProvider(ProgramlessProvider):
 
     def plan(self, call: Call) -> Reply:
         """The recorded plan; where only a change was recorded, an empty one: the plan comes with the change."""
-        iteration, calls = self._find_iteration(call)
+        _, calls = self._iteration_of(call)
         if call.name == "plan" and "plan" not in calls and "apply" in calls:
             return Reply("", "The provider planned while it edited.")
-        return self._replay(call, iteration, calls).reply
+        return self._replay(call)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the recorded change. Raises Rejected where it does not apply."""
-        return self._replay(call, *self._find_iteration(call)).reply
+        return self._replay(call)
 
     def review(self, call: Call) -> Reply:
         """The recorded verdict."""
-        return self._replay(call, *self._find_iteration(call)).reply
+        return self._replay(call)
 
-    def _find_iteration(self, call: Call) -> tuple[int, dict[str, Recording]]:
+    def _iteration_of(self, call: Call) -> tuple[int, dict[str, Recording]]:
         index, recordings = call.context.attempt, list(self._recordings.items())
         if index >= len(recordings):
             count = pluralize(len(recordings), "iteration")
@@ -60,25 +60,23 @@ class ReplayProvider(ProgramlessProvider):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         return recordings[index]
 
-    def _replay(self, call: Call, iteration: int, calls: dict[str, Recording]) -> Recording:
+    def _replay(self, call: Call) -> Reply:
         """Applies the recorded patch. Raises Rejected as the recorded call did, and where there is no recording."""
-        recording = calls.get(call.name)
+        iteration, calls = self._iteration_of(call)
+        file, recording = file_name(iteration, call.name), calls.get(call.name)
         if recording is None:
-            why = f"there is no recording {file_name(iteration, call.name)}, and that call is made now"
+            why = f"there is no recording {file}, and that call is made now"
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
+        reply, rejection = recording.reply, recording.rejected
         if recording.patch:
             top = next(path for path in (call.folder, *call.folder.parents) if (path / ".git").exists())
-            patch = recording.patch.encode("utf-8", "surrogateescape")
-            if error := apply_patch(patch, top):
-                why = f"{file_name(iteration, call.name)} does not apply: {error}"
-                raise Rejected(
-                    Outcome.SKIPPED, Reason.PROVIDER_FAILED, why, recording.reply.output, recording.reply.usage
-                )
-        rejection = recording.rejected
+            if error := apply_patch(recording.patch.encode("utf-8", "surrogateescape"), top):
+                why = f"{file} does not apply: {error}"
+                raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why, reply.output, reply.usage)
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
-            output = recording.reply.output
-            raise Rejected(rejection.outcome, rejection.reason, rejection.why, output, rejection.usage, rejection.edits)
-        return recording
+            edits = rejection.edits
+            raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, rejection.usage, edits)
+        return reply
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
@@ -117,24 +115,25 @@ def file_name(iteration: int, name: str) -> str:
 def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
     """The recordings by iteration and name. Raises GoalseekError where there are none, or one cannot be read."""
     recordings: dict[int, dict[str, Recording]] = {}
-    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
-        match = _NAME.fullmatch(path.name)
-        if match is None:
-            continue
-        try:
-            recording = from_plain(Recording, json.loads(path.read_bytes()))
-        except (OSError, ValueError, RecursionError) as error:
-            raise GoalseekError(
-                f"{path} is not a recording: {error}", "take it from where it was made", StopReason.PROVIDER
-            ) from None
-        if recording.schema != _SCHEMA:
-            message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
-            raise GoalseekError(message, "record it again", StopReason.PROVIDER)
-        recordings.setdefault(int(match[1]), {})[match[2]] = recording
+    for path in sorted(folder.glob("*.json")):
+        if match := _NAME.fullmatch(path.name):
+            recordings.setdefault(int(match[1]), {})[match[2]] = _read_recording(path)
     if not recordings:
         message = f"provider.recordings: {folder} has no recordings"
         raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))
+
+
+def _read_recording(path: Path) -> Recording:
+    try:
+        recording: Recording = from_plain(Recording, json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError) as error:
+        message = f"{path} is not a recording: {error}"
+        raise GoalseekError(message, "take it from where it was made", StopReason.PROVIDER) from None
+    if recording.schema != _SCHEMA:
+        message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
+        raise GoalseekError(message, "record it again", StopReason.PROVIDER)
+    return recording
 
 
 def _redact_texts(value: Any, redact: Callable[[str], str]) -> Any:

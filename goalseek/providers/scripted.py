@@ -19,7 +19,7 @@ from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
 from goalseek.phase_values import Plan
-from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply
+from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.values import Outcome, Reason, StopReason
 
 
@@ -32,7 +32,7 @@ class Move(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class ScriptedProvider(ProgramlessProvider):
+class ScriptedProvider(Provider):
     """Proposal n makes the n-th move."""
 
     script: Path

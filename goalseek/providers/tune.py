@@ -22,7 +22,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
 from goalseek.providers.preset import json_or_none
-from goalseek.providers.provider import Call, ProgramlessProvider, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.tunables import Choices, Constant, Range, Value
 from goalseek.values import Outcome, Reason
 
@@ -35,14 +35,15 @@ _COUNTABLE = 10_000
 _REFUSED = (Reason.GUARD, Reason.NOT_VALID)
 
 
-class TuneProvider(ProgramlessProvider):
+class TuneProvider(Provider):
     """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
+    model: str = ""
     repairs = False
 
     def __init__(self, table: ProviderTable) -> None:
-        self.model: str = table.sampler
+        self.model = table.sampler
         self._seed = table.seed
 
     def check(self) -> None:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import termios
 import time
 import typing
 from collections.abc import Callable
+
+from msgspec import structs
 
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
 from goalseek.project.progress import Progress, format_turn
 from goalseek.values import Phase, Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import ASCII, Activity, Signs, panel_rows
-from goalseek.views.terminal_text import TAIL_BYTES, Paint, is_coloured, last_clean_line, one_line
+from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, panel_rows
+from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, is_coloured, last_clean_line, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
 
     from goalseek.views.screen import Screen
-
-
-_ENDING = "interrupted; for what runs to end"
 
 
 class LiveWatch(LineWatch):
@@ -33,12 +30,11 @@ class LiveWatch(LineWatch):
         """``color`` is "auto", "always" or "never"."""
         super().__init__(paint, False, is_verbose, paint_chatter)
         self._color = color
-        self._signs = choose_signs(sys.stdout.encoding)
+        self._signs = choose_signs(sys.stdout, LINE_DRAWING, ASCII)
         self._screen: Screen | None = None
         self._progress: Progress | None = None
+        self._activity = Activity()
         self._progress_at = self._phase_start = self._wait_start = time.monotonic()
-        self._iteration: int | None = None
-        self._phase = self._turn = self._waits = ""
         self._turns = 0
         self._tail = b""
 
@@ -55,26 +51,27 @@ class LiveWatch(LineWatch):
 
     def on_phase(self, iteration: int, name: str) -> None:
         """The panel shows it; also a line on stderr where ``is_verbose``."""
-        self._iteration, self._phase, self._turn, self._turns = iteration, name, "", 0
-        self._phase_start, self._tail = time.monotonic(), b""
+        self._activity = Activity(iteration, name, waits=self._activity.waits)
+        self._phase_start, self._turns, self._tail = time.monotonic(), 0, b""
         super().on_phase(iteration, name)
 
     def on_measurement(self, side: str, number: int) -> None:
         """The panel shows it."""
         self._turns += 1
         self._tail = b""
-        if self._phase == Phase.SETTLE:
-            self._turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
-        elif self._phase == Phase.VERIFY:
-            self._turn = format_turn(side, number)
+        if self._activity.phase == Phase.SETTLE:
+            turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
+            self._activity = structs.replace(self._activity, turn=turn)
+        elif self._activity.phase == Phase.VERIFY:
+            self._activity = structs.replace(self._activity, turn=format_turn(side, number))
 
     def on_wait(self, text: str) -> None:
         """The panel shows it; the time is added neither to the phase nor to the budget."""
         now = time.monotonic()
-        if self._waits and not text:
+        if self._activity.waits and not text:
             self._phase_start += now - self._wait_start
             self._progress_at += now - self._wait_start
-        self._waits, self._wait_start = one_line(text), now
+        self._activity, self._wait_start = structs.replace(self._activity, waits=one_line(text)), now
 
     def on_output(self, chunk: bytes) -> None:
         """The panel shows the last line of the output."""
@@ -82,9 +79,10 @@ class LiveWatch(LineWatch):
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """Replaces the panel by the question. Input typed before the question is discarded."""
+        from goalseek.views.screen import discard_input
+
         self.close()
-        with contextlib.suppress(termios.error, OSError, ValueError):
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        discard_input()
         approval = super().ask(question, poll_approval)
         self._open()
         return approval
@@ -100,33 +98,20 @@ class LiveWatch(LineWatch):
         super().on_failed(stop)
 
     def _open(self) -> None:
-        if self._screen:
-            return
         from goalseek.views.screen import Screen, make_console
 
-        self._screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
-        self._screen.start()
+        if self._screen is None:
+            self._screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
+            self._screen.start()
 
     def _rows(self, columns: int) -> list[Text]:
         assert self._progress
         now = time.monotonic()
-        activity = Activity(
-            iteration=self._iteration,
-            phase=self._phase,
+        activity = structs.replace(
+            self._activity,
             seconds=now - self._phase_start,
             since=now - self._progress_at,
-            turn=self._turn,
-            waits=_ENDING if is_ending() else self._waits,
+            waits="interrupted; for what runs to end" if is_ending() else self._activity.waits,
             says=last_clean_line(self._tail),
         )
         return panel_rows(self._progress, activity, columns, self._signs)
-
-
-def choose_signs(encoding: str | None) -> Signs:
-    """Line-drawing characters, or ASCII ones where the encoding lacks those."""
-    signs = Signs()
-    try:
-        (signs.rule + signs.full + signs.rest + signs.heights + signs.dot).encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return signs

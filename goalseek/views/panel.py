@@ -36,13 +36,14 @@ _NAMES: dict[str, str] = {
 class Signs(Struct, frozen=True):
     """The characters of the panel."""
 
-    rule: str = "─"
-    full: str = "━"
-    rest: str = "┄"
-    heights: str = "▁▂▃▄▅▆▇█"
-    dot: str = " · "
+    rule: str
+    full: str
+    rest: str
+    heights: str
+    dot: str
 
 
+LINE_DRAWING = Signs("─", "━", "┄", "▁▂▃▄▅▆▇█", " · ")
 ASCII = Signs("-", "#", ".", "", " | ")
 
 
@@ -66,17 +67,18 @@ class Activity(Struct, frozen=True):
 def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
     """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
     width = max(min(columns - 1, MAX_COLUMNS), 1)
-    lines = [_title(progress, activity, width, signs), _row(*_phase(progress, activity, signs), width)]
+    rows = [_title(progress, activity, width, signs), _row(*_phase(progress, activity, signs), width)]
     if progress.best is not None and progress.baseline is not None:
-        lines.append(_best(progress, progress.best, progress.baseline, width, signs))
-        lines.append(_row("tries", _tries(progress, signs), "", width))
-        lines.append(_row("last", _reasons(progress, width, signs), "", width))
-    lines += [_bar(spending, activity, width, signs) for spending in progress.spendings]
+        rows.append(_best(progress, progress.best, progress.baseline, width, signs))
+        rows.append(_row("tries", _tries(progress, signs), "", width))
+        rows.append(_row("last", _reasons(progress, width, signs), "", width))
+    rows += [_bar(budget, activity, width, signs) for budget in progress.spendings]
     if not activity.ended:
-        lines.append(_row("prints", activity.says, "dim", width))
-    for row in lines:
+        rows.append(_row("prints", activity.says, "dim", width))
+    for row in rows:
         row.no_wrap = True
-    return lines
+        row.truncate(width)
+    return rows
 
 
 def format_whole_seconds(seconds: float) -> str:
@@ -89,19 +91,14 @@ def _title(progress: Progress, activity: Activity, width: int, signs: Signs) -> 
 
     iteration = f"{signs.dot}iteration {activity.iteration}" if activity.iteration is not None else ""
     name = cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
-    head = f"{signs.rule * 2} "
-    row = Text.assemble((head, "dim"), (name, "bold"))
-    row.append(f" {signs.rule * max(width - len(head) - cell_width(name) - 1, 0)}", "dim")
-    row.truncate(width)
-    return row
+    rule = signs.rule * max(width - 4 - cell_width(name), 0)
+    return Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
 
 
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
-    row = Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut_to_cells(text, max(width - _LABEL, 1)), style))
-    row.truncate(width)
-    return row
+    return Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut_to_cells(text, max(width - _LABEL, 1)), style))
 
 
 def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, str, str]:
@@ -111,22 +108,17 @@ def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, s
     if activity.waits:
         return "waiting", activity.waits, "magenta"
     text = format_whole_seconds(activity.seconds) if activity.phase else ""
-    usual = progress.usual.get(activity.phase)
-    if usual is not None and usual >= 1:
+    usual = progress.usual.get(activity.phase, 0.0)
+    if usual >= 1:
         text += f", usually {format_whole_seconds(usual)}"
-    return (
-        _NAMES.get(activity.phase, activity.phase.lower()),
-        text + (signs.dot + activity.turn if activity.turn else ""),
-        "cyan",
-    )
+    if activity.turn:
+        text += signs.dot + activity.turn
+    return _NAMES.get(activity.phase, activity.phase.lower()), text, "cyan"
 
 
 def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    text = f"{format_number(best)} {progress.metric}"
-    against = (
-        f", baseline {format_number(baseline)}, {best - baseline:+.6g}" if best != baseline else ", the baseline's"
-    )
-    row = _row("best", text + against, "", width)
+    against = f"baseline {format_number(baseline)}, {best - baseline:+.6g}" if best != baseline else "the baseline's"
+    row = _row("best", f"{format_number(best)} {progress.metric}, {against}", "", width)
     row.stylize("green bold", _LABEL, _LABEL + len(format_number(best)))
     room = width - row.cell_len - 3
     if signs.heights and len(progress.climb) > 1 and room >= 4:
@@ -142,38 +134,31 @@ def sparkline(values: tuple[float, ...], heights: str) -> str:
 
 
 def _tries(progress: Progress, signs: Signs) -> str:
-    text = f"{progress.kept} kept of {progress.tried}"
-    return text + (
-        f"{signs.dot}{progress.stagnation} since the last keep" if progress.kept and progress.stagnation else ""
-    )
+    since = f"{signs.dot}{progress.stagnation} since the last keep" if progress.kept and progress.stagnation else ""
+    return f"{progress.kept} kept of {progress.tried}{since}"
 
 
 def _reasons(progress: Progress, width: int, signs: Signs) -> str:
     """As many whole reasons as fit, newest first."""
-    text = ""
-    for reason in progress.reasons:
-        longer = text + (signs.dot if text else "") + reason
-        if cell_width(longer) > width - _LABEL:
-            break
-        text = longer
-    return text
+    rows = (signs.dot.join(progress.reasons[:count]) for count in range(len(progress.reasons), 0, -1))
+    return next((row for row in rows if cell_width(row) <= width - _LABEL), "")
 
 
-def _bar(spending: BudgetUse, activity: Activity, width: int, signs: Signs) -> Text:
+def _bar(budget: BudgetUse, activity: Activity, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    spent = spending.spent + (activity.since if spending.name == StopReason.TIME else 0.0)
-    share = min(max(spent / spending.most, 0.0), 1.0)
-    text = f"{_amount(spending.name, spent)} of {_amount(spending.name, spending.most)}"
-    text += {"": "", "now": " this time"}.get(spending.of, f", {spending.of}")
+    spent = budget.spent + (activity.since if budget.name == StopReason.TIME else 0.0)
+    share = min(max(spent / budget.most, 0.0), 1.0)
+    text = f"{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
+    text += {"": "", "now": " this time"}.get(budget.of, f", {budget.of}")
     room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
     full = round(share * room)
-    row = Text.assemble((f"  {spending.name:<{_LABEL - 2}}", "dim"))
-    row.append(signs.full * full, "magenta" if share >= WARNING_SHARE and spending.of != "now" else "cyan")
-    row.append(signs.rest * (room - full) + ("  " if room else ""), "dim")
-    row.append(text)
-    row.truncate(width)
-    return row
+    return Text.assemble(
+        (f"  {budget.name:<{_LABEL - 2}}", "dim"),
+        (signs.full * full, "magenta" if share >= WARNING_SHARE and budget.of != "now" else "cyan"),
+        (signs.rest * (room - full) + ("  " if room else ""), "dim"),
+        text,
+    )
 
 
 def _amount(name: str, value: float) -> str:

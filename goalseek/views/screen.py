@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -10,11 +9,12 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderResult
+from rich.console import Console, ConsoleRenderable, Group
 from rich.control import Control
 from rich.live import Live
 from rich.live_render import LiveRender
@@ -23,9 +23,8 @@ from rich.text import Text
 
 from goalseek.process import is_ending
 
-REFRESHES_A_SECOND = 2
 _READ_SECONDS = 0.1
-_Modes = list[int | list[bytes | int]]
+_NO_TERMINAL = (termios.error, OSError, ValueError)
 
 
 def make_console(stream: TextIO, is_coloured: bool) -> Console:
@@ -51,88 +50,81 @@ class Screen(Live):
     """
 
     def __init__(self, console: Console, rows: Callable[[int], list[Text]]) -> None:
-        self._rows = _Rows(rows)
-        self._saved_modes: _Modes | None = None
-        self._resumed_modes: _Modes | None = None
-        self._handles_suspend = False
-        super().__init__(
-            self._rows,
-            console=console,
-            refresh_per_second=REFRESHES_A_SECOND,
-            transient=True,
-            redirect_stderr=sys.stderr.isatty(),
-        )
+        self._rows = rows
+        self._columns = 0
+        self._widths: list[int] = []
+        self._saved_modes: list[Any] | None = None
+        self._resumed_modes: list[Any] | None = None
+        super().__init__(console=console, refresh_per_second=2, transient=True, redirect_stderr=sys.stderr.isatty())
 
     def start(self, refresh: bool = True) -> None:
         """Shows the panel, and turns the terminal's echo off: typed characters would appear inside the panel."""
         self._echo_off()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             super().start(refresh)
-        if threading.current_thread() is threading.main_thread():
-            self._handles_suspend = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
-        if self._handles_suspend:
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, self._suspend)
 
     def stop(self) -> None:
         """Removes the panel, and restores the modes of the terminal."""
-        if self._handles_suspend and threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGTSTP) == self._suspend:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         if not _is_foreground():
-            self._reset_render()
+            self._forget_drawing()
         try:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 super().stop()
         finally:
             self._restore_modes()
 
     def refresh(self) -> None:
         """Draws the panel for the present size of the terminal; nothing in the background."""
-        if not _is_foreground():
-            return
-        with contextlib.suppress(OSError), self._lock:
-            self._echo_off()
-            self._adjust_to_width()
-            super().refresh()
+        if _is_foreground():
+            with suppress(OSError), self._lock:
+                self._echo_off()
+                super().refresh()
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """The printed lines, with the panel below; without it in the background."""
-        if _is_foreground():
-            return super().process_renderables(renderables)
-        self._reset_render()
-        return renderables
+        with self._lock:
+            if not _is_foreground():
+                self._forget_drawing()
+                return renderables
+            columns, lines = self.console.size
+            erase = Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * self._wrapped_rows(columns))
+            rows = self._rows(columns)[: max(lines - 1, 1)]  # a row that scrolls out cannot be erased
+            self._columns, self._widths = columns, [row.cell_len for row in rows]
+            self._live_render.set_renderable(Group(*rows))
+            return [erase, *super().process_renderables(renderables)]
+
+    def _wrapped_rows(self, columns: int) -> int:
+        """How many more rows the panel takes in a terminal that has become narrower and wraps rows again."""
+        if self._columns <= columns or not _rewraps():
+            return 0
+        widths = self._widths[: self.console.height]
+        return sum(math.ceil(max(width, 1) / columns) - 1 for width in widths)
 
     def _suspend(self, number: int, frame: FrameType | None) -> None:
         """Handles ^Z: removes the panel, stops the process, and draws the panel again when it is continued."""
-        self._resumed_modes = _modes()
+        with suppress(*_NO_TERMINAL):
+            self._resumed_modes = termios.tcgetattr(sys.stdin.fileno())
         self.stop()
-        _flush_input()
+        discard_input()
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # stops here, and continues at ``fg`` or ``bg``
-        self._reset_render()
+        self._forget_drawing()
         self.start()
 
-    def _reset_render(self) -> None:
-        """Forgets what was drawn: it is not on the screen any more, or not where it was."""
-        self.vertical_overflow = "ellipsis"
-        self._live_render = LiveRender(self._rows, vertical_overflow=self.vertical_overflow)
-        self._rows.columns = 0
-
-    def _adjust_to_width(self) -> None:
-        """In a terminal that has become narrower and wraps rows again, erases the lines that the panel takes more."""
-        columns = self.console.width
-        if self._rows.columns <= columns or not _rewraps():
-            return
-        height = min(len(self._rows.widths), self.console.height)
-        more = sum(math.ceil(max(width, 1) / columns) for width in self._rows.widths[:height]) - height
-        self._rows.columns = columns
-        if more > 0:
-            self.console.control(Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * more))
+    def _forget_drawing(self) -> None:
+        """What was drawn is not on the screen any more, or not where it was."""
+        self._live_render = LiveRender("")
+        self._columns = 0
 
     def _echo_off(self) -> None:
-        modes = _modes() if self._saved_modes is None and _is_foreground() else None
-        if modes is None or not isinstance(modes[3], int):
+        if self._saved_modes is not None or not _is_foreground():
             return
-        quiet = self._resumed_modes or [*modes[:3], modes[3] & ~termios.ECHO | termios.NOFLSH, *modes[4:]]
-        with contextlib.suppress(termios.error, OSError, ValueError):
+        with suppress(*_NO_TERMINAL):
+            modes: list[Any] = termios.tcgetattr(sys.stdin.fileno())
+            quiet = self._resumed_modes or [*modes[:3], modes[3] & ~termios.ECHO | termios.NOFLSH, *modes[4:]]
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
             self._saved_modes = modes
 
@@ -142,42 +134,15 @@ class Screen(Live):
             return
         if is_ending():  # else another ^C discards output the terminal has not read yet: the removal of the panel
             time.sleep(_READ_SECONDS)
-            _flush_input()
-        with contextlib.suppress(termios.error, OSError, ValueError):
+            discard_input()
+        with suppress(*_NO_TERMINAL):
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
 
 
-class _Rows:
-    """Draws the rows, and records the columns there were and the width of each row, in cells."""
-
-    def __init__(self, rows: Callable[[int], list[Text]]) -> None:
-        self._rows = rows
-        self.columns = 0
-        self.widths: list[int] = []
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        height = max(options.size.height - 1, 1)  # a row that scrolls out cannot be erased
-        rows = self._rows(options.max_width)[:height]
-        self.columns, self.widths = options.max_width, [row.cell_len for row in rows]
-        yield from _each(rows)
-
-
-def _each(rows: list[Text]) -> Iterator[Text]:
-    yield from rows
-
-
-def _modes() -> _Modes | None:
-    """The modes of the terminal (termios); None where stdin is no terminal."""
-    try:
-        return termios.tcgetattr(sys.stdin.fileno())
-    except (termios.error, OSError, ValueError):
-        return None
-
-
-def _flush_input() -> None:
+def discard_input() -> None:
     """Discards unread input, as ^C and ^Z do without NOFLSH, which is set here as they would discard output too."""
     if _is_foreground():
-        with contextlib.suppress(termios.error, OSError, ValueError):
+        with suppress(*_NO_TERMINAL):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 

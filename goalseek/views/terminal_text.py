@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TextIO
+from typing import TextIO, TypeVar
+
+from msgspec import Struct, structs
 
 TAIL_BYTES = 8192
 _ESCAPES = re.compile(
@@ -117,6 +119,18 @@ def painter(stream: TextIO, color: str) -> Paint:
     if not is_coloured(stream, color):
         return lambda text, name: text
     return lambda text, name: f"\x1b[{CODES[name]}m{text}\x1b[0m"
+
+
+Signs = TypeVar("Signs", bound=Struct)
+
+
+def choose_signs(stream: TextIO, drawing: Signs, ascii_only: Signs) -> Signs:
+    """Line-drawing characters; ASCII ones where TERM is "dumb" or the stream's encoding lacks the others."""
+    try:
+        "".join(structs.astuple(drawing)).encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ascii_only
+    return ascii_only if os.environ.get("TERM") == "dumb" else drawing
 
 
 def terminal_width(stream: TextIO) -> int | None:

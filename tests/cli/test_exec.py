@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from project import Ended, Project, answer
-from shown import Shown
+from shown import Shown, read_soon
 from skips import levels
-from terminal import read_soon
 
 
 @pytest.fixture
@@ -138,13 +137,6 @@ def test_a_poisoned_git_folder_and_a_cut_short_command_are_undone(climbed: Proje
     os.kill(child, 9)
     started.communicate(timeout=120)
     assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
-
-
-def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
-    ended = project.run("exec", "--", "true")
-    assert ended.exit_code == 2
-    assert "goalseek baseline" in ended.stderr
-    assert project.traces() == []
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from doctor_cases import Case, make_case
-from terminal import read_soon
+from shown import read_soon
 
 from goalseek.doctor.first_manifest import guess_answers
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from project import FILES, JUDGE, Project, answer, until
-from shown import Shown
-from terminal import read_soon
+from shown import Shown, read_soon
 
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")

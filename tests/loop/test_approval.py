@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from project import Ended, Project, answer
-from terminal import Terminal
+from shown import Shown
 
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
 from goalseek.phase_values import Verdict
-from goalseek.views.asking import _Lines, prompt_text, question_lines
+from goalseek.views.asking import _read_lines, prompt_text, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"
@@ -218,8 +218,8 @@ def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str
 @pytest.mark.slow
 def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) -> None:
     change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
-    terminal = Terminal(asking, "iterate", "-n", "3")
-    shown = terminal.until("keep iteration 1? [y]es, [n]o, [d]iff, or ^C to decide later: ")
+    terminal = Shown(asking.folder, "iterate", "-n", "3")
+    shown = terminal.hear("keep iteration 1? [y]es, [n]o, [d]iff, or ^C to decide later: ")
     for part in ("kept, better", "2 beats 1 by 1", "move 1", "answer.json", "1 added, 1 removed", "changes.diff"):
         assert part in shown
     told = state(asking)
@@ -228,18 +228,18 @@ def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) ->
     assert (asked["event"], asked["iteration"], asked["title"]) == ("waiting", 1, "move 1")
     assert "beats" in asked["why"] and "goalseek approve 1" in asked["next"]
     terminal.type("what?\nd\n")
-    terminal.until("keep iteration 1?")
-    assert '+{"score": 2,' in terminal.until("keep iteration 1?")
+    terminal.hear("keep iteration 1?")
+    assert '+{"score": 2,' in terminal.hear("keep iteration 1?")
     terminal.child.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
     assert (state(asking)["status"], measured()) == ("interrupted", ["0", "1"])
 
-    terminal = Terminal(asking, "iterate", "-n", "3")
-    terminal.until("decide later: ")
+    terminal = Shown(asking.folder, "iterate", "-n", "3")
+    terminal.hear("decide later: ")
     assert json.loads(said(asking, "status", "--json").stdout)["status"] == "waiting"
     assert f"process {terminal.child.pid} " in said(asking, "approve", "1").stdout
-    terminal.until("approve, said goalseek approve 1")
-    terminal.until("keep iteration 3?")
+    terminal.hear("approve, said goalseek approve 1")
+    terminal.hear("keep iteration 3?")
     terminal.type("n\n")
     assert terminal.ended() == 0
     assert measured() == ["0", "1", "2", "3"]
@@ -249,10 +249,10 @@ def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) ->
 
 def test_a_terminal_that_is_closed_to_answers_is_like_none(asking: Project) -> None:
     waited(asking)
-    terminal = Terminal(asking, "step")
-    terminal.until("decide later: ")
+    terminal = Shown(asking.folder, "step")
+    terminal.hear("decide later: ")
     terminal.type("\x04")
-    terminal.until("waits for a person's word")
+    terminal.hear("waits for a person's word")
     assert terminal.ended() == 5
 
 
@@ -271,11 +271,11 @@ def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_a
     reading, writing = os.pipe()
     os.write(writing, b"typed for another program\n")
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: -1)
-    typed = _Lines(reading)
+    typed = _read_lines(reading)
     began = time.monotonic()
-    assert [typed.next(0.05), typed.next(0.05)] == [None, None]
+    assert [next(typed), next(typed)] == [None, None]
     assert time.monotonic() - began >= 0.1
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
-    assert typed.next(0.05) == "typed for another program\n"
+    assert next(typed) == "typed for another program\n"
     os.close(reading)
     os.close(writing)

@@ -13,7 +13,7 @@ from msgspec import structs
 from noisy import METRIC, NOISY
 from project import FILES, Project, answer
 from records import HEAD, SETTLED
-from terminal import read_soon
+from shown import read_soon
 
 from goalseek.cli.streams import ERROR_HANDLER, spell_in_ascii
 from goalseek.ledger.records import HoldoutRecord, parse_record

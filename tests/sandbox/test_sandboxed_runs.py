@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from project import Ended, Project
+from shown import Shown
 from skips import levels
-from terminal import Terminal
 
 from goalseek.sandbox.level import SandboxLevel, installation_hint
 
@@ -197,16 +197,14 @@ def test_a_shared_folder_must_not_hold_hidden_files(project: Project) -> None:
 @LEVELS
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_level_is_said_once_and_what_is_not_enforced_exactly(
-    project: Project, monkeypatch: pytest.MonkeyPatch, mode: str, is_terminal: bool
+    project: Project, mode: str, is_terminal: bool
 ) -> None:
     project.set_manifest({"sandbox": {"mode": mode}})
     project.set_moves('{"score": 2}\n', '{"score": 3}\n')
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "300")
     if is_terminal:
-        terminal = Terminal(project, "iterate", "-n", "2")
-        said = terminal.until("stopped: ").replace("\r", "")
-        terminal.until("\n")
+        terminal = Shown(project.folder, "iterate", "-n", "2", columns=300)
+        said = terminal.hear("stopped: ").replace("\r", "")
+        terminal.hear("\n")
         assert terminal.ended() == 0
     else:
         said = project.run("iterate", "-n", "2").stderr

@@ -67,69 +67,71 @@ def audit(project: Project) -> None:
     assert ended.exit_code == 0, ended
 
 
-def told_way_on(project: Project, ended: Ended) -> None:
-    """Does what the stop says."""
-    found = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
-    assert found, ended.stderr
-    project.git(*found[1].split())
-
-
 def values(project: Project) -> list[float | None]:
     return [record["metric"]["value"] for record in project.iterations()]
 
 
-def housekeeping(project: Project) -> None:
-    project.git("reflog", "expire", "--expire=now", "--all")
-    project.git("gc", "--quiet", "--prune=now")
-    project.git("repack", "-a", "-d", "-q")
-    project.git("pack-refs", "--all")
-    project.git("gc", "--quiet", "--aggressive", "--prune=now")
+HANDS = {
+    "housekeeping": """
+        git reflog expire --expire=now --all
+        git gc --quiet --prune=now
+        git repack -a -d -q
+        git pack-refs --all
+        git gc --quiet --aggressive --prune=now
+        """,
+    "a push": """
+        git clone --quiet --bare . ../bare.git
+        git push --quiet ../bare.git 'refs/goalseek/*:refs/goalseek/*' goalseek/demo
+        git fetch --quiet ../bare.git 'refs/goalseek/*:refs/goalseek/*'
+        git worktree add --quiet -b elsewhere ../worktree
+        """,
+    "the user's own work": """
+        echo mine > other.txt; echo mine too > new.txt
+        git stash --include-untracked --quiet
+        git switch --quiet -c feature
+        echo exit 1 > hidden/judge.sh; git add -A; git commit --quiet -m mine
+        git switch --quiet main
+        git stash pop --quiet
+        git commit --quiet -a -m 'more of mine'
+        git reset --quiet --hard HEAD~1
+        """,
+    "a wrong manifest": "echo 'version = [' > goalseek.toml",
+    "no manifest": "rm goalseek.toml",
+    "git clean": "git clean -fdx --quiet; test ! -e .goalseek",
+    "an empty cache": 'rm -r "$XDG_CACHE_HOME"/goalseek/*',
+    "tip moved": f"git update-ref {TIP} $(git commit-tree 'main^{{tree}}' -p goalseek/demo -m mine)",
+    "tip deleted": f"git update-ref -d {TIP}",
+    "branch deleted": "git branch -D goalseek/demo",
+    "branch renamed": "git branch -m goalseek/demo best",
+    "branch committed to": """
+        git switch --quiet goalseek/demo
+        git commit --quiet --allow-empty -m mine
+        git switch --quiet main
+        """,
+    "branch rebased": """
+        git commit --quiet --allow-empty -m 'on main'
+        git switch --quiet goalseek/demo
+        git commit --quiet --amend --allow-empty -m amended
+        git rebase --quiet --keep-empty main
+        git switch --quiet main
+        """,
+    "ledger deleted": f"git update-ref -d {LEDGER}",
+    "ledger set back": f"git update-ref {LEDGER} {LEDGER}~1",
+    "ledger deleted, git clean": f"git clean -fdx --quiet; git update-ref -d {LEDGER}",
+}
+HARMLESS = list(HANDS)[:7]
+STOPS = ["tip moved", "tip deleted", "branch committed to", "branch rebased", "ledger deleted", "ledger set back"]
 
 
-def pushing(project: Project) -> None:
-    bare = project.top.parent / "bare.git"
-    project.git("clone", "--quiet", "--bare", str(project.top), str(bare))
-    project.git("push", "--quiet", str(bare), "refs/goalseek/*:refs/goalseek/*", "goalseek/demo")
-    project.git("fetch", "--quiet", str(bare), "refs/goalseek/*:refs/goalseek/*")
-    project.git("worktree", "add", "--quiet", "-b", "elsewhere", str(project.top.parent / "worktree"))
+def lay(hand: str, project: Project) -> None:
+    subprocess.run(["sh", "-ec", HANDS[hand]], cwd=project.top, check=True, capture_output=True, timeout=120)
 
 
-def users_own_work(project: Project) -> None:
-    project.write({"other.txt": "mine\n", "new.txt": "mine too\n"})
-    project.git("stash", "--include-untracked", "--quiet")
-    project.git("switch", "--quiet", "-c", "feature")
-    project.write({"hidden/judge.sh": "exit 1\n"})
-    project.commit("mine")
-    project.git("switch", "--quiet", "main")
-    project.git("stash", "pop", "--quiet")
-    project.git("commit", "--quiet", "-a", "-m", "more of mine")
-    project.git("reset", "--quiet", "--hard", "HEAD~1")
-
-
-def wrong_manifest(project: Project) -> None:
-    project.manifest.write_text("version = [")
-
-
-def no_manifest(project: Project) -> None:
-    project.manifest.unlink()
-
-
-def clean(project: Project) -> None:
-    project.git("clean", "-fdx", "--quiet")
-    assert not (project.folder / ".goalseek").exists()
-
-
-def empty_cache(project: Project) -> None:
-    shutil.rmtree(project.trees())
-
-
-@pytest.mark.parametrize(
-    "hand", [housekeeping, pushing, users_own_work, wrong_manifest, no_manifest, clean, empty_cache]
-)
-def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: Callable[[Project], None]) -> None:
+@pytest.mark.parametrize("hand", HARMLESS)
+def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: str) -> None:
     manifest = waiting.manifest.read_text()
     started = at_work(waiting)
-    hand(waiting)
+    lay(hand, waiting)
     users = waiting.users()
     ended = finished(started)
     assert ended.exit_code == 0, ended.stderr
@@ -138,129 +140,60 @@ def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: Callable[
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
     waiting.manifest.write_text(manifest)
     audit(waiting)
-    if hand is clean:
+    if hand == "git clean":
         assert "written again from git" in ended.stderr
         assert waiting.git("status", "--porcelain") == ""
         assert (waiting.run_folder(1) / "result.json").exists()
-    if hand in (wrong_manifest, no_manifest):
+    if "manifest" in hand:
         assert "the last good one holds" in waiting.iterations()[-1]["notes"][0]
 
 
-@pytest.mark.parametrize("hand", [clean, empty_cache])
-def test_done_while_the_agent_is_at_work_it_goes_on(waiting_agent: Project, hand: Callable[[Project], None]) -> None:
+@pytest.mark.parametrize("hand", ["git clean", "an empty cache"])
+def test_done_while_the_agent_is_at_work_it_goes_on(waiting_agent: Project, hand: str) -> None:
     started = at_work(waiting_agent)
-    hand(waiting_agent)
+    lay(hand, waiting_agent)
     assert finished(started).exit_code == 0
     found = [(record["outcome"], record["reason"]) for record in waiting_agent.iterations()]
-    lost = ("skipped", "interrupted") if hand is empty_cache else ("kept", "better")
+    lost = ("skipped", "interrupted") if hand == "an empty cache" else ("kept", "better")
     assert found == [("baseline", "measured"), lost, ("kept", "better")]
     audit(waiting_agent)
 
 
-def other(project: Project) -> str:
-    return project.git("commit-tree", "main^{tree}", "-p", "goalseek/demo", "-m", "mine")
-
-
-def tip_moved(project: Project) -> str:
-    made_by_somebody = other(project)
-    project.git("update-ref", TIP, made_by_somebody)
-    return made_by_somebody[:12]
-
-
-def tip_deleted(project: Project) -> str:
-    project.git("update-ref", "-d", TIP)
-    return "nothing"
-
-
-def branch_deleted(project: Project) -> str:
-    project.git("branch", "-D", "goalseek/demo")
-    return "nothing"
-
-
-def branch_renamed(project: Project) -> str:
-    project.git("branch", "-m", "goalseek/demo", "best")
-    return "nothing"
-
-
-def branch_committed_to(project: Project) -> str:
-    project.git("switch", "--quiet", "goalseek/demo")
-    project.git("commit", "--quiet", "--allow-empty", "-m", "mine")
-    project.git("switch", "--quiet", "main")
-    return project.git("rev-parse", "goalseek/demo")[:12]
-
-
-def branch_rebased(project: Project) -> str:
-    project.git("commit", "--quiet", "--allow-empty", "-m", "on main")
-    project.git("switch", "--quiet", "goalseek/demo")
-    project.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "amended")
-    project.git("rebase", "--quiet", "--keep-empty", "main")
-    project.git("switch", "--quiet", "main")
-    return project.git("rev-parse", "goalseek/demo")[:12]
-
-
-def ledger_deleted(project: Project) -> str:
-    project.git("update-ref", "-d", LEDGER)
-    return "nothing"
-
-
-def ledger_set_back(project: Project) -> str:
-    project.git("update-ref", LEDGER, f"{LEDGER}~1")
-    return project.git("rev-parse", LEDGER)[:12]
-
-
-def ledger_deleted_and_cleaned(project: Project) -> str:
-    clean(project)
-    return ledger_deleted(project)
-
-
-STOPS = [tip_moved, tip_deleted, branch_committed_to, branch_rebased]
-LEDGER_STOPS = [ledger_deleted, ledger_set_back, ledger_deleted_and_cleaned]
-
-
-@pytest.mark.parametrize("hand", [*STOPS, ledger_deleted, ledger_set_back])
-def test_done_to_a_run_at_work_it_is_a_stop_that_says_the_way_on(
-    waiting: Project, hand: Callable[[Project], str]
+@pytest.mark.parametrize(
+    ("hand", "is_at_work"),
+    [*((hand, True) for hand in STOPS), *((hand, False) for hand in (*STOPS, "ledger deleted, git clean"))],
+)
+def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
+    waiting: Project, hand: str, is_at_work: bool
 ) -> None:
-    started = at_work(waiting)
-    found = hand(waiting)
-    ended = finished(started)
+    """Both under a run at work and between two invocations; what the stop says is then done."""
+    started = at_work(waiting) if is_at_work else None
+    if not started:
+        home("go").touch()
+        waiting.climb()
+    lay(hand, waiting)
+    ref = {"tip": TIP, "branch": BRANCH, "ledger": LEDGER}[hand.split()[0]]
+    position = waiting.git("for-each-ref", "--format=%(objectname)", ref)[:12] or "nothing"
+    ended = finished(started) if started else waiting.run("iterate")
     assert ended.exit_code == 5 and "moved by somebody" in ended.stderr, ended
-    assert found in ended.stderr
-    told_way_on(waiting, ended)
+    assert f"is at {position}" in ended.stderr
+    way_on = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
+    assert way_on, ended.stderr
+    waiting.git(*way_on[1].split())
     assert waiting.run("iterate").exit_code == 0
-    assert values(waiting)[:2] == [1, 11]
-    audit(waiting)
-
-
-@pytest.mark.parametrize("hand", [*STOPS, *LEDGER_STOPS])
-def test_done_between_two_invocations_it_is_a_stop_that_says_the_way_on(
-    waiting: Project, hand: Callable[[Project], str]
-) -> None:
-    home("go").touch()
-    waiting.climb()
-    found = hand(waiting)
-    ended = waiting.run("iterate")
-    assert ended.exit_code == 5 and "moved by somebody" in ended.stderr, ended
-    assert found in ended.stderr
-    told_way_on(waiting, ended)
-    assert waiting.run("iterate").exit_code == 0
-    assert values(waiting) == [1, 11, 12]
+    assert values(waiting)[: 2 if is_at_work else None] == [1, 11, 12][: 2 if is_at_work else None]
     audit(waiting)
 
 
 @pytest.mark.parametrize("is_at_work", [True, False])
-@pytest.mark.parametrize("hand", [branch_deleted, branch_renamed])
-def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(
-    waiting: Project, hand: Callable[[Project], str], is_at_work: bool
-) -> None:
-    if is_at_work:
-        started = at_work(waiting)
-        hand(waiting)
-        assert finished(started).exit_code == 0
-    else:
+@pytest.mark.parametrize("hand", ["branch deleted", "branch renamed"])
+def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, hand: str, is_at_work: bool) -> None:
+    started = at_work(waiting) if is_at_work else None
+    if not started:
         home("go").touch()
         waiting.climb()
-        hand(waiting)
+    lay(hand, waiting)
+    assert not started or finished(started).exit_code == 0
     assert waiting.run("iterate").exit_code == 0
     assert values(waiting)[:3] == [1, 11, 12]
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
@@ -271,7 +204,7 @@ def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting
     (tmp_path / "agent.sh").write_text("true\n")
     home("go").touch()
     assert waiting.climb()[-1]["reason"] == "no_change"
-    tip_deleted(waiting)
+    lay("tip deleted", waiting)
     ended = waiting.run("iterate")
     assert ended.exit_code == 5 and "is at nothing" in ended.stderr
 
@@ -294,7 +227,7 @@ def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(wa
     started.send_signal(signal.SIGTERM)
     started.communicate(timeout=20)
     candidate = waiting.git("rev-parse", TIP)
-    clean(waiting)
+    lay("git clean", waiting)
     home("go").touch()
     told = [waiting.run("step", "--json").stdout for _ in range(2)]
     assert "READ_CONTEXT" in told[0] and "iteration 1: skipped" in told[1]
@@ -409,17 +342,6 @@ def test_from_another_worktree_the_climb_goes_on(waiting: Project) -> None:
     audit(there)
     assert [record["iteration"] for record in waiting.climb()] == [0, 1, 2, 3]
     audit(waiting)
-
-
-def test_what_was_to_be_written_for_people_is_written_after_a_kill(waiting: Project) -> None:
-    home("go").touch()
-    waiting.climb()
-    folder = waiting.run_folder(1)
-    wanted = {name: (folder / name).read_bytes() for name in ("result.json", "results_discussion.md", "git_after.txt")}
-    for name in wanted:
-        (folder / name).unlink()
-    assert waiting.run("iterate", "--until", "score>=1").exit_code == 0
-    assert {name: (folder / name).read_bytes() for name in wanted} == wanted
 
 
 def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(

@@ -1,4 +1,11 @@
-"""A real git repository with a manifest, on which tests run the real command line."""
+"""A real git repository with a manifest, on which tests run the real command line.
+
+A first climb costs half a second of processor time, an iteration a fifth, a copy a fiftieth. A test that only reads, or
+that goes on from somewhere, takes ``played(answer(2), answer(1))``: a copy of the project after these moves, played
+once for all tests of the session. What a module needs beyond that, ``made_once(make, top)`` makes once: ``make(top)`` is
+a function of the module that gives a project. Both copies are the test's own, with the script, without the trees.
+``project`` is for what happens in the first invocation, or before it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +37,11 @@ IDENTITY = {
     "GIT_COMMITTER_EMAIL": "user@example.com",
 }
 JUDGE = """\
-if grep -q fail answer.json; then echo "told to fail" >&2; exit 3; fi
-if grep -q hang answer.json; then sleep 60; fi
-if grep -q silent answer.json; then exit 0; fi
+case $(cat answer.json) in
+*fail*) echo "told to fail" >&2; exit 3;;
+*hang*) sleep 60;;
+*silent*) exit 0;;
+esac
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 MANIFEST: dict[str, Any] = {
@@ -69,6 +79,7 @@ class Project:
         self.folder = folder
         self.manifest = folder / "goalseek.toml"
         self.script = top.parent / f"{top.name}-moves.toml"
+        self.agent = top.parent / "agent.sh"
 
     @classmethod
     def make(
@@ -88,11 +99,21 @@ class Project:
         made._commit_all("start")
         return made
 
+    @classmethod
+    def play(cls, top: Path, *moves: Any, more: Sequence[Any] = (), **how: Any) -> Project:
+        """A project that has played these moves, one an iteration; ``more`` are for later, ``how`` is ``make``'s."""
+        played = cls.make(top, **how)
+        played.set_moves(*moves, *more)
+        played.climb("iterate", "-n", str(len(moves)))
+        return played
+
     def copy(self, top: Path) -> Project:
-        """The same at another place, but for the script, which is where the manifest says, and the trees."""
+        """The same at another place, with its script, without the trees."""
         copy_folder(self.top, top)
         copied = Project(top, top / self.folder.relative_to(self.top))
-        copied.script = self.script
+        copied.script = top.parent / self.script.name
+        if self.script.exists():
+            shutil.copyfile(self.script, copied.script)
         return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -108,8 +129,15 @@ class Project:
         if isinstance(manifest, str):
             self.manifest.write_text(manifest)
             return
-        usual = {**MANIFEST, "provider": {"name": "scripted", "script": str(self.script)}}
+        usual = {**MANIFEST, "provider": {"name": "scripted", "script": os.path.relpath(self.script, self.folder)}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
+
+    def set_agent(self, script: str, tables: Mapping[str, Any] | None = None, **provider: Any) -> Project:
+        """Makes the provider a command that runs this script; ``tables`` are others of the manifest."""
+        self.agent.write_text(script)
+        command = {"name": "command", "command": ["sh", str(self.agent)], **provider}
+        self.set_manifest({"provider": command, **(tables or {})})
+        return self
 
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
         """The script: each move is a new ``answer.json``, or a whole ``[[move]]``."""
@@ -136,14 +164,17 @@ class Project:
         self.git("add", "-A")
         self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts goalseek in the manifest's folder."""
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), process_group: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Starts goalseek in the manifest's folder; ``before`` is a program that starts it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "goalseek", *arguments],
+            [*before, sys.executable, "-m", "goalseek", *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=process_group,
         )
 
     def run(self, *arguments: str) -> Ended:
@@ -223,6 +254,9 @@ class Project:
         return found + [str(place) for place in places if place.exists()]
 
 
+Projects = Callable[..., Project]
+
+
 def ended(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, seconds: float = 120.0
 ) -> Ended:
@@ -249,9 +283,9 @@ def copy_folder(folder: Path, to: Path) -> None:
     subprocess.run(["cp", "-a", "--", folder, to], check=True, timeout=120)
 
 
-def home(name: str = "") -> Path:
+def home(*names: str) -> Path:
     """The home that this test has, or a place in it."""
-    return Path(os.environ["HOME"], name)
+    return Path(os.environ["HOME"], *names)
 
 
 def until(holds: Callable[[], Found]) -> Found:

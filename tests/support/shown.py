@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyte
 from project import FILES, JUDGE, Project, answer
@@ -34,6 +35,7 @@ class Shown:
         command: Sequence[str] = (sys.executable, "-m", "goalseek"),
     ) -> None:
         self.raw = b""
+        self._heard = 0
         self.screen = pyte.HistoryScreen(columns, lines, history=1000, ratio=1)
         self._stream = pyte.ByteStream(self.screen)
         self._ours, self.theirs = pty.openpty()
@@ -87,6 +89,21 @@ class Shown:
         columns = range(self.screen.columns)
         return ["".join(row[place].data for place in columns).rstrip() for row in self.screen.history.top] + self.rows()
 
+    def hear(self, mark: str) -> str:
+        """What was written up to and with ``mark``, since the last time."""
+        deadline = time.monotonic() + SECONDS_MOST
+        while (at := self.raw.find(mark.encode(), self._heard)) < 0:
+            assert time.monotonic() < deadline, self.raw[self._heard :]
+            self.read(0.1)
+        began, self._heard = self._heard, at + len(mark.encode())
+        return self.raw[began : self._heard].decode("utf-8", "replace")
+
+    def ended(self) -> int:
+        """Its exit code; it must end soon."""
+        code = self.child.wait(timeout=SECONDS_MOST)
+        self.close()
+        return code
+
     def until(self, holds: Callable[[str], bool]) -> list[str]:
         """The screen as soon as it is so."""
         deadline = time.monotonic() + SECONDS_MOST
@@ -126,6 +143,23 @@ class Shown:
 
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
+def read_soon(descriptor: int) -> bytes:
+    """What comes next, within a minute; nothing at the end."""
+    assert select.select([descriptor], [], [], 60)[0], "nothing came for a minute"
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how a terminal ends on Linux
+        return b""
+
+
+def on_a_terminal(folder: Path, *arguments: str, **how: Any) -> str:
+    """What goalseek shows there; it must end with 0. ``how`` is ``Shown``'s."""
+    with Shown(folder, *arguments, **how) as shown:
+        shown.until_end()
+        assert shown.child.returncode == 0, shown.raw
+    return shown.raw.decode().replace("\r\n", "\n")
 
 
 def waiting_project(

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 from project import Project
 from rich.cells import cell_len
-from terminal import on_a_terminal, read_soon
+from shown import on_a_terminal, read_soon
 
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.panel import ASCII, Activity, Signs, panel_rows, sparkline
+from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, panel_rows, sparkline
 
 SCENE = Progress(
     "demo",
@@ -42,7 +42,7 @@ def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -
 
 
 def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
-    assert shown(SCENE, MEASURING, signs=Signs()) == [
+    assert shown(SCENE, MEASURING, signs=LINE_DRAWING) == [
         "── demo · iteration 8 " + "─" * 57,
         "  measuring   1m 01s, usually 1m 02s · run 2, the incumbent",
         "  best        3 score, baseline 1, +2   ▁▅█",
@@ -103,6 +103,6 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
         climb=tuple(map(float, range(90))),
         spendings=(BudgetUse("tokens", 1.0, 2.0, "all runs"), BudgetUse("time", 1.0, 2.0)),
     )
-    drawn = panel_rows(long, structs.replace(MEASURING, says="x" * 200), columns, Signs())
+    drawn = panel_rows(long, structs.replace(MEASURING, says="x" * 200), columns, LINE_DRAWING)
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8

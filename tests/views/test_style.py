@@ -12,7 +12,7 @@ from rich.style import Style
 import goalseek
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.panel import Activity, Signs, panel_rows
+from goalseek.views.panel import LINE_DRAWING, Activity, panel_rows
 from goalseek.views.terminal_text import CODES, OUTCOME_COLORS, one_line, replace_unprintable
 
 PACKAGE = Path(goalseek.__file__).parent
@@ -68,7 +68,7 @@ def panel_codes() -> Iterator[str]:
         Activity(1, "VERIFY", waits="for a card"),
         Activity(ended="done"),
     ):
-        for row in panel_rows(SCENE, doing, 80, Signs()):
+        for row in panel_rows(SCENE, doing, 80, LINE_DRAWING):
             for style in (row.style, *(span.style for span in row.spans)):
                 yield from code_of(str(style)).split(";") if str(style) else ()
 
@@ -83,7 +83,7 @@ def test_what_is_shown_can_be_read_on_both_backgrounds(palette: str) -> None:
 
 def test_what_matters_in_the_panel_is_not_faint() -> None:
     told = []
-    for row in panel_rows(SCENE, Activity(1, "VERIFY", 3.0, says="word"), 80, Signs()):
+    for row in panel_rows(SCENE, Activity(1, "VERIFY", 3.0, says="word"), 80, LINE_DRAWING):
         faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
         clear = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
         told.append(clear.strip("━ ").partition("   ")[0])

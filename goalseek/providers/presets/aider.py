@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import api_keys
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
@@ -51,12 +51,8 @@ PRESET = Preset(
         Part(("{files}",)),
     ),
     read=read,
-    credentials=(
-        Source("ANTHROPIC_API_KEY", "api"),
-        Source("OPENAI_API_KEY", "api"),
-        Source("GEMINI_API_KEY", "api"),
-        Source("DEEPSEEK_API_KEY", "api"),
-        Source("OPENROUTER_API_KEY", "api"),
+    credentials=api_keys(
+        "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"
     ),
     variables=(
         ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),

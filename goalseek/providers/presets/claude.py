@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
@@ -83,7 +83,7 @@ PRESET = Preset(
     ),
     read=read,
     credentials=(
-        Source("ANTHROPIC_API_KEY", "api"),
+        *api_keys("ANTHROPIC_API_KEY"),
         Source("CLAUDE_CODE_OAUTH_TOKEN", "subscription"),
         Source("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
 from goalseek.values import Usage
@@ -63,8 +63,7 @@ PRESET = Preset(
     ),
     read=read,
     credentials=(
-        Source("CODEX_API_KEY", "api"),
-        Source("OPENAI_API_KEY", "api"),
+        *api_keys("CODEX_API_KEY", "OPENAI_API_KEY"),
         Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda login: bool(login.get("OPENAI_API_KEY"))),
     ),
     address="https://api.openai.com",

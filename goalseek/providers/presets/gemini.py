@@ -6,7 +6,7 @@ import json
 import re
 from itertools import islice
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, text_of
 from goalseek.values import Usage
@@ -72,8 +72,7 @@ PRESET = Preset(
     ),
     read=read,
     credentials=(
-        Source("GEMINI_API_KEY", "api"),
-        Source("GOOGLE_API_KEY", "api"),
+        *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         Source("~/.gemini/oauth_creds.json", "subscription"),
     ),
     variables=(("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import api_keys
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
@@ -53,12 +53,7 @@ PRESET = Preset(
     ),
     home_files=((_TRAJECTORY, "", ()),),  # empty, so that the one of the call before is not read
     read=read,
-    credentials=(
-        Source("ANTHROPIC_API_KEY", "api"),
-        Source("OPENAI_API_KEY", "api"),
-        Source("GEMINI_API_KEY", "api"),
-        Source("OPENROUTER_API_KEY", "api"),
-    ),
+    credentials=api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     variables=(
         ("MSWEA_CONFIGURED", "true", ()),
         ("MSWEA_COST_TRACKING", "ignore_errors", ()),

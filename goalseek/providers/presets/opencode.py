@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
@@ -76,10 +76,7 @@ PRESET = Preset(
     ),
     read=read,
     credentials=(
-        Source("ANTHROPIC_API_KEY", "api"),
-        Source("OPENAI_API_KEY", "api"),
-        Source("GEMINI_API_KEY", "api"),
-        Source("OPENROUTER_API_KEY", "api"),
+        *api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
         Source("~/.local/share/opencode/auth.json", "subscription", is_key=_holds_key),
     ),
     variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),

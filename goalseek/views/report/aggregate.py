@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Generic, NamedTuple, TypeVar
 
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.statistics.noise_state import NoiseState
@@ -17,7 +17,6 @@ from goalseek.views.report.rows import (
     HoldoutRow,
     IterationRow,
     Label,
-    Look,
     MeasuredRow,
     Row,
     RunRow,
@@ -38,8 +37,7 @@ _LABELS_MOST = 100
 _LIST_MOST = 100
 
 
-@dataclass(frozen=True)
-class EarlierClimb:
+class EarlierClimb(NamedTuple):
     """The figures of a climb under an earlier ruler; numbers of different rulers are never compared."""
 
     epoch: int
@@ -57,7 +55,7 @@ class ThinnedList(Generic[Item]):
     """A list of at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
     def __init__(self, limit: int) -> None:
-        self.most = limit
+        self._limit = limit
         self.items: list[Item] = []
         self.added = 0
         self._stride = 1
@@ -67,14 +65,9 @@ class ThinnedList(Generic[Item]):
         if self.added % self._stride == 0:
             self.items.append(make())
         self.added += 1
-        if len(self.items) > self.most:
+        if len(self.items) > self._limit:
             self.items = self.items[::2]
             self._stride *= 2
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was left out."""
-        return len(self.items) == self.added
 
 
 @dataclass
@@ -101,7 +94,7 @@ class Climb:
     runs_at: list[int] = field(default_factory=list)
     settled: SettledDifference | None = None
     settled_at: int = -1
-    looks: list[Look] = field(default_factory=list)
+    looks: list[HoldoutRow] = field(default_factory=list)
 
     @property
     def tried(self) -> int:
@@ -127,6 +120,15 @@ class ReportFigures:
         self.first: datetime | None = None
         self.newest: datetime | None = None
         self._worked: datetime | None = None
+
+    @property
+    def period(self) -> str:
+        """The time from the first record to the newest, as ``3 Jan 21:04 to 05:30 UTC``; "" without any."""
+        if not self.first or not self.newest:
+            return ""
+        first, newest = self.first.astimezone(UTC), self.newest.astimezone(UTC)
+        end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
+        return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
     def add(self, row: Row | None) -> None:
         """Adds one line of the file; None where it is no record."""
@@ -176,31 +178,35 @@ class ReportFigures:
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
+        climb.counts[label] += 1
         if row.metric.name != climb.metric:
             climb.metric = one_line(row.metric.name, 60) or climb.metric
         climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
         climb.last = int(row.iteration)
-        climb.counts[label] += 1
-        climb.measured += label.outcome != Outcome.BASELINE and row.metric.value is not None
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
-        elif label.outcome == Outcome.KEPT:
-            kept = climb.best = try_of(row, label)
-            climb.kept.add(lambda: kept)
         else:
-            climb.rejected.add(lambda: try_of(row, label))
+            climb.measured += row.metric.value is not None
+            if label.outcome == Outcome.KEPT:
+                climb.best = try_of(row, label)
+            tries = climb.kept if label.outcome == Outcome.KEPT else climb.rejected
+            tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
         climb.spending.add_iteration(row)
-        level = row.isolation.get("sandbox", ""), row.isolation.get("verifier", "")
-        if level not in climb.levels:
-            level = one_line(level[0], 30), one_line(level[1], 30)
-        if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
-            climb.levels[level] += 1
+        self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
         for incident in incidents_of(row):
             climb.incidents.add(incident)
         if moment and self._worked and (pause := pause_before(row, moment, self._worked)):
             climb.incidents.add(pause)
+
+    def _add_level(self, sandbox: str, verifier: str) -> None:
+        levels = self.climb.levels
+        level = sandbox, verifier
+        if level not in levels:
+            level = one_line(sandbox, 30), one_line(verifier, 30)
+        if level in levels or len(levels) < _LEVELS_MOST:
+            levels[level] += 1
 
     def _begin(self, epoch: int) -> None:
         """Begins a climb at the first record under a ruler: numbers of two rulers are never compared."""
@@ -214,7 +220,7 @@ class ReportFigures:
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 
-    def _add_look(self, look: Look) -> None:
+    def _add_look(self, look: HoldoutRow) -> None:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
-        others = [other for other in self.climb.looks if other.number != look.number]
+        others = [other for other in self.climb.looks if other.look != look.look]
         self.climb.looks = [*others, look][-_LIST_MOST:]

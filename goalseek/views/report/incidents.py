@@ -21,18 +21,13 @@ _REASONS: dict[str, str] = {
     Reason.PROVIDER_FAILED: "the agent failed",
     Reason.INTERRUPTED: "interrupted for good",
 }
-
-
 _NOTES = {
-    "a call in ": "a call to the agent was killed, and is charged",
-    "programs that the provider left": "programs ended that the agent left running",
-    "waited ": "waited for the agent",
-    "an earlier invocation ended": "resumed in the middle of an iteration",
-    "in PLAN ": "a call to the agent failed, and was made again",
-    "in APPLY_CHANGE ": "a call to the agent failed, and was made again",
-    "in REPAIR ": "a call to the agent failed, and was made again",
-    "in REVIEW ": "a call to the agent failed, and was made again",
-    "review": "said in review",
+    ("a call in ",): "a call to the agent was killed, and is charged",
+    ("programs that the provider left",): "programs ended that the agent left running",
+    ("waited ",): "waited for the agent",
+    ("an earlier invocation ended",): "resumed in the middle of an iteration",
+    ("in PLAN ", "in APPLY_CHANGE ", "in REPAIR ", "in REVIEW "): "a call to the agent failed, and was made again",
+    ("review",): "said in review",
 }
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
@@ -78,8 +73,7 @@ def pause_before(row: IterationRow, moment: datetime, previous: datetime) -> Inc
     None under two minutes. The records do not say what it was: a stop, a kill, a machine asleep, a question to a
     person.
     """
-    idle = (moment - previous).total_seconds() - sum(row.seconds.values())
-    idle -= sum(map(_wait_seconds, row.notes))
+    idle = (moment - previous).total_seconds() - sum(row.seconds.values()) - sum(map(_wait_seconds, row.notes))
     if idle < PAUSE_SECONDS:
         return None
     return Incident("nothing was at work", int(row.iteration), f"for {format_duration(idle)} before or within it")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-from markupsafe import Markup
+from functools import cache
 
 from goalseek.humanize import format_distinct
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import claim_of, format_kept
-from goalseek.views.report.costs import noise_bands
 from goalseek.views.report.markup import render
 from goalseek.views.report.rows import Try
 
@@ -24,18 +24,25 @@ _LANE = 380
 
 @dataclass(frozen=True)
 class Plot:
-    """The data of the plot. ``tries`` are in the order of the dots: those not kept, the baseline, the kept ones."""
+    """The data of the plot. ``rejected`` are the tries beside the line; the ``best``, on it, begin with the baseline.
+
+    ``band`` is the noise of a run at each of the best.
+    """
 
     across: Axis
     upward: Axis
-    tries: tuple[Try, ...]
+    rejected: tuple[Try, ...]
     best: tuple[Try, ...]
-    band: tuple[tuple[float, float] | None, ...]
+    band: tuple[Band | None, ...]
     runs_at: tuple[int, ...]
     last: int
-    left_out: int
-    beyond: int
+    remarks: list[str]
     words: str
+
+    @property
+    def tries(self) -> tuple[Try, ...]:
+        """All, in the order of their dots."""
+        return (*self.rejected, *self.best)
 
     @property
     def has_lane(self) -> bool:
@@ -43,35 +50,19 @@ class Plot:
         return any(try_.value is None for try_ in self.tries)
 
     @property
-    def has_band(self) -> bool:
-        """Whether the noise of a run is known."""
-        return any(self.band)
-
-    @property
     def has_skipped(self) -> bool:
         """Whether a try was skipped."""
         return any(try_.label.outcome == Outcome.SKIPPED for try_ in self.tries)
 
-    @property
-    def remarks(self) -> list[str]:
-        """Sentences on what is not in its place, or not in the plot."""
-        beyond = "1 try lies" if self.beyond == 1 else f"{self.beyond:,} tries lie"
-        remarks = (
-            ("No number came of the tries in the lane “none”.", self.has_lane),
-            (f"{beyond} beyond the scale, at its edge.", self.beyond),
-            (f"{self.left_out:,} more tries are left out of the plot, evenly.", self.left_out),
-        )
-        return [text for text, holds in remarks if holds]
+    def x(self, iteration: float) -> str:
+        """The coordinate of an iteration, of 1000."""
+        return f"{WIDTH * self.across.place(iteration):.1f}"
 
-    @property
-    def marks(self) -> Markup:
-        """The content of an ``<svg>`` of 1000 by 400: grid, band, line and dots, coloured by their classes."""
-        group = f'<g class="dots{" many" if len(self.tries) > 1500 else ""}">'
-        count = len(self.tries) - len(self.best)
-        behind, before = ("".join(_dots(self, tries)) for tries in (self.tries[:count], self.tries[count:]))
-        grid, bands = "".join(_grid(self)), "".join(_bands(self))
-        line = f'<path class="line" d="{_steps(self)}"/>'
-        return Markup(f"{grid}{bands}{group}{behind}</g>{line}{group}{before}</g>")
+    def y(self, value: float | None) -> str:
+        """The coordinate of a value, of 400; of a try without one that of the lane."""
+        if value is None:
+            return str(_LANE)
+        return f"{FLOOR * (1 - min(1.0, max(0.0, self.upward.place(value)))):.1f}"
 
 
 def plot_of(climb: Climb) -> Plot | None:
@@ -83,19 +74,17 @@ def plot_of(climb: Climb) -> Plot | None:
     if climb.kept.added and kept[-1:] != [climb.best]:
         kept.append(climb.best)
     best = (baseline, *(try_ for try_ in kept if try_.value is not None))
-    rejected = [*climb.rejected.items, *(try_ for try_ in kept if try_.value is None)]
+    rejected = (*climb.rejected.items, *(try_ for try_ in kept if try_.value is None))
     upward = value_axis(_known_values(best), _known_values(rejected))
-    tries = (*rejected, *best)
     return Plot(
         across=count_axis(baseline.iteration, climb.last),
         upward=upward,
-        tries=tries,
+        rejected=rejected,
         best=best,
         band=noise_bands(climb.noise, climb.direction, [try_.value for try_ in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
-        left_out=climb.tried + 1 - len(tries),
-        beyond=sum(not -0.01 <= upward.place(value) <= 1.01 for value in _known_values(tries)),
+        remarks=list(_remarks(upward, (*rejected, *best), climb.tried + 1)),
         words=_words(climb),
     )
 
@@ -105,52 +94,19 @@ def svg_document(climb: Climb) -> str:
     return render("plot.svg", plot=plot_of(climb), headline=claim_of(climb).headline, kept=format_kept(climb))
 
 
-def _dots(plot: Plot, tries: Sequence[Try]) -> Iterator[str]:
-    for try_ in tries:
-        yield f'<path class="dot {try_.label.outcome}" d="M{_x(plot, try_)} {_y(plot, try_.value)}h0"/>'
-
-
 def _known_values(tries: Sequence[Try]) -> list[float]:
     return [try_.value for try_ in tries if try_.value is not None]
 
 
-def _x(plot: Plot, try_: Try) -> str:
-    return f"{WIDTH * plot.across.place(try_.iteration):.1f}"
-
-
-def _y(plot: Plot, value: float | None) -> str:
-    if value is None:
-        return str(_LANE)
-    return f"{FLOOR * (1 - min(1.0, max(0.0, plot.upward.place(value)))):.1f}"
-
-
-def _grid(plot: Plot) -> Iterator[str]:
-    count = len(plot.upward.ticks) - 1
-    for index in range(count + 1):
-        yield f'<path class="grid" d="M0 {FLOOR * index / count:.1f}H{WIDTH}"/>'
-    for iteration in plot.runs_at:
-        yield f'<path class="run" d="M{WIDTH * plot.across.place(iteration - 0.5):.1f} 0V{FLOOR}"/>'
-
-
-def _bands(plot: Plot) -> Iterator[str]:
-    """The noise behind each step of the line, from its beginning to that of the next."""
-    for index, band in enumerate(plot.band):
-        if band is not None:
-            start, end = _x(plot, plot.best[index]), _end_of(plot, index)
-            low, high = _y(plot, band[0]), _y(plot, band[1])
-            yield f'<path class="band" d="M{start} {low}H{end}V{high}H{start}Z"/>'
-
-
-def _steps(plot: Plot) -> str:
-    commands = [f"M{_x(plot, plot.best[0])} {_y(plot, plot.best[0].value)}"]
-    commands += [f"H{_x(plot, try_)}V{_y(plot, try_.value)}" for try_ in plot.best[1:]]
-    return "".join(commands) + f"H{_end_of(plot, len(plot.best) - 1)}"
-
-
-def _end_of(plot: Plot, index: int) -> str:
-    if index + 1 < len(plot.best):
-        return _x(plot, plot.best[index + 1])
-    return f"{WIDTH * plot.across.place(plot.last):.1f}"
+def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
+    """Sentences on what is not in its place, or not in the plot of so many tries."""
+    values = _known_values(tries)
+    if len(values) < len(tries):
+        yield "No number came of the tries in the lane “none”."
+    if beyond := sum(not -0.01 <= upward.place(value) <= 1.01 for value in values):
+        yield f"{'1 try lies' if beyond == 1 else f'{beyond:,} tries lie'} beyond the scale, at its edge."
+    if left_out := count - len(tries):
+        yield f"{left_out:,} more tries are left out of the plot, evenly."
 
 
 def _words(climb: Climb) -> str:
@@ -162,6 +118,27 @@ def _words(climb: Climb) -> str:
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
         f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {format_kept(climb)}."
     )
+
+
+Band = tuple[float, float]
+
+
+def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
+    """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
+    if not noise.differed:
+        return (None,) * len(values)
+    sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
+    return tuple(None if value is None else _band(value, sd_of, noise.all_positive) for value in values)
+
+
+def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> Band | None:
+    in_percent = all_positive and value > 0
+    sd = sd_of(in_percent)
+    try:
+        low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
+    except OverflowError:
+        return None
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

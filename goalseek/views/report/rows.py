@@ -143,7 +143,7 @@ class SettleRow(Row, tag="settle", gc=False):
 
 
 class HoldoutRow(Row, tag="holdout", gc=False):
-    """A look at the holdout."""
+    """A look at the holdout; without a ``value`` it has only begun, or failed. ``gap`` is in the metric's units."""
 
     look: float = 0.0
     of: str = ""
@@ -294,23 +294,7 @@ def settled_of(row: SettleRow) -> SettledDifference | None:
     return SettledDifference(len(row.pairs), row.baseline, row.best, row.difference, interval, row.in_percent)
 
 
-class Look(NamedTuple):
-    """One look at the holdout. ``of`` is "baseline", "best" or "", ``iteration`` the one that was looked at.
-
-    Without a ``value`` it has only begun, or failed, and ``why`` says how. ``gap`` is in the metric's units.
-    """
-
-    number: int
-    of: str
-    iteration: int | None
-    value: float | None
-    gap: float | None
-    why: str = ""
-
-
-def look_of(row: HoldoutRow) -> Look:
-    """The look in a ``holdout`` row."""
+def look_of(row: HoldoutRow) -> HoldoutRow:
+    """A ``holdout`` row with texts of bounded length: ``of`` what was looked at, ``why`` only where it failed."""
     of = row.of if row.of in (Outcome.BASELINE, "best") else ""
-    iteration = None if row.iteration is None else int(row.iteration)
-    why = one_line(row.why, 300) if row.reason == "failed" else ""
-    return Look(int(row.look), of, iteration, row.value, row.gap, why)
+    return msgspec.structs.replace(row, of=of, why=one_line(row.why, 300) if row.reason == "failed" else "")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from goalseek.humanize import better_or_worse, format_number, format_percent
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
-from goalseek.views.report.rows import Look
+from goalseek.views.report.rows import HoldoutRow
 
 REASONS: dict[str, str] = {
     Reason.WORSE: "measured, and not better",
@@ -44,13 +43,13 @@ VERIFIERS = {
 }
 
 
-def format_look(look: Look) -> str:
+def format_look(look: HoldoutRow) -> str:
     """One look at the holdout in a sentence."""
-    target = f" at the {look.of}" if look.of else ""
-    target += f", iteration {look.iteration}" if target and look.iteration is not None else ""
+    head = f"Look {look.look:.0f}" + (f" at the {look.of}" if look.of else "")
+    head += f", iteration {look.iteration:.0f}" if look.of and look.iteration is not None else ""
     if look.value is None:
-        return f"Look {look.number}{target}: {look.why.rstrip('.') or 'begun, and not measured'}."
-    text = f"Look {look.number}{target}: {format_number(look.value)}"
+        return f"{head}: {look.why.rstrip('.') or 'begun, and not measured'}."
+    text = f"{head}: {format_number(look.value)}"
     if look.gap is not None:
         text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
     return f"{text}."
@@ -100,8 +99,3 @@ def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
     if len(counts) == 1:
         return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
     return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())
-
-
-def join_parts(parts: Iterable[str]) -> str:
-    """The parts that are not empty, joined by ``·``."""
-    return " · ".join(part for part in parts if part)
