@@ -32,6 +32,7 @@ from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
+Descriptors = tuple[int, int, int]
 
 
 class ProgramResult(Struct, frozen=True):
@@ -64,8 +65,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         on_terminal: bool = False,
     ) -> None:
         self.owner = owner
-        self._on_terminal = on_terminal
         self.pulse = pulse
+        self._on_terminal = on_terminal
         self._lock = _open_locked(lock) if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
@@ -160,8 +161,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         Raises OSError if the program cannot be started, or its restriction cannot be applied.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
-        began = self._request_start(launch, token, (0, 1, 2))
-        child = RunningProgram(self._open_channel(), 0, 1, 2, began)
+        child = self._request_start(launch, token, (0, 1, 2), (0, 1, 2))
         while child.exit_code is None:
             child.receive()
         self._end(child, token, GRACE_SECONDS)
@@ -172,7 +172,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
         try:
-            began = self._request_start(launch, token, theirs)
+            return self._request_start(launch, token, theirs, ours)
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -180,11 +180,9 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        assert self._channel
-        return RunningProgram(self._channel, *ours, began)
 
-    def _request_start(self, launch: Launch, token: str, descriptors: tuple[int, ...]) -> float:
-        """Asks for a program with these as its standard streams; gives when it began. Raises OSError if it cannot."""
+    def _request_start(self, launch: Launch, token: str, theirs: Descriptors, ours: Descriptors) -> RunningProgram:
+        """Starts a program with ``theirs`` as its standard streams. Raises OSError if it cannot be started."""
         environment = {**launch.environment, MARK_VARIABLE: token}
         message = {
             "do": "start",
@@ -195,11 +193,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             "folder": _encode(launch.folder),
             "environment": {_encode(name): _encode(value) for name, value in environment.items()},
         }
-        answer = self._ask(message, descriptors)
+        answer = self._ask(message, theirs)
         if answer.get("errno"):
             subject = os.fsdecode(answer["named"].encode("latin-1"))
             raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
-        return float(answer["at"])
+        assert self._channel
+        return RunningProgram(self._channel, *ours, answer["at"])
 
     def _end(self, child: RunningProgram, token: str, grace: float) -> int:
         """Ends what is left of a program; gives the number of processes."""
