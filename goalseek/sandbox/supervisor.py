@@ -97,20 +97,16 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     ) -> ProgramResult:
         """Runs a program to its end, or to its limit; then no descendant of it is left running.
 
-        ``timeout`` is in seconds of a clock that stops while the machine sleeps, as the program does. It limits the
-        program's own time, even if this process was stopped and looks late. At the limit every descendant gets SIGTERM
-        and, five seconds later, SIGKILL; those left after the program's own end are killed at once, so that nothing is
-        written after it. ``exit_code`` is None if the limit ended it, and negative for a signal, as in subprocess.
-        Raises OSError if the program cannot be started, or its restriction cannot be applied.
+        ``timeout`` is in seconds of a clock that stops while the machine sleeps. It limits the program's own time, even
+        if this process was stopped and looks late. At the limit every descendant gets SIGTERM, those inside a cage
+        first, and five seconds later SIGKILL; those left after the program's own end are killed at once, so that
+        nothing is written after it. What is left in a cage goes with it and is not counted. Raises OSError if the
+        program cannot be started, or its restriction cannot be applied.
 
-        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before its start to
-        its own end, not that of its descendants. They include the start of the sandbox or shell around it
-        (milliseconds) and of its interpreter, not the making of its tree or the ending of its descendants.
-
-        ``on_output`` is called with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
-
-        At the limit the programs inside a cage are ended first. What is left at their own end goes with the cage and is
-        not counted, and the exit code of a program that a signal ended is the cage's: 128 plus the signal's number.
+        ``exit_code`` is None if the limit ended it, and negative for a signal; in a cage that is 128 plus its number.
+        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
+        the sandbox or shell around it to the program's own end, not that of its descendants. ``on_output`` is called
+        with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
