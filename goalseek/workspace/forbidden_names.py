@@ -11,6 +11,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import dropwhile
 from typing import Literal
 
 from msgspec import Struct
@@ -144,5 +145,5 @@ def fold_name(name: str) -> str:
 
 def doubles_back(target: str) -> bool:
     """Whether a link's target has ``..`` after a name: where it leads then depends on what the name is a link to."""
-    parts = [part for part in target.split("/") if part not in ("", ".")]
-    return ".." in parts[next((index for index, part in enumerate(parts) if part != ".."), len(parts)) :]
+    parts = (part for part in target.split("/") if part not in ("", "."))
+    return ".." in dropwhile(lambda part: part == "..", parts)
