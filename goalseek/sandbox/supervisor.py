@@ -67,7 +67,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self.owner = owner
         self.pulse = pulse
         self._on_terminal = on_terminal
-        self._lock = _open_locked(lock) if lock else None
+        self._lock = _open_lock(lock)[0] if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
         self._request_number = 0
@@ -269,14 +269,13 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
 
     Gives whether there were any. Only the holder of the project's lock may call this.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    had_programs = False
     deadline = time.monotonic() + 2 * GRACE_SECONDS
+    descriptor, is_free = _open_lock(lock)
+    had_programs = not is_free
     try:
-        while not _try_lock(descriptor) and time.monotonic() < deadline:
-            had_programs = True
+        while not is_free and time.monotonic() < deadline:
             time.sleep(0.01)
+            is_free = _try_lock(descriptor)
     finally:
         os.close(descriptor)
     wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
@@ -289,15 +288,14 @@ def trusted_mark(owner: str) -> str:
     return f"{owner}/trusted"
 
 
-def _open_locked(path: Path) -> int:
+def _open_lock(path: Path) -> tuple[int, bool]:
+    """A descriptor of the lock, and whether it was free and is taken now."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    _try_lock(descriptor)
-    return descriptor
+    return descriptor, _try_lock(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Takes the lock if it is free, and says whether it was."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
