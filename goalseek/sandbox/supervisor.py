@@ -54,7 +54,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
     stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
-    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session.
+    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session, and programs
+    carry no mark.
     """
 
     def __init__(
@@ -179,7 +180,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     def _request_start(self, launch: Launch, token: str, theirs: Descriptors, ours: Descriptors) -> RunningProgram:
         """Starts a program with ``theirs`` as its standard streams. Raises OSError if it cannot be started."""
-        environment = {**launch.environment, MARK_VARIABLE: token}
+        environment = launch.environment if self._on_terminal else {**launch.environment, MARK_VARIABLE: token}
         message = {
             "do": "start",
             "cage": launch.is_cage,
@@ -259,7 +260,8 @@ def run_in_terminal(launch: Launch) -> int:
                 try:
                     code = programs.run_in_terminal(launch)
                 except OSError as error:
-                    print(f"goalseek: cannot start {launch.arguments[0]}: {error}", file=sys.stderr)
+                    why = f"[Errno {error.errno}] {error.strerror}"
+                    print(f"goalseek: cannot start {launch.arguments[0]}: {why}", file=sys.stderr)
                     code = CANNOT_START
     return code if code >= 0 else 128 - code
 
