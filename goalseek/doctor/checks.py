@@ -138,7 +138,7 @@ def provider(context: DoctorContext) -> Iterator[CheckResult]:
         return
     chosen = make_permitted_provider(loaded, loaded.manifest.provider)
     note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
-    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
+    yield CheckResult("provider", True, f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
     yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)
 
 

@@ -124,8 +124,8 @@ class Iteration:
         for answer in answers:
             if answer and answer.provider:
                 return answer.provider, answer.model
-        provider = self.project.provider()
-        return provider.name, provider.model
+        author = self.project.provider().editors[0]
+        return author.name, author.model
 
     def seed(self, measurement: int) -> int:
         """The seed of a measurement, counted from 1 over all attempts."""

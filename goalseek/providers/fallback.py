@@ -21,7 +21,7 @@ _PRICE_TOKENS = 1_000_000
 
 
 class ProviderChain(Struct, frozen=True):
-    """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
+    """The providers that plan, edit and review, each list in the order of asking."""
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
@@ -32,16 +32,6 @@ class ProviderChain(Struct, frozen=True):
     def members(self) -> tuple[Provider, ...]:
         """All of them, each once."""
         return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers)))
-
-    @property
-    def name(self) -> str:
-        """The first editor's."""
-        return self.editors[0].name
-
-    @property
-    def model(self) -> str:
-        """The first editor's."""
-        return self.editors[0].model
 
     @property
     def needs_consent(self) -> bool:
