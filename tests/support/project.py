@@ -164,14 +164,17 @@ class Project:
         self.git("add", "-A")
         self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts goalseek in the manifest's folder."""
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), process_group: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Starts goalseek in the manifest's folder; ``before`` is a program that starts it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "goalseek", *arguments],
+            [*before, sys.executable, "-m", "goalseek", *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=process_group,
         )
 
     def run(self, *arguments: str) -> Ended:
@@ -280,9 +283,9 @@ def copy_folder(folder: Path, to: Path) -> None:
     subprocess.run(["cp", "-a", "--", folder, to], check=True, timeout=120)
 
 
-def home(name: str = "") -> Path:
+def home(*names: str) -> Path:
     """The home that this test has, or a place in it."""
-    return Path(os.environ["HOME"], name)
+    return Path(os.environ["HOME"], *names)
 
 
 def until(holds: Callable[[], Found]) -> Found:
