@@ -47,10 +47,11 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "proposal.brief": ("iterations", "tokens"),
     "proposal.prompt": ("iterations", "tokens"),
     "providers.fallback": ("auth",),  # a kind of failure, here and below
+    "providers.outcome": ("auth",),
+    "providers.preset": ("auth",),
     "providers.presets.gemini": ("auth",),
     "providers.presets.mini_swe_agent": ("auth",),
     "providers.presets.opencode": ("auth",),
-    "providers.provider": ("auth",),
     "views.events": ("sandbox",),
     "views.log_table": ("provider",),
     "views.report.evidence": ("baseline", "kept", "time"),
