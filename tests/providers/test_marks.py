@@ -48,7 +48,7 @@ def only(line: str) -> Constant:
         ("- 3  # goalseek: int 1..12", "line1", 3, Range("int", 1, 12)),
     ],
 )
-def test_a_marked_constant_is_found_in_many_languages(
+def test_a_mark_is_found_in_many_languages(
     line: str, name: str, value: tunables.Value, domain: Range | Choices
 ) -> None:
     constant = only(line)
