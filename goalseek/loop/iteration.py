@@ -86,7 +86,7 @@ class Iteration:
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
         provider = self.project.provider()
-        repair_limit = self.project.provider_table().repair if provider.repairs else 0
+        repair_limit = self.project.provider_table().repair if provider.repairers else 0
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
         return self.attempts
 
