@@ -380,7 +380,7 @@ def test_another_package_brings_a_provider(package: Callable[..., None], fake: o
     assert Asked(tmp_path, "mine").apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
     assert load_maker("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
-    assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
+    assert make_provider(ProviderTable(name="made"), tmp_path).editors[0].name == "made"
 
 
 @pytest.mark.parametrize(
