@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import sys
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +12,7 @@ from typing import Any
 
 import pytest
 from project import Ended, Project, answer, ended, home, until
-from shown import read_soon
+from shown import on_a_terminal
 
 from goalseek.locks import project_lock
 
@@ -215,18 +208,9 @@ class TestOfAnyCommand:
 def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
     tmp_path: Path, variable: str, is_colored: bool
 ) -> None:
-    arguments = [sys.executable, "-m", "goalseek", "noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED"]
-    environment = {**os.environ, "TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
-    process = subprocess.Popen([*arguments, "--regex", "(.+)"], cwd=tmp_path, env=environment, stdout=theirs)
-    os.close(theirs)
-    shown = b""
-    while chunk := read_soon(ours):
-        shown += chunk
-    os.close(ours)
-    assert process.wait(timeout=120) == 0
-    text = shown.decode().replace("\r\n", "\n")
+    arguments = ("noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED", "--regex", "(.+)")
+    environment = {"TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
+    text = on_a_terminal(tmp_path, *arguments, columns=60, environment=environment)
     assert ("\x1b[" in text) == is_colored
     lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
     assert max(map(len, lines)) <= 60
