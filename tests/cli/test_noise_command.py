@@ -58,20 +58,16 @@ class TestOfAProject:
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
             assert word in ended.stdout
         assert "1. pass $GOALSEEK_SEED on" in ended.stdout
+        with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
+            assert noisy.run("noise").exit_code == 4
+        first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))
+        assert count() == 5, "runs made before count"
+        assert [run["before"] for run in first] == [True] * 4
+        assert (more[:4], len({run["seed"] for run in more})) == (first, 5)
+        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
         noisy.set_moves(answer(0))
         baseline = noisy.climb()[0]
         assert [run["seed"] for run in baseline["runs"]][:4] == seeds
-
-    def test_runs_made_before_count(self, noisy: Project) -> None:
-        assert noisy.run("noise", "-n", "3").exit_code == 0
-        first = told(noisy.run("noise", "-n", "3", "--json"))
-        assert count() == 3
-        assert [run["before"] for run in first["runs"]] == [True] * 3
-        more = told(noisy.run("noise", "-n", "5", "--json"))
-        assert count() == 5
-        assert more["runs"][:3] == first["runs"]
-        assert len({run["seed"] for run in more["runs"]}) == 5
-        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
 
     def test_the_run_for_which_the_incumbent_was_kept_is_left_out(self, noisy: Project) -> None:
         noisy.set_moves(answer(7))
@@ -133,10 +129,6 @@ class TestOfAProject:
         (home() / "slow").unlink()
         assert len(told(noisy.run("noise", "-n", "4", "--json"))["runs"]) == 4
         assert count() == 5
-
-    def test_while_another_run_is_at_work_it_is_refused(self, noisy: Project) -> None:
-        with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
-            assert noisy.run("noise").exit_code == 4
 
 
 class TestOfAnyCommand:
