@@ -74,7 +74,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_command(options: argparse.Namespace) -> int:
-    """Measures the command of ``--run``, without a manifest."""
     sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
     is_maximized = bool(options.wall) and options.direction == "maximize"
     refuse(
@@ -166,7 +165,6 @@ def _print_progress(options: argparse.Namespace, measurements: list[Measurement]
 
 
 def _median_seconds(measurements: list[Measurement]) -> float:
-    """How long one takes; 0 before the first."""
     return median([measurement.seconds for measurement in measurements]) if measurements else 0.0
 
 
