@@ -15,7 +15,7 @@ from typing import Any
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    Measurement,
+    MeasuredValue,
     baseline_error,
     current_target,
     measure_target,
@@ -170,7 +170,7 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
         raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
 
 
-def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> Measurement:
+def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> MeasuredValue:
     """Measures HEAD's tree once, as an iteration would, writes the manifest, and records the measurement.
 
     The first baseline uses that record. Raises GoalseekError where something does not fit or there is no number: then
