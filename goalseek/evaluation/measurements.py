@@ -204,14 +204,15 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
     """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
-    evidence = Evidence()
-    for record in pool:
-        run = VerifierRun("candidate", record.value, record.seed, record.seconds)
-        evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
+    runs = tuple(VerifierRun("candidate", record.value, record.seed, record.seconds) for record in pool)
     lines = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pool]
     (run_folder / "verifier.log").write_text("".join(lines))
     (run_folder / "metrics.json").write_text(json.dumps({"value": pool[-1].value, **pool[-1].guards}) + "\n")
-    return evidence
+    return Evidence(
+        runs,
+        tuple(record.guards for record in pool),
+        tuple(command for record in pool for command in record.verify),
+    )
 
 
 def take_ruler(evaluation: Evaluation) -> Ruler:

@@ -84,11 +84,8 @@ class Attempt:
         if not (self.candidate and self.change and self.evidence):
             return ()
         if self.review:
-            return (
-                EndedAttempt(
-                    self.candidate.commit, CHANGES_REQUESTED.lower(), self.change.usage.plus(self.review.usage)
-                ),
-            )
+            usage = self.change.usage.plus(self.review.usage)
+            return (EndedAttempt(self.candidate.commit, CHANGES_REQUESTED.lower(), usage),)
         reason = self.evidence.failure.reason if self.evidence.failure else ""
         return (EndedAttempt(self.candidate.commit, reason, self.change.usage),)
 
