@@ -54,6 +54,7 @@ class TestSettling:
         order = [0, 1, 1, 0, 0, 1]
         befores = [value for value, side in zip(measured, order, strict=True) if side == 0]
         afters = [value for value, side in zip(measured, order, strict=True) if side == 1]
+        assert max(befores) < 2 and min(afters) > 89, "each was measured where its turn was"
         assert record["pairs"] == [list(pair) for pair in zip(befores, afters, strict=True)]
         assert (record["baseline"], record["best"]) == (median(befores), median(afters))
         assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
