@@ -92,9 +92,9 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         Edit(path, entry.mode if entry else "", entry.blob if entry else "")
         for path, entry in sorted(screened.edits.items())
     )
-    refusals = _shorten(screened.refused)
+    refusals = _first_names(screened.refused)
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
-        refusals = [f"new files outside the scope: {', '.join(_shorten(map(quote_path, screened.strays)))}"]
+        refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
     if refusals:
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=reply.usage, edits=edits)
     if new_tree == parent_tree:
@@ -179,11 +179,11 @@ def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
 def _why_no_change(strays: list[str]) -> str:
     if not strays:
         return "the provider changed nothing"
-    shown = ", ".join(_shorten(quote_path(path) for path in strays))
+    shown = ", ".join(_first_names(quote_path(path) for path in strays))
     return f"the provider changed nothing within its scope; left out: {shown}"
 
 
-def _shorten(lines: Iterable[str]) -> list[str]:
+def _first_names(lines: Iterable[str]) -> list[str]:
     ordered = sorted(lines)
     rest = len(ordered) - _MAX_NAMED
     return [*ordered[:_MAX_NAMED], f"and {rest} more"] if rest > 0 else ordered

@@ -24,14 +24,13 @@ from goalseek.phase_values import Change, Decision, Plan, Review
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.proposal.usage import killed_call_usage
-from goalseek.providers.answer import clean_title
+from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
 MAX_DIFF_BYTES = 64 * 1024
 MAX_TEXT_BYTES = 16 * 1024
-APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
 def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
@@ -52,7 +51,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
     objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
-    patch = _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
+    patch = _patch_text(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
@@ -113,7 +112,7 @@ def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str,
     }
 
 
-def _shorten(patch: bytes) -> str:
+def _patch_text(patch: bytes) -> str:
     """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
     rest = len(patch) - MAX_DIFF_BYTES
     note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
