@@ -44,7 +44,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
             raise _conflict_error(change.record, conflicts) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
-            message, record = commit_message(change.record), change.record
+            record = change.record
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -64,11 +65,6 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
-
-
-def commit_message(record: IterationRecord) -> str:
-    """The commit message: title, why, and the metric."""
-    return f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
 
 
 def commit_title(record: IterationRecord) -> str:
