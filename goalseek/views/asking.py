@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from goalseek.project.approval import Approval, Question
 from goalseek.project.observer import Observer
@@ -30,9 +30,9 @@ class AskingWatch(Observer):
         print("\n".join(question_lines(question)))
         prompt = prompt_text(question)
         print(prompt, end="", flush=True)
-        lines = _Lines(sys.stdin.fileno())
+        lines = _read_lines(sys.stdin.fileno())
         while (approval := poll_approval()) is None:
-            line = lines.next(_POLL_SECONDS)
+            line = next(lines, "")
             if line is None:
                 continue
             if not line:
@@ -53,11 +53,15 @@ class AskingWatch(Observer):
 def question_lines(question: Question) -> list[str]:
     """The facts of a verdict, a line each, for a person who is to answer."""
     verdict = question.verdict
-    lines = [f"iteration {question.iteration}: {verdict.outcome}, {verdict.reason}", f"  why        {verdict.why}"]
-    lines.append(f"  title      {question.title}")
-    lines += [f"  changed    {path}" for path in question.changed_files]
-    lines.append(f"  lines      {question.lines_added} added, {question.lines_removed} removed")
-    return [replace_unprintable(line) for line in [*lines, f"  patch      {question.diff}"]]
+    lines = (
+        f"iteration {question.iteration}: {verdict.outcome}, {verdict.reason}",
+        f"  why        {verdict.why}",
+        f"  title      {question.title}",
+        *(f"  changed    {path}" for path in question.changed_files),
+        f"  lines      {question.lines_added} added, {question.lines_removed} removed",
+        f"  patch      {question.diff}",
+    )
+    return [replace_unprintable(line) for line in lines]
 
 
 def prompt_text(question: Question) -> str:
@@ -67,40 +71,34 @@ def prompt_text(question: Question) -> str:
     return f"iteration {question.iteration} is taken back either way; go on? [y]es, [d]iff, or ^C to decide later: "
 
 
-class _Lines:
-    """Reads lines from a terminal, each with a timeout."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._rest = b""
-
-    def next(self, seconds: float) -> str | None:
-        """A line with its newline, None where none came in time, "" at the end of input."""
-        if b"\n" not in self._rest:
-            if not self._is_foreground():
-                time.sleep(seconds)
-                return None
-            if not select.select([self._descriptor], [], [], seconds)[0] or not self._is_foreground():
-                return None
+def _read_lines(descriptor: int) -> Iterator[str | None]:
+    """The lines typed at a terminal, each with its newline, and None whenever none came for a moment."""
+    unread = b""
+    while True:
+        while b"\n" in unread:
+            line, unread = unread.split(b"\n", 1)
+            yield line.decode("utf-8", "replace") + "\n"
+        if not _is_foreground(descriptor):
+            time.sleep(_POLL_SECONDS)
+            yield None
+        elif not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
+            yield None
+        elif _is_foreground(descriptor):
             try:
-                read = os.read(self._descriptor, 4096)
+                read = os.read(descriptor, 4096)
             except OSError:  # the terminal is gone
-                read = b""
+                return
             if not read:
-                return ""
-            self._rest += read
-        line, newline, rest = self._rest.partition(b"\n")
-        if not newline:
-            return None
-        self._rest = rest
-        return line.decode("utf-8", "replace") + "\n"
+                return
+            unread += read
 
-    def _is_foreground(self) -> bool:
-        """Whether this process is in the foreground: reading in the background would stop it (SIGTTIN)."""
-        try:
-            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
-        except OSError:
-            return True
+
+def _is_foreground(descriptor: int) -> bool:
+    """Whether this process is in the foreground: reading in the background would stop it (SIGTTIN)."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return True
 
 
 def _diff(question: Question) -> str:

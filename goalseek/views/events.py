@@ -84,47 +84,45 @@ class EventWatch(Observer):
     Of each it prints what ``select`` gives for it; nothing for None.
     """
 
-    def __init__(self, stream: TextIO, select: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, stream: TextIO, select: Callable[[Any], Any] = lambda event: event) -> None:
         self._stream = stream
         self._select = select
 
     def on_note(self, text: str) -> None:
         """A note."""
-        self._emit({"event": "note", "text": text})
+        self._emit("note", text=text)
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""
-        fields = {"level": level.name, "not_enforced": not_enforced, "because": level.reason}
-        self._emit({"event": "sandbox", **fields})
+        self._emit("sandbox", level=level.name, not_enforced=not_enforced, because=level.reason)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
-        self._emit({"event": "phase", "iteration": iteration, "phase": name})
+        self._emit("phase", iteration=iteration, phase=name)
 
     def on_record(self, record: IterationRecord) -> None:
         """An iteration was recorded: its whole record."""
-        self._emit({"event": "iteration", "record": to_plain(record)})
+        self._emit("iteration", record=to_plain(record))
 
     def on_settled(self, record: SettleRecord) -> None:
         """The result was measured afresh."""
-        self._emit({"event": "settle", "record": to_plain(record)})
+        self._emit("settle", record=to_plain(record))
 
     def on_holdout(self, record: HoldoutRecord) -> None:
         """A look at the holdout was made."""
-        self._emit({"event": "holdout", "record": to_plain(record)})
+        self._emit("holdout", record=to_plain(record))
 
     def on_stopped(self, stop: Stop) -> None:
         """The end."""
-        fields = {"stop_reason": stop.reason, "why": stop.why, "next": stop.next}
-        self._emit({"event": "stopped", **fields, "exit": EXIT_CODES.get(stop.reason), "line": stop.line})
+        code = EXIT_CODES.get(stop.reason)
+        self._emit("stopped", stop_reason=stop.reason, why=stop.why, next=stop.next, exit=code, line=stop.line)
 
     def on_failed(self, stop: Stop) -> None:
         """The end by an error or a signal, which the command shows on stderr too."""
         self.on_stopped(stop)
 
-    def _emit(self, event: dict[str, object]) -> None:
-        selected = self._select(event) if self._select else event
-        if selected is None:
-            return
-        self._stream.write(json.dumps(selected) + "\n")
-        self._stream.flush()
+    def _emit(self, event: str, **fields: object) -> None:
+        selected = self._select({"event": event, **fields})
+        if selected is not None:
+            self._stream.write(json.dumps(selected) + "\n")
+            self._stream.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -33,47 +32,45 @@ class ClimbState(Struct, frozen=True):
     printed: bytes = b""
 
 
-@dataclass
 class ClimbFollower:
     """Reads the files of a climb repeatedly; a file that did not change is not read again.
 
     The first look has no new records, and all of the output so far.
     """
 
-    loaded: ManifestFile
-    _size: int = -1
-    _seq: int | None = None
-    _progress: Progress | None = None
-    _progress_at: str = ""
-    _offset: int = 0
-    _tail: bytes = field(default=b"")
+    def __init__(self, loaded: ManifestFile) -> None:
+        self._loaded = loaded
+        self._size = -1
+        self._seq: int | None = None
+        self._progress = Progress("")
+        self._progress_at = ""
+        self._offset = 0
+        self._tail = b""
 
     def look(self, is_held: bool) -> ClimbState:
         """The present state. ``is_held`` is whether a process holds the lock: otherwise no climb is at work."""
-        state = read_state(self.loaded.state)
+        state = read_state(self._loaded.state)
         records = self._read_records()
         printed = self._read_output()
-        assert self._progress is not None
         is_at_work = is_held and state.get("status") in ACTIVE_STATUSES
         return ClimbState(self._progress, self._activity(state, is_at_work), is_at_work, records, printed)
 
     def _read_records(self) -> tuple[IterationRecord, ...]:
-        history = History(self.loaded.results)
+        history = History(self._loaded.results)
         size = history.size()
-        if size == self._size and self._progress is not None:
+        if size == self._size:
             return ()
-        standing = load_standing(self.loaded)
+        standing = load_standing(self._loaded)
         newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
-        manifest = self.loaded.manifest
+        manifest = self._loaded.manifest
         self._progress = progress_of(manifest.project.name, manifest.limits, standing, newest)
         self._progress_at = standing.last.timestamp if standing.last else ""
         previous, self._seq, self._size = self._seq, standing.seq, size
         return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
 
     def _read_output(self) -> bytes:
-        path = self.loaded.logs / OUTPUT
         try:
-            with path.open("rb") as file:
+            with (self._loaded.logs / OUTPUT).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(self._offset if self._offset <= size else 0)
                 printed = file.read()
@@ -84,24 +81,19 @@ class ClimbFollower:
         return printed
 
     def _activity(self, state: dict[str, Any], is_at_work: bool) -> Activity:
-        phase, iteration = state.get("phase"), state.get("iteration")
         if not is_at_work:
-            return Activity(ended=with_manifest_option(_ending(state), self.loaded.path))
-        waits = one_line(str(state.get("next", ""))) if state.get("status") == "waiting" else ""
+            return Activity(ended=with_manifest_option(_ending(state), self._loaded.path))
+        phase, iteration = state.get("phase"), state.get("iteration")
+        moments = filter(None, (self._progress_at, state.get("started_at")))
         return Activity(
             iteration=iteration if isinstance(iteration, int) else None,
             phase=phase if isinstance(phase, str) else "",
-            seconds=seconds_since(state.get("phase_started_at")),
-            since=self._uncounted_seconds(state),
+            seconds=_seconds_since(state.get("phase_started_at")),
+            since=min(map(_seconds_since, moments), default=0.0),  # what is not in a record yet
             turn=one_line(str(state.get("turn", ""))),
-            waits=waits,
+            waits=one_line(str(state.get("next", ""))) if state.get("status") == "waiting" else "",
             says=last_clean_line(self._tail),
         )
-
-    def _uncounted_seconds(self, state: dict[str, Any]) -> float:
-        """Seconds not yet in a record: since the last record or the start of the invocation, whichever is later."""
-        moments = (self._progress_at, state.get("started_at"))
-        return min((seconds_since(moment) for moment in moments if moment), default=0.0)
 
 
 def read_output_tail(path: Path, limit: int = 2**16) -> bytes:
@@ -114,8 +106,8 @@ def read_output_tail(path: Path, limit: int = 2**16) -> bytes:
         return b""
 
 
-def seconds_since(moment: object) -> float:
-    """Seconds since a stored time; 0 where ``moment`` is not a time."""
+def _seconds_since(moment: object) -> float:
+    """Seconds since a stored time; 0 where it is none."""
     try:
         return max((datetime.now(UTC) - datetime.fromisoformat(str(moment))).total_seconds(), 0.0)
     except (ValueError, TypeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
@@ -33,24 +32,27 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     return paint(head, color) + (paint(tail, "grey") if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED) else tail)
 
 
-def settle_line(record: SettleRecord) -> str:
-    """``settled: score 3.412 to 3.371, 1.1% better (95% interval 0.8% to 1.4%), 5 pairs``."""
-    return f"settled: {record.metric} {format_number(record.baseline)} to {format_number(record.best)}, {record.why}"
-
-
 class SandboxWatch(Observer):
     """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, paint: Paint, is_quiet: bool) -> None:
         self._paint_level = paint
-        self._wants_less = is_quiet
+        self._is_quiet = is_quiet
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """The level of the sandbox."""
-        if self._wants_less and level.name == "bubblewrap":
+        """The level of the sandbox: what it does not enforce, why, and how to get a better one."""
+        if level.name == "bubblewrap":
+            if not self._is_quiet:
+                print("; ".join((f"sandbox: {level.name}", *not_enforced)), file=sys.stderr)
             return
-        for line in sandbox_lines(level, not_enforced, self._paint_level):
-            print(line, file=sys.stderr)
+        head = "no sandbox: programs run as you" if level.name == "none" else f"sandbox: {level.name}, which is not all"
+        lines = [f"{head}. Not enforced, for the agent and for a candidate's code:"]
+        lines += [f"  {clause}" for clause in not_enforced]
+        lines += [f"  because {reason}" for reason in level.reason]
+        if not any(reason.startswith("sandbox.mode") for reason in level.reason):
+            lines.append(f"  to have it: {installation_hint('bubblewrap')}")
+        for line in lines:
+            print(self._paint_level(line, "red"), file=sys.stderr)
 
 
 class LineWatch(AskingWatch, SandboxWatch):
@@ -60,7 +62,6 @@ class LineWatch(AskingWatch, SandboxWatch):
         """``paint`` is for stdout, ``paint_chatter`` for stderr."""
         super().__init__(paint_chatter or (lambda text, name: text), is_quiet)
         self._paint = paint
-        self._is_quiet = is_quiet
         self._is_verbose = is_verbose
 
     def on_note(self, text: str) -> None:
@@ -79,13 +80,13 @@ class LineWatch(AskingWatch, SandboxWatch):
             self.on_note(note)
         if record.dropped_files and not self._is_quiet:
             self.on_note(f"left out: {', '.join(record.dropped_files)}")
-        seconds = sum(record.seconds.values())
         if self._is_verbose:
-            print(f"      took {format_duration(seconds)}", file=sys.stderr)
+            print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
-        print(settle_line(record), flush=True)
+        values = f"{format_number(record.baseline)} to {format_number(record.best)}"
+        print(f"settled: {record.metric} {values}, {record.why}", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
         """The result of a look at the holdout."""
@@ -105,18 +106,3 @@ class LineWatch(AskingWatch, SandboxWatch):
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
             print(self._paint(stop.line, "bold"), flush=True)
-
-
-def sandbox_lines(level: SandboxLevel, not_enforced: tuple[str, ...], paint: Paint) -> Iterator[str]:
-    """The level of the sandbox for a person: what it does not enforce, why, and how to get a better one."""
-    if level.name == "bubblewrap":
-        yield f"sandbox: {level.name}" + (f"; {'; '.join(not_enforced)}" if not_enforced else "")
-        return
-    head = "no sandbox: programs run as you" if level.name == "none" else f"sandbox: {level.name}, which is not all"
-    yield paint(f"{head}. Not enforced, for the agent and for a candidate's code:", "red")
-    for clause in not_enforced:
-        yield paint(f"  {clause}", "red")
-    for reason in level.reason:
-        yield paint(f"  because {reason}", "red")
-    if not any(reason.startswith("sandbox.mode") for reason in level.reason):
-        yield paint(f"  to have it: {installation_hint('bubblewrap')}", "red")

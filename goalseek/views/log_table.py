@@ -34,8 +34,7 @@ class LogTable(Struct, frozen=True):
 
     def line(self, record: IterationSummary) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
-        is_wide = self.width is None or self.width >= _WIDE
-        when = (format_age if is_wide else format_short_age)(record.timestamp, self.now)
+        when = (format_age if self._is_wide else format_short_age)(record.timestamp, self.now)
         value = "-" if record.metric.value is None else format_number(record.metric.value)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
         tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
@@ -44,10 +43,14 @@ class LogTable(Struct, frozen=True):
         color = OUTCOME_COLORS[record.outcome]
         return self.paint(head, color) + (self.paint(tail, "grey") if color == "grey" else tail)
 
+    @property
+    def _is_wide(self) -> bool:
+        return self.width is None or self.width >= _WIDE
+
     def _head(self, iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
-        if self.width is None or self.width >= _WIDE:
+        if self._is_wide:
             return f"{iteration:>5}  {when:>10}  {outcome:<8}  {reason:<16} {value:>11}  "
-        outcome_column = f"{outcome:<8} " if self.width >= _WITH_OUTCOME else ""
+        outcome_column = f"{outcome:<8} " if self.width and self.width >= _WITH_OUTCOME else ""
         return f"{iteration:>4} {when:>4} {outcome_column}{reason:<15} {value:>9}  "
 
 

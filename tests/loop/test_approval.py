@@ -17,7 +17,7 @@ from shown import Shown
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
 from goalseek.phase_values import Verdict
-from goalseek.views.asking import _Lines, prompt_text, question_lines
+from goalseek.views.asking import _read_lines, prompt_text, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"
@@ -271,11 +271,11 @@ def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_a
     reading, writing = os.pipe()
     os.write(writing, b"typed for another program\n")
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: -1)
-    typed = _Lines(reading)
+    typed = _read_lines(reading)
     began = time.monotonic()
-    assert [typed.next(0.05), typed.next(0.05)] == [None, None]
+    assert [next(typed), next(typed)] == [None, None]
     assert time.monotonic() - began >= 0.1
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
-    assert typed.next(0.05) == "typed for another program\n"
+    assert next(typed) == "typed for another program\n"
     os.close(reading)
     os.close(writing)

@@ -14,7 +14,7 @@ from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
 from goalseek.views.report.plot import svg_document
-from goalseek.views.report.source import Reader, Source, copy_source, project_source, project_state
+from goalseek.views.report.source import Reader, Source, copy_source, project_state
 
 _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
 
@@ -76,7 +76,8 @@ def _settle(options: argparse.Namespace) -> None:
 def report_source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
     if options.results is None:
-        return project_source(load_manifest(options))
+        loaded = load_manifest(options)
+        return Source(loaded.results, loaded.runs, loaded)
     return copy_source(start_folder(options) / options.results)
 
 

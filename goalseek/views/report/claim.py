@@ -21,11 +21,11 @@ class Claim:
     """
 
     metric: str
-    before: str
-    after: str
-    gain: str
-    settled: str
-    caution: str
+    before: str = ""
+    after: str = ""
+    gain: str = ""
+    settled: str = ""
+    caution: str = ""
     is_warning: bool = False
     unmeasured: str = "Nothing is measured yet"
 
@@ -37,36 +37,33 @@ class Claim:
         return f"{self.metric} {self.before}" + (f" → {self.after}" if self.after else "")
 
 
+_LOST = (
+    "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
+    "goalseek audit --rebuild writes them again."
+)
+
+
 def claim_of(climb: Climb) -> Claim:
     """The claim that the records of a climb support."""
     baseline, best = climb.baseline, climb.best
     if baseline is None or best is None or baseline.value is None or best.value is None:
-        return _unmeasured(climb)
+        if climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE]):
+            lost = "The baseline's record is missing"
+            return Claim(climb.metric, caution=_LOST, is_warning=True, unmeasured=lost)
+        return Claim(climb.metric, caution="The first measurement of the unchanged code is still to come.")
     if best is baseline:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
-        return Claim(climb.metric, format_number(baseline.value), "", gain, "", "")
+        return Claim(climb.metric, format_number(baseline.value), gain=gain)
     before, after = baseline.value, best.value
     gain, settled = format_gain(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
         if climb.settled.before or climb.settled.after:  # the medians of both are known
             before, after = climb.settled.before, climb.settled.after
-        gain, settled = (
-            format_difference(climb.settled),
-            f"Settled: {climb.settled.in_words()}, measured afresh in turn.",
-        )
+        gain = format_difference(climb.settled)
+        settled = f"Settled: {climb.settled.in_words()}, measured afresh in turn."
     before_text, after_text = format_distinct(before, after)
     return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
-
-
-def _unmeasured(climb: Climb) -> Claim:
-    """The claim without numbers: nothing is measured yet, or records are lost (some exist, but not the baseline's)."""
-    is_lost = climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE])
-    if not is_lost:
-        return Claim(climb.metric, "", "", "", "", "The first measurement of the unchanged code is still to come.")
-    text = "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
-    text += "goalseek audit --rebuild writes them again."
-    return Claim(climb.metric, "", "", "", "", text, True, "The baseline's record is missing")
 
 
 def format_gain(before: float, after: float, direction: str) -> str:
@@ -97,10 +94,9 @@ def _caution(climb: Climb) -> tuple[str, bool]:
     if climb.settled and not climb.is_settled:
         text = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
         return text, True
-    if climb.is_settled and climb.settled and not climb.settled.is_sure:
-        return "Zero lies within the interval, or there was only one pair: this may be no gain at all.", True
-    if climb.is_settled:
-        return "", False
+    if climb.settled:
+        unsure = "Zero lies within the interval, or there was only one pair: this may be no gain at all."
+        return ("", False) if climb.settled.is_sure else (unsure, True)
     if climb.noise.differed:
         return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
     if climb.noise.agreed >= 2:

@@ -10,7 +10,10 @@ from goalseek.values import Phase, Usage
 from goalseek.views.report.rows import IterationRow, UsageRow
 from goalseek.views.terminal_text import one_line
 
-_AGENTS = frozenset((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW))
+_PARTS: dict[str, str] = {
+    **dict.fromkeys((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW), "agent"),
+    Phase.VERIFY: "verifier",
+}
 _NAMED_MOST = 50
 _OTHERS = "others"
 _NAMELESS = "not named"
@@ -20,9 +23,7 @@ _NAMELESS = "not named"
 class Spending:
     """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model."""
 
-    agent: float = 0.0
-    verifier: float = 0.0
-    goalseek: float = 0.0
+    parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
     commands: Counter[str] = field(default_factory=Counter)
     usage: dict[str, UsageRow] = field(default_factory=dict)
     _settling: float = 0.0
@@ -30,12 +31,7 @@ class Spending:
     @property
     def seconds(self) -> float:
         """All active seconds."""
-        return self.agent + self.verifier + self.goalseek
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """The seconds of each."""
-        return {"agent": self.agent, "verifier": self.verifier, "goalseek": self.goalseek}
+        return sum(self.parts.values())
 
     @property
     def total(self) -> Usage:
@@ -48,12 +44,7 @@ class Spending:
     def add_iteration(self, row: IterationRow) -> None:
         """Adds an iteration."""
         for phase, seconds in row.seconds.items():
-            if phase in _AGENTS:
-                self.agent += seconds
-            elif phase == Phase.VERIFY:
-                self.verifier += seconds
-            else:
-                self.goalseek += seconds
+            self.parts[_PARTS.get(phase, "goalseek")] += seconds
         for command in row.verify:
             name = _bounded_name(command.name, 60, self.commands)
             self.commands[name] += command.seconds  # type: ignore[assignment]
@@ -63,12 +54,12 @@ class Spending:
 
     def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
         """Adds a run of the verifier outside an iteration, or a look at the holdout."""
-        self.verifier += seconds
+        self.parts["verifier"] += seconds
         self._settling += seconds if is_of_settling else 0.0
 
     def add_settled(self, seconds: float) -> None:
         """Adds a settling: of its seconds only those that are not in measurement records already."""
-        self.verifier += max(0.0, seconds - self._settling)
+        self.parts["verifier"] += max(0.0, seconds - self._settling)
         self._settling = 0.0
 
 

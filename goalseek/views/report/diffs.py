@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from goalseek.errors import GoalseekError
 from goalseek.git.command import BatchProcesses, ObjectsFailed
@@ -23,19 +23,17 @@ _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-p", "--no-ext-diff", "--no
 _SKIPPED = ("index ", "--- ", "+++ ")
 
 
-@dataclass(frozen=True)
-class DiffLine:
+class DiffLine(NamedTuple):
     """One line; ``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
 
     kind: str
     text: str
 
 
-@dataclass(frozen=True)
-class Diff:
+class Diff(NamedTuple):
     """The lines to show, and the number of lines left out."""
 
-    lines: tuple[DiffLine, ...]
+    lines: list[DiffLine]
     left_out: int
 
 
@@ -63,7 +61,7 @@ class Patches:
                 git_dir = locate(self._repository).git_dir
                 self._processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
             reply = self._processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
-            lines = list(iter(reply.line, b"end"))
+            lines = list(reply.lines())
         except (ObjectsFailed, GoalseekError, OSError):
             return None
         return b"\n".join(lines) if lines else None
@@ -84,7 +82,7 @@ def diff_of(patch: bytes, limit: int) -> Diff:
             left_out += 1
         else:
             lines.append(line)
-    return Diff(tuple(lines), left_out)
+    return Diff(lines, left_out)
 
 
 def _lines(text: str) -> Iterator[DiffLine]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
+from goalseek._version import __version__
 from goalseek.humanize import format_number
 from goalseek.values import Reason
 from goalseek.views.report.aggregate import Climb, ReportFigures
@@ -38,6 +40,8 @@ def render_page(
         policy=content_security_policy(around.is_live),
         style=read_asset("page.css"),
         script=read_asset("page.js"),
+        version=__version__,
+        made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         night=night,
         around=around,
         climb=climb,

@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -65,7 +64,7 @@ class LivePage:
         """The state of the run as JSON; ``seen`` changes when there is a new page to fetch."""
         status, phase = current_activity(self._source)
         is_due = time.monotonic() >= self._not_before
-        fields: dict[str, Any] = {
+        fields = {
             "status": status,
             "at_work": status in ACTIVE_STATUSES,
             "phase": phase,
@@ -140,38 +139,29 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """The page or the state."""
-        self._answer()
+        """The page or the state; for HEAD without its body."""
+        if refusal := self._refusal():
+            self._send(refusal, refusal.phrase.encode())
+            return
+        shown, is_state = self.server.shown, self.path.endswith("state")
+        try:
+            body = shown.state() if is_state else shown.page()
+        except (GoalseekError, OSError) as error:
+            text = f"the records cannot be read now: {error}".encode("utf-8", "replace")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, text)
+            return
+        self._send(HTTPStatus.OK, body, "application/json" if is_state else "text/html; charset=utf-8")
 
-    def do_HEAD(self) -> None:
-        """The same without its body."""
-        self._answer()
+    do_HEAD = do_GET  # noqa: N815 - as http.server calls it
 
     def __getattr__(self, name: str) -> Any:
         """Refuses every other method."""
         if name.startswith("do_"):
-            return self._refuse_method
+            return lambda: self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"read-only", Allow="GET, HEAD")
         raise AttributeError(name)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Logs nothing: the address has the secret in it."""
-
-    def _answer(self) -> None:
-        if refusal := self._refusal():
-            self._send(refusal, refusal.phrase.encode(), "text/plain; charset=utf-8")
-            return
-        answers: dict[str, tuple[Callable[[], bytes], str]] = {
-            "": (self.server.shown.page, "text/html; charset=utf-8"),
-            "state": (self.server.shown.state, "application/json"),
-        }
-        make, kind = answers[self.path.removeprefix(self.server.path)]
-        try:
-            body = make()
-        except (GoalseekError, OSError) as error:
-            text = f"the records cannot be read now: {error}".encode("utf-8", "replace")
-            self._send(HTTPStatus.SERVICE_UNAVAILABLE, text, "text/plain; charset=utf-8")
-            return
-        self._send(HTTPStatus.OK, body, kind)
 
     def _refusal(self) -> HTTPStatus | None:
         """The error to answer with, or None: a foreign Host or Origin, or an unknown address."""
@@ -180,19 +170,15 @@ class _Handler(BaseHTTPRequestHandler):
         origins = self.headers.get_all("Origin", [])
         if any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
             return HTTPStatus.FORBIDDEN
-        is_known = any(
-            secrets.compare_digest(self.path.encode(), f"{self.server.path}{name}".encode()) for name in ("", "state")
-        )
+        addresses = (self.server.path, f"{self.server.path}state")
+        is_known = any(secrets.compare_digest(self.path.encode(), address.encode()) for address in addresses)
         return None if is_known else HTTPStatus.NOT_FOUND
 
-    def _refuse_method(self) -> None:
-        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"read-only", "text/plain; charset=utf-8", {"Allow": "GET, HEAD"})
-
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+    def _send(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> None:
+        policy = f"{content_security_policy(is_live=True)}; frame-ancestors 'none'"
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS, **more}
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS, **(more or {})}
-        headers["Content-Security-Policy"] = f"{content_security_policy(is_live=True)}; frame-ancestors 'none'"
-        for name, value in headers.items():
+        for name, value in {**headers, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_number
 from goalseek.ledger.results_file import History, own_folder
@@ -41,11 +39,6 @@ class Source:
     def state(self) -> Path:
         """The path of ``state.json``, which says what a run is doing."""
         return self.results.with_name(STATE)
-
-
-def project_source(loaded: ManifestFile) -> Source:
-    """The records of this project."""
-    return Source(loaded.results, loaded.runs, loaded)
 
 
 def copy_source(path: Path) -> Source:
@@ -99,49 +92,46 @@ class Reader:
 
 def project_state(source: Source, has_kept: bool, is_live: bool = False) -> ProjectState:
     """The present state of the project beside its records; of a copy only what to do next."""
-    made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if source.loaded is None:
-        text = "where the repository is, goalseek "
-        text += "promote takes the kept changes home" if has_kept else "status says what comes next"
-        return ProjectState(next=text, made_at=made_at, version=__version__, is_live=is_live)
+        command = "promote takes the kept changes home" if has_kept else "status says what comes next"
+        return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
     bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
     try:
         summary = read_overview(source.loaded)
     except GoalseekError as error:
         status, phase = current_activity(source)
-        next_command = fetch_hint(source.loaded) or error.hint
-        return ProjectState(status, phase, next_command, (), bounds, error.message, made_at, __version__, is_live)
-    why = f" ({summary.stop_reason})" if summary.stop_reason and summary.stop_reason != summary.status else ""
+        return ProjectState(
+            status, phase, fetch_hint(source.loaded) or error.hint, (), bounds, error.message, is_live=is_live
+        )
     return ProjectState(
-        status=f"{summary.status}{why}",
+        status=_status(summary.status, summary.stop_reason or ""),
         phase=format_phase(read_state(source.state)) if summary.phase else "",
         next=summary.next,
         differs=summary.differs,
         bounds=bounds,
         trouble=summary.silent,
-        made_at=made_at,
-        version=__version__,
         is_live=is_live,
     )
 
 
 def current_activity(source: Source) -> tuple[str, str]:
-    """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none."""
+    """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none.
+
+    Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
+    """
     state = read_state(source.state)
     status = one_line(str(state.get("status") or ("pending" if source.loaded else "")), 40)
     if status not in ACTIVE_STATUSES:
-        why = one_line(str(state.get("stop_reason") or ""), 40)
-        return f"{status} ({why})" if why and why != status else status, ""
-    if not _is_held(source):
+        return _status(status, one_line(str(state.get("stop_reason") or ""), 40)), ""
+    own = own_folder(source.loaded) if source.loaded else None
+    if own and lock_holder(own) is None:
         return "interrupted", ""
     phase, beat = format_phase(state), one_line(str(state.get("heartbeat_at")), 40)
     return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
 
 
-def _is_held(source: Source) -> bool:
-    """Whether a process holds the project's lock; always true for a copy, whose ``state.json`` is trusted."""
-    own = own_folder(source.loaded) if source.loaded else None
-    return own is None or lock_holder(own) is not None
+def _status(status: str, why: str) -> str:
+    return f"{status} ({why})" if why and why != status else status
 
 
 def _bounds(guard: Guard) -> Iterator[str]:
@@ -159,7 +149,7 @@ def _bounds(guard: Guard) -> Iterator[str]:
 class ProjectState:
     """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
-    ``phase`` is the present activity in words, ``bounds`` are the guards' bounds in words, ``differs`` what differs
+    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
     from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``.
     """
 
@@ -169,6 +159,4 @@ class ProjectState:
     differs: tuple[str, ...] = ()
     bounds: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
-    made_at: str = ""
-    version: str = ""
     is_live: bool = False
