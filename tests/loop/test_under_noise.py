@@ -28,25 +28,6 @@ def of(record: dict[str, Any], side: str) -> list[float]:
     return [run["value"] for run in record["runs"] if run["of"] == side]
 
 
-def test_a_metric_that_never_moves_costs_four_runs_more_in_a_whole_climb(make_project: Callable[..., Project]) -> None:
-    judge = 'echo ran >> "$HOME/journal"\n' + FILES["hidden/judge.sh"]
-    project = make_project(files={**FILES, "hidden/judge.sh": judge}, manifest={"metric": METRIC})
-    project.set_moves(answer(2), answer(0), answer(3), answer(4), answer(5))
-    records = project.climb("iterate", "-n", "5")
-    assert [record["outcome"] for record in records] == ["baseline", "kept", "reverted", "kept", "kept", "kept"]
-    assert [len(record["runs"]) for record in records] == [3, 2, 1, 2, 1, 1]
-    assert len(journal()) == 6 + 4
-    assert {record["metric"]["odds"] for record in records} == {None}
-    assert "all the same to the last bit" in records[0]["why"]
-
-
-def test_with_noise_none_every_candidate_is_run_once(make_project: Callable[..., Project]) -> None:
-    files = {**FILES, "hidden/judge.sh": NOISY}
-    project = make_project(files=files, manifest={"metric": {**METRIC, "noise": "none"}})
-    project.set_moves(answer(2), answer(9))
-    assert [len(record["runs"]) for record in project.climb("iterate", "-n", "2")] == [1, 1, 1]
-
-
 def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_and_all_is_in_the_log(
     noisy: Project,
 ) -> None:
