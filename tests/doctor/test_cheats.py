@@ -45,11 +45,6 @@ def cheats_of(ended: Ended) -> list[dict[str, Any]]:
     return [one for one in found if one["name"] == "cheat"]
 
 
-def records(case: Case) -> list[dict[str, Any]]:
-    path = case.folder / ".goalseek/demo/logs/results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_a_cheat_that_loses_is_named_with_its_reason_and_leaves_no_trace(tmp_path: Path) -> None:
     case = with_cheats(tmp_path, ", valid = [0, 100]", big=change("answer.txt", "5", "999"))
     ended = case.run("--json", "doctor")
@@ -61,7 +56,7 @@ def test_a_cheat_that_loses_is_named_with_its_reason_and_leaves_no_trace(tmp_pat
     assert "then 1 run with a cheat" in ended.stderr
     assert "3 to 5 to go" in ended.stderr
     assert case.count() == 4, "two numbers, one breakage, one cheat"
-    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    assert {record["tree"] for record in case.records()} == {case.git("rev-parse", "HEAD^{tree}")}
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""

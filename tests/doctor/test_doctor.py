@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_cases import JUDGE, Case, Ended, make_case
+from doctor_cases import JUDGE, Ended, make_case
 
 from goalseek.doctor.trial import GARBAGE, seed_hint
 from goalseek.evaluation.measurements import Measurement
@@ -27,11 +27,6 @@ def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def records(case: Case) -> list[dict[str, Any]]:
-    path = case.folder / ".goalseek/demo/logs/results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def bad(ended: Ended) -> list[str]:
     return [name for name, several in findings(ended).items() if not all(one["ok"] for one in several)]
 
@@ -45,9 +40,9 @@ def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path:
     assert case.count() == 3, "two numbers, and one run with a broken candidate"
     assert case.run("baseline").exit_code == 0
     assert case.count() == 4, "the baseline takes what doctor measured, and runs once more"
-    kinds = [record["kind"] for record in records(case)]
+    kinds = [record["kind"] for record in case.records()]
     assert kinds == ["measurement", "measurement", "run", "iteration"]
-    baseline = records(case)[-1]
+    baseline = case.records()[-1]
     assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0, 5.0]
     assert len({run["seed"] for run in baseline["runs"]}) == 3
 
@@ -73,10 +68,10 @@ def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Pat
     assert ended.exit_code == 0, ended.stdout
     assert "score = 6" in ended.stdout
     assert case.count() == before + 2
-    assert records(case)[-1]["kind"] == "measurement"
+    assert case.records()[-1]["kind"] == "measurement"
     again = case.run("iterate")
     assert again.exit_code == 0, again.stderr
-    assert records(case)[-1]["iteration"] == 2
+    assert case.records()[-1]["iteration"] == 2
 
 
 def test_a_verifier_that_never_reads_the_candidate_is_found_and_nothing_is_left(tmp_path: Path) -> None:
@@ -114,7 +109,7 @@ def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) ->
     reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
     contents = [case.git("cat-file", "-p", name) for name in reachable]
     assert not any(GARBAGE.decode().strip() in content for content in contents)
-    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    assert {record["tree"] for record in case.records()} == {case.git("rev-parse", "HEAD^{tree}")}
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""
@@ -139,7 +134,7 @@ def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_cand
     assert (ended.exit_code, bad(ended)) == ((1, ["unchanged"]) if "none" in metric else (0, [])), ended.stdout
     if "none" in metric:
         assert "noisy" in found["unchanged"][0]["text"] and "min_delta" in found["unchanged"][0]["remedy"]
-        assert len(records(case)) == 2, "the numbers are good, only the rule is not"
+        assert len(case.records()) == 2, "the numbers are good, only the rule is not"
     elif not metric:
         assert "run again, in turn with the incumbent" in found["unchanged"][0]["text"]
         (cost,) = found["cost"]

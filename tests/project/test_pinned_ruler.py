@@ -225,7 +225,7 @@ def test_a_shared_folder_that_changes_is_noted_in_the_record_and_by_status(proje
     third = project.climb()[-1]
     assert third["outcome"] == "kept" and third["digests"]["share"] != first["digests"]["share"]
     assert any("data/big.txt" in note for note in third["notes"])
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     assert "shared files" not in project.run("status").stdout
     assert project.climb()[-1]["notes"] == []
 

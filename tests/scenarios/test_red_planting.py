@@ -293,7 +293,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     looks = [project.run("log"), project.run("show", str(len(plants))), project.run("promote"), project.run("status")]
     printed = "".join(shown.stdout + shown.stderr for shown in (done, *looks))
     assert project.users() == users
-    assert project.run("audit").exit_code == 0
+    project.check("audit")
     return Played(records, loot, printed, Path(places["outside"]))
 
 

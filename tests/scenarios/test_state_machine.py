@@ -265,7 +265,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule()
     def delete_picture(self) -> None:
-        (self.project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+        (self.project.logs / "state.json").unlink(missing_ok=True)
 
     @rule(rebuilds=st.booleans())
     def delete_records(self, rebuilds: bool) -> None:

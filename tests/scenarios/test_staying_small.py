@@ -88,8 +88,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     assert not (project.trees() / "scratch").exists()
     checked = project.git("fsck", "--full", "--strict").splitlines()
     assert not [line for line in checked if not line.startswith("dangling ")]
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended.stdout
+    project.check("audit")
     assert len(project.iterations()) == ITERATIONS + 1
 
 
@@ -116,5 +115,5 @@ def test_what_setup_gave_for_old_rulers_goes(make_project: Callable[..., Project
         judge = (project.folder / "hidden" / "judge.sh").read_text()
         project.write({"hidden/judge.sh": judge + f"# ruler {number}\n"})
         project.commit()
-        assert project.run("baseline").exit_code == 0
+        project.check("baseline")
     assert len(list((project.trees() / "setup").iterdir())) == 3

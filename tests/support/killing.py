@@ -68,6 +68,11 @@ def branch(project: Project) -> list[str]:
     return project.git("log", "--first-parent", "--format=%T %s", "goalseek/demo").replace("\t", " ").splitlines()
 
 
+def assert_same(project: Project, calm: Project) -> None:
+    """The records and the branch are those of a climb that nobody disturbed."""
+    assert told(project) == told(calm) and branch(project) == branch(calm)
+
+
 def chain(project: Project) -> list[str]:
     """The branch as the records say that it must be, oldest first; and each iteration is there once."""
     records = project.iterations()
@@ -101,7 +106,7 @@ def assert_paid_once() -> None:
 
 def forget_picture(project: Project) -> None:
     """``state.json`` is for people; nothing may hang on it."""
-    (project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+    (project.logs / "state.json").unlink(missing_ok=True)
 
 
 def kill(started: subprocess.Popen[str], target: str) -> bool:

@@ -201,20 +201,37 @@ class Project:
         for _ in range(20):
             if holds():
                 return
-            ended = self.run("step")
-            assert ended.exit_code == 0, ended.stderr
+            self.check("step")
         raise AssertionError("it never came")
 
     def climb(self, *arguments: str) -> list[dict[str, Any]]:
         """Runs goalseek, which must end with 0; gives the iterations' records."""
-        ended = self.run(*(arguments or ("iterate",)))
-        assert ended.exit_code == 0, ended.stderr
+        self.check(*(arguments or ("iterate",)))
         return self.iterations()
+
+    def check(self, *arguments: str) -> str:
+        """Runs goalseek, which must end with 0; gives what it printed."""
+        ended = self.run(*arguments)
+        assert ended.exit_code == 0, (arguments, ended.stdout, ended.stderr)
+        return ended.stdout
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs."""
+        return self.folder / ".goalseek" / "demo" / "logs"
+
+    @property
+    def results(self) -> Path:
+        """The records' file."""
+        return self.logs / "results.jsonl"
+
+    def state(self) -> dict[str, Any]:
+        """What ``state.json`` says."""
+        return dict(json.loads((self.logs / "state.json").read_text()))
 
     def records(self) -> list[dict[str, Any]]:
         """All whole lines of ``results.jsonl``: a write under way, or one that was killed, leaves a last one torn."""
-        path = self.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-        whole, _, _ = (path.read_bytes() if path.exists() else b"").rpartition(b"\n")
+        whole, _, _ = (self.results.read_bytes() if self.results.exists() else b"").rpartition(b"\n")
         return [json.loads(line) for line in whole.splitlines()]
 
     def iterations(self) -> list[dict[str, Any]]:

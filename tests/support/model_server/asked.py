@@ -38,6 +38,25 @@ class Asked:
         return found[-1] if found else ""
 
 
+@dataclass
+class Conversation:
+    """What was said so far, as ``Asked`` has it; it is read from the first message to the last."""
+
+    system: list[str] = field(default_factory=list)
+    prompt: str = ""
+    said: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+    def ask(self, prompt: str) -> None:
+        """The user says something new."""
+        self.prompt, self.results = prompt, []
+
+    def asked(self, model: str, tools: Mapping[str, str], is_streamed: bool, body: Mapping[str, Any]) -> Asked:
+        """The request that this comes to."""
+        texts = "\n".join(self.system), self.prompt, "\n".join(self.said), tuple(self.results)
+        return Asked(model, *texts, tools, is_streamed, body)
+
+
 @dataclass(frozen=True)
 class ToolCall:
     """A tool to call. ``arguments`` are a text for a tool that takes no JSON."""

@@ -15,6 +15,11 @@ class Tokens:
     written: int = 0
     output: int = 20
 
+    @property
+    def input(self) -> int:
+        """All that was read."""
+        return self.fresh + self.cached + self.written
+
 
 @dataclass(frozen=True)
 class Edit:
