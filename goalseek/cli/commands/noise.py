@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
@@ -15,7 +16,6 @@ from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
-    StandaloneCommand,
     noise_target,
     refuse_unreadable,
     repeat_measurements,
@@ -93,14 +93,15 @@ def _run_command(options: argparse.Namespace) -> int:
         matches=options.matches or "only",
     )
     refuse_unreadable(reading)
-    command = StandaloneCommand(options.command, start_folder(options), reading, _timeout(options))
+    timeout = _timeout(options)
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
-    return _measure(options, run_command(command, options.count), climb, what, plain)
+    results = run_command(options.command, start_folder(options), reading, timeout, options.count)
+    return _measure(options, results, climb, what, plain)
 
 
 def _timeout(options: argparse.Namespace) -> float | None:
@@ -134,7 +135,7 @@ def _measure(
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
             print_message(options, f"noise: interrupted after {count}")
-    climb = replace(climb, seconds=_median_seconds(measurements))
+    climb = structs.replace(climb, seconds=_median_seconds(measurements))
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
