@@ -81,7 +81,6 @@ def compare(place: Path, sizes: list[int], iterations: int | None) -> None:
 
 
 def profile(place: Path, size: int, iterations: int) -> None:
-    """The functions that take the time of goalseek's own part."""
     seconds = own_seconds(make_repository(place / "profile", size, iterations), iterations)
     for _ in range(WARM):
         next(seconds)

@@ -142,8 +142,6 @@ def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], 
 
 
 class Notes(Observer):
-    """Remembers what it was told."""
-
     def __init__(self) -> None:
         self.heard: list[str] = []
 

@@ -12,17 +12,7 @@ from typing import Any
 import pytest
 from fake_agents import Fake
 from project import Project, home
-from reviewing import (
-    CRITERIA,
-    REPORT,
-    asked,
-    command,
-    killed,
-    measured,
-    outcome,
-    scores,
-    tokens,
-)
+from reviewing import CRITERIA, REPORT, asked, command, killed, measured, outcome, scores, tokens
 from skips import levels
 
 pytestmark = pytest.mark.slow

@@ -8,16 +8,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, home
-from reviewing import (
-    FILES,
-    REPORT,
-    asked,
-    killed,
-    measured,
-    outcome,
-    scores,
-    tokens,
-)
+from reviewing import FILES, REPORT, asked, killed, measured, outcome, scores, tokens
 from test_repair import killed_when_stored
 
 pytestmark = pytest.mark.slow

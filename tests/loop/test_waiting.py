@@ -92,7 +92,6 @@ def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_
 def two(
     make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Project]]:
-    """Two projects that measure with the same thing."""
     name = f"card of {tmp_path.name}"
     metric = {"direction": "maximize", "query": "score", "exclusive": name}
     made = [make_project(each, manifest={"metric": metric}) for each in ("one", "other")]

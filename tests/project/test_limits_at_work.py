@@ -121,7 +121,6 @@ fi
 
 
 def phases() -> list[str]:
-    """What the agent was asked for, in order."""
     return home("phases").read_text().split()
 
 

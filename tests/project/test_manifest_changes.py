@@ -49,7 +49,6 @@ def without_old(project: Project) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kept_climbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climbs are kept that these tests begin with."""
     return tmp_path_factory.mktemp("climbs")
 
 
@@ -76,7 +75,6 @@ def climb_at(kept_climbs: Path, tmp_path: Path) -> Callable[[int], Project]:
 
 
 def copy_of(project: Project, top: Path) -> Project:
-    """A copy with a script of its own."""
     copy_folder(project.top, top)
     made = Project(top, top)
     if project.script.exists():
@@ -203,7 +201,6 @@ MOMENTS = {"narrower": range(1, 7), "no provider": range(1, 7), "past a limit": 
 
 
 def told_by(project: Project, *command: str) -> tuple[Ended, str]:
-    """How a command ended, and all that it said."""
     ended = project.run(*command)
     return ended, re.sub(r" +", " ", ended.stdout + ended.stderr)
 

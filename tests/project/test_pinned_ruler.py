@@ -176,11 +176,7 @@ def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_pr
 
 
 def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Callable[..., Project]) -> None:
-    make = {
-        2: "mkdir -p hidden; echo 9 > hidden/labels.json",
-        3: "echo 9 > fixed.json",
-        4: "echo 9 > data.json",
-    }
+    make = {2: "mkdir -p hidden; echo 9 > hidden/labels.json", 3: "echo 9 > fixed.json", 4: "echo 9 > data.json"}
     cases = "; ".join(f"if grep -q 'score.: {number}' answer.json; then {step}; fi" for number, step in make.items())
     project = make_project(
         "places",

@@ -18,7 +18,6 @@ TIP = "refs/goalseek/demo/tip"
 
 @pytest.fixture
 def origin(played: Callable[..., Project]) -> Project:
-    """A climb of two iterations: kept, reverted."""
     return played(answer(2), answer(0.5), more=(answer(3), answer(0.1), answer(4), answer(5)))
 
 
@@ -39,7 +38,6 @@ def secret(project: Project) -> Path:
 
 
 def key(project: Project) -> str:
-    """The key of the newest seal."""
     return str(project.records()[-1]["seal"]).split("-")[0]
 
 

@@ -32,7 +32,6 @@ def crashing(tmp_path: Path, name: str) -> Project:
 
 
 def traced(project: Project, *options: str) -> int:
-    """Runs the climb under the tracer; gives its exit code."""
     command = ["strace", "-q", *options, "-e", f"trace={EFFECTS}", "-e", "signal=none"]
     done = subprocess.run(
         [*command, sys.executable, "-m", "goalseek", "iterate", "--forever"],

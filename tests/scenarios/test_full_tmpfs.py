@@ -21,10 +21,7 @@ from skips import levels
 
 from goalseek.cli.main import run
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.needs("mount"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mount")]
 ITERATIONS = 14
 PAGE = 4096
 ROOMS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
@@ -51,7 +48,6 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
 
 @pytest.fixture
 def calm(tmp_path: Path, same_dates: None) -> Project:
-    """The same climb, undisturbed."""
     project = climbing(tmp_path / "undisturbed", ITERATIONS)
     project.climb("iterate", "--forever")
     return project

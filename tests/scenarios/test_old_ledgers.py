@@ -82,14 +82,12 @@ ABSENT = "about_usd"  # the one key that is left out where there is nothing to t
 
 
 def open_ledger(folder: Path) -> Project:
-    """The project of a ledger that lies in this folder."""
     top = folder / "repository"
     return Project(top, top / "sub" if (top / "sub").exists() else top)
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all the ledgers."""
     folder = tmp_path_factory.mktemp("ledgers")
     safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     for name in KINDS:
@@ -112,7 +110,6 @@ def old(name: str, unpacked: Path, tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def everything(unpacked: Path) -> dict[str, list[Row]]:
-    """The records of all the ledgers."""
     return {name: open_ledger(unpacked / name).records() for name in KINDS}
 
 

@@ -74,11 +74,7 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
             "timeout": "5s",
             "fallback": [{"name": "command", "command": other}],
         }
-        tables = {
-            "provider": provider,
-            "limits": {"iterations": NIGHT},
-            "sandbox": {"mode": "bubblewrap"},
-        }
+        tables = {"provider": provider, "limits": {"iterations": NIGHT}, "sandbox": {"mode": "bubblewrap"}}
         project = make_project(manifest=tables)
         told = ended(("--json", "iterate", "--forever"), project.folder, seconds=900)
         last = json.loads(told.stdout.splitlines()[-1])
@@ -106,5 +102,4 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
 
 
 def spent(record: dict[str, dict[str, int]]) -> int:
-    """The tokens of an iteration."""
     return sum(record["usage"][name] for name in ("input_tokens", "cached_tokens", "output_tokens"))

@@ -20,26 +20,20 @@ ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
 
 
 def loose(project: Project) -> set[str]:
-    """The names of the loose objects."""
     return {path.parent.name + path.name for path in project.top.glob(".git/objects/??/*")}
 
 
 def loose_in_workspace(project: Project) -> int:
-    """How many loose objects the agent's git folder has."""
     return sum(1 for _ in project.trees().glob("workspace/.git/objects/??/*"))
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.slow
 def test_a_hundred_iterations_leave_nothing_that_grows(
-    make_project: Callable[..., Project],
-    tmp_path: Path,
-    isolated: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -43,7 +43,6 @@ class Case(Project):
         return {name: value for name, value in os.environ.items() if name not in IDENTITY} | NO_SETTINGS
 
     def run(self, *arguments: str, variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Ended:
-        """Runs goalseek without a terminal."""
         return ended(arguments, folder or self.folder, {**self.environment, **(variables or {})})
 
     def write(self, **files: str) -> None:
@@ -51,7 +50,6 @@ class Case(Project):
         super().write({name.replace("_", "."): text for name, text in files.items()})
 
     def count(self) -> int:
-        """How often the judge ran."""
         return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
 
 

@@ -45,7 +45,6 @@ def climbing(top: Path, iterations: int) -> Project:
 
 
 def _move(number: int) -> str:
-    """What the agent does in this iteration, for its shell."""
     answers = {0: number, 1: 0, 2: number, 3: f'"fail {number}"', 5: 0}
     kind = number % 8
     if kind in answers:
@@ -105,7 +104,6 @@ def assert_paid_once() -> None:
 
 
 def forget_picture(project: Project) -> None:
-    """``state.json`` is for people; nothing may hang on it."""
     (project.logs / "state.json").unlink(missing_ok=True)
 
 

@@ -64,8 +64,6 @@ FILES = {"answer.json": answer(1), "hidden/judge.sh": JUDGE, "other.txt": "not t
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
-
     exit_code: int
     stdout: str
     stderr: str
@@ -117,7 +115,6 @@ class Project:
         return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Writes files below the manifest's folder."""
         for path, text in files.items():
             place = self.folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +175,6 @@ class Project:
         )
 
     def run(self, *arguments: str) -> Ended:
-        """Runs goalseek to its end."""
         return ended(arguments, self.folder)
 
     def start_until(self, there: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -217,16 +213,13 @@ class Project:
 
     @property
     def logs(self) -> Path:
-        """The folder of the logs."""
         return self.folder / ".goalseek" / "demo" / "logs"
 
     @property
     def results(self) -> Path:
-        """The records' file."""
         return self.logs / "results.jsonl"
 
     def state(self) -> dict[str, Any]:
-        """What ``state.json`` says."""
         return dict(json.loads((self.logs / "state.json").read_text()))
 
     def records(self) -> list[dict[str, Any]]:
@@ -315,7 +308,6 @@ def until(holds: Callable[[], Found]) -> Found:
 
 
 def _numbers() -> set[str]:
-    """The numbers of all processes but this one."""
     return {name for name in os.listdir("/proc") if name.isdigit()} - {str(os.getpid())}
 
 

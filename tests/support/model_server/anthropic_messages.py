@@ -93,5 +93,4 @@ MESSAGES = Interface(_read, _message, _stream, _error)
 
 
 def count_tokens(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """POST /v1/messages/count_tokens: a rough count."""
     return {"input_tokens": len(json.dumps(body.get("messages"))) // 4}

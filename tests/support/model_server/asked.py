@@ -48,11 +48,9 @@ class Conversation:
     results: list[str] = field(default_factory=list)
 
     def ask(self, prompt: str) -> None:
-        """The user says something new."""
         self.prompt, self.results = prompt, []
 
     def asked(self, model: str, tools: Mapping[str, str], is_streamed: bool, body: Mapping[str, Any]) -> Asked:
-        """The request that this comes to."""
         texts = "\n".join(self.system), self.prompt, "\n".join(self.said), tuple(self.results)
         return Asked(model, *texts, tools, is_streamed, body)
 
@@ -86,7 +84,6 @@ class Interface:
 
 
 def event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """One server-sent event."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data)}\n\n".encode()
 

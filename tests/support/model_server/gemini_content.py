@@ -64,5 +64,4 @@ CONTENT = Interface(_read, _whole, _stream, _error)
 
 
 def count_tokens(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """POST ...:countTokens: a rough count."""
     return {"totalTokens": len(json.dumps(body)) // 4}

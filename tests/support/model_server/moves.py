@@ -75,5 +75,4 @@ def plan(title: str, files: str, kind: str = "PLAN") -> Edit:
 
 
 def review(verdict: str, reason: str) -> Edit:
-    """A verdict between the sentinels of the prompt's nonce."""
     return Edit(text=f"<<<GOALSEEK REVIEW {{nonce}}\n{verdict}\n{reason}\nGOALSEEK REVIEW {{nonce}}>>>")

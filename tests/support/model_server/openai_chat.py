@@ -53,12 +53,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _of(asked: Asked, answer: Answer, kind: str) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{answer.number:06d}",
-        "object": kind,
-        "created": int(time.time()),
-        "model": asked.model,
-    }
+    return {"id": f"chatcmpl-{answer.number:06d}", "object": kind, "created": int(time.time()), "model": asked.model}
 
 
 def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
@@ -75,7 +70,6 @@ def _stream(asked: Asked, answer: Answer) -> Iterator[bytes]:
 
 
 def error(refused: Refuse) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """An error of OpenAI's interfaces."""
     kind, after = _ERRORS.get(refused.status, "server_error"), refused.retry_after
     told: dict[str, Any] = {"message": f"scripted {kind}", "type": kind, "code": kind, "param": None}
     if refused.is_spent and after is not None:
