@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -134,7 +133,7 @@ def test_a_refused_key_stops_the_run_at_once(name: str, asked: Projects, server:
     project = asked(name)
     server.otherwise = Refuse(401)
     told = ended(("iterate", "-n", "3"), project.folder, seconds=400)
-    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    state = project.state()
     assert (told.exit_code, state["status"], state["stop_reason"]) == (3, "blocked", "auth"), (told, server.done())
     assert len(project.iterations()) <= 2, "it does not go on with a key that nobody takes"
 
