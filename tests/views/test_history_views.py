@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import csv
+import io
 import json
 import re
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +26,8 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_short_age
 from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
-from goalseek.ledger.selection import parse_since
+from goalseek.ledger.results_file import History
+from goalseek.ledger.selection import Selection, parse_since, select_records
 from goalseek.values import CommandRun, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import record_line
 
@@ -94,7 +95,7 @@ def night(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_every_line_fits_the_terminal_in_columns(night: Project, columns: int) -> None:
+def test_log_has_columns_and_show_wraps_as_wide_as_the_terminal_is(night: Project, columns: int) -> None:
     shown = COLOURS.sub("", on_a_terminal(night.folder, "log", columns=columns)).splitlines()
     assert len(shown) == 1 + 5
     assert max(cell_len(line) for line in shown) <= columns
@@ -106,6 +107,11 @@ def test_every_line_fits_the_terminal_in_columns(night: Project, columns: int) -
     assert " 2h " in shown[4] or columns == 200
     assert shown[4].endswith("…")
     assert "2 beats 1 by 1"[: columns - 45] in shown[2]
+    page = COLOURS.sub("", on_a_terminal(night.folder, "show", "3", columns=columns))
+    assert max(cell_len(line) for line in page.splitlines()) <= columns
+    indented = [line for line in page.splitlines() if line.startswith(" " * 13)]
+    assert len(indented) >= {60: 7, 80: 3, 200: 1}[columns]
+    assert " ".join(page.split()).count("größere") == 8
 
 
 def test_the_line_of_an_iteration_fits_any_terminal() -> None:
@@ -115,23 +121,14 @@ def test_the_line_of_an_iteration_fits_any_terminal() -> None:
             assert cell_len(line) <= columns and line.count("…") <= 1
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
-def test_show_wraps_on_a_terminal_and_nowhere_else(night: Project, columns: int) -> None:
-    shown = COLOURS.sub("", on_a_terminal(night.folder, "show", "3", columns=columns))
-    assert max(cell_len(line) for line in shown.splitlines()) <= columns
-    indented = [line for line in shown.splitlines() if line.startswith(" " * 13)]
-    assert len(indented) >= {60: 7, 80: 3, 200: 1}[columns]
-    assert " ".join(shown.split()).count("größere") == 8
-    piped = night.run("show", "3").stdout
-    assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in piped.splitlines())
-
-
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
     lines = night.run("log").stdout.splitlines()
     assert [int(line.split()[0]) for line in lines] == [0, 1, 2, 3, 4]
     assert lines[3].count("größere") == 8
     assert ESCAPE not in "".join(lines)
     assert [line[46:57].strip() for line in lines] == ["1.5", "2.5", "3.5", "4.5", "5.5"]
+    page = night.run("show", "3").stdout.splitlines()
+    assert any(line.endswith("改善された学習率") and line.count("größere") == 8 for line in page)
     for when, line in zip(("-", "3 d ago", "1 d ago", "2 h ago", " ago"), lines, strict=True):
         assert when in line[:18]
 
@@ -212,7 +209,7 @@ def test_since_finds_all_of_them_though_the_clock_was_set_back_or_numbers_are_mi
         assert found("--since", str(asked)) == expected
 
 
-def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> None:
+def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(night: Project, tmp_path: Path) -> None:
     for name in ("night.csv", "night.parquet"):
         ended = night.run("log", "-o", str(tmp_path / name), "--json")
         assert json.loads(ended.stdout) == {"file": str(tmp_path / name), "records": 5}
@@ -237,6 +234,13 @@ def test_csv_and_parquet_have_the_same_rows(night: Project, tmp_path: Path) -> N
     assert table[1]["changed_files"] == ["answer.json", "src/two words.txt"] == rows[1]["changed_files"].split("\n")
     assert dict(table[1]["guards"]) == {"size": 10.0} == json.loads(rows[1]["guards"])
     assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
+    all_of_them = night.run("log", "--last", "9" * 25)
+    assert (all_of_them.exit_code, len(all_of_them.stdout.splitlines())) == (0, len(AGES)), all_of_them.stderr
+    for name in ("none.csv", "none.parquet", "none.jsonl"):
+        assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
+    assert pyarrow.parquet.read_table(tmp_path / "none.parquet").num_rows == 0
+    assert len((tmp_path / "none.csv").read_text().splitlines()) == 1
+    assert (tmp_path / "none.jsonl").read_text() == ""
 
 
 def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(project: Project, tmp_path: Path) -> None:
@@ -250,18 +254,6 @@ def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(proje
     assert titles == [row["hypothesis_summary"] for row in rows] == ["move 0", "half \ud83d a letter"]
     table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
     assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
-
-
-def test_an_empty_selection_is_an_empty_table_and_more_than_there_can_be_all_of_them(
-    night: Project, tmp_path: Path
-) -> None:
-    ended = night.run("log", "--last", "9" * 25)
-    assert (ended.exit_code, len(ended.stdout.splitlines())) == (0, len(AGES)), ended.stderr
-    for name in ("none.csv", "none.parquet", "none.jsonl"):
-        assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
-    assert pyarrow.parquet.read_table(tmp_path / "none.parquet").num_rows == 0
-    assert len((tmp_path / "none.csv").read_text().splitlines()) == 1
-    assert (tmp_path / "none.jsonl").read_text() == ""
 
 
 def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(night: Project, tmp_path: Path) -> None:
@@ -283,16 +275,13 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_an_export_touches_no_other_file_of_the_users(night: Project, tmp_path: Path, ending: str) -> None:
-    mine, link, elsewhere = (tmp_path / name for name in (f"all.{ending}.new", f"all.{ending}", f"far.{ending}"))
-    mine.write_text("mine\n")
-    link.symlink_to(elsewhere)
-    assert night.run("log", "-o", str(link)).exit_code == 0
-    assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
-
-
-def test_the_records_themselves_are_never_written_over(night: Project) -> None:
+def test_an_export_touches_no_other_file_of_the_users_and_never_the_records(night: Project, tmp_path: Path) -> None:
+    for ending in ("csv", "jsonl", "parquet"):
+        mine, link, elsewhere = (tmp_path / name for name in (f"all.{ending}.new", f"all.{ending}", f"far.{ending}"))
+        mine.write_text("mine\n")
+        link.symlink_to(elsewhere)
+        assert night.run("log", "-o", str(link)).exit_code == 0
+        assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
     results = night.folder / ".goalseek/demo/logs/results.jsonl"
     before = results.read_bytes()
     (night.folder / "link.jsonl").symlink_to(results)
@@ -320,27 +309,16 @@ def test_parquet_without_pyarrow_says_what_to_install(
     assert not file.exists()
 
 
-def test_show_tells_when_how_likely_and_what_it_cost(night: Project) -> None:
-    shown = night.run("show", "1").stdout
-    for expected in (
-        "3 d ago",
-        "2.5, against 1",
-        "odds 12",
-        "100 tokens in, 20 cached, 30 out, $0.50",
-        "size",
-        "two words",
-    ):
+def test_show_tells_when_how_likely_and_what_it_cost_and_refuses_what_names_no_iteration(project: Project) -> None:
+    by_subscription = record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))
+    written(project, [by_subscription, *night_records()[1:]])
+    shown = project.run("show", "1").stdout
+    for expected in ("3 d ago", "2.5, against 1", "odds 12", "100 tokens in, 20 cached, 30 out, $0.50", "size"):
         assert expected in shown
-
-
-def test_show_tells_what_a_subscription_pays(project: Project) -> None:
-    night = written(project, [record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))])
-    assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in night.run("show", "0").stdout
-
-
-def test_what_names_no_iteration_is_said(night: Project) -> None:
+    assert "two words" in shown
+    assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in project.run("show", "0").stdout
     for words, which in ((["²"], "²"), (["one"], "one"), (["--", "-1"], "-1"), (["9" * 5000], "999")):
-        ended = night.run("show", *words)
+        ended = project.run("show", *words)
         assert ended.exit_code == 2 and which in ended.stderr and "is no iteration's number" in ended.stderr
 
 
@@ -419,40 +397,17 @@ def test_a_long_history_starts_to_print_at_once(project: Project, arguments: lis
     assert first < whole / 2.5, (first, whole)
 
 
-def test_records_of_a_million_cost_the_same_at_their_end(
-    project: Project, make_project: Callable[..., Project]
-) -> None:
-    """What is read for the newest few does not grow with what lies before them."""
+def test_records_of_a_million_cost_the_same_at_their_end(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     long = written(project, [record(number, timedelta(0)) for number in range(3000)])
     path = long.folder / ".goalseek/demo/logs/results.jsonl"
-    read = 0
+    sizes: list[int] = []
 
-    class Counting:
-        def __init__(self, file: Any) -> None:
-            self.file = file
+    class Counting(io.FileIO):
+        def read(self, size: int = -1) -> bytes | None:
+            sizes.append(size)
+            return super().read(size)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.file, name)
-
-        def read(self, size: int) -> bytes:
-            nonlocal read
-            read += size
-            found: bytes = self.file.read(size)
-            return found
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.file.close()
-
-    from goalseek.ledger.results_file import History
-    from goalseek.ledger.selection import Selection, select_records
-
-    class Watched(type(path)):  # type: ignore[misc]
-        def open(self, *arguments: Any, **more: Any) -> Any:
-            return Counting(super().open(*arguments, **more))
-
-    newest = list(select_records(History(Watched(path)), Selection(last=20)))
+    monkeypatch.setattr(Path, "open", lambda path, mode: Counting(path))
+    newest = list(select_records(History(path), Selection(last=20)))
     assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
-    assert 0 < read < path.stat().st_size / 20
+    assert 0 < sum(sizes) < path.stat().st_size / 20 and min(sizes) > 0
