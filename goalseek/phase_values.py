@@ -5,7 +5,6 @@ Paths are text relative to the repository's root, bytes that are not UTF-8 as su
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -81,8 +80,7 @@ class Context(Struct, frozen=True):
     generated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
@@ -182,8 +180,7 @@ class Evidence(Struct, frozen=True):
         )
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The result of DECIDE. Values are medians in the metric's units, ``delta`` is positive where better.
 
     ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.

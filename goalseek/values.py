@@ -126,7 +126,7 @@ EXIT_CODES: dict[str, int] = {
 
 
 @dataclass_transform(frozen_default=True)
-class Value:
+class DataClass:
     """A frozen dataclass: the annotated names of a subclass are its fields.
 
     ``@dataclass`` compiles its methods for each class anew, which took a third of the time that ``iterate`` needs to
@@ -182,7 +182,7 @@ Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 
 _OPTIONAL = "about_usd"  # the one field that is left out where it is None
 
 
-class Usage(Value):
+class Usage(DataClass):
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
     ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
@@ -226,7 +226,7 @@ def _sum(cost: Number | None, other: Number | None) -> Number | None:
     return other if cost is None else cost if other is None else cost + other
 
 
-class VerifierRun(Value):
+class VerifierRun(DataClass):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
     of: str
@@ -235,7 +235,7 @@ class VerifierRun(Value):
     seconds: Number
 
 
-class CommandRun(Value):
+class CommandRun(DataClass):
     """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
 
     name: str
@@ -244,7 +244,7 @@ class CommandRun(Value):
     killed: int = 0
 
 
-class Stop(Value):
+class Stop(DataClass):
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
     reason: StopReason | Literal[""]
@@ -258,7 +258,7 @@ class Stop(Value):
         return EXIT_CODES[self.reason]
 
 
-class Attempt(Value):
+class Attempt(DataClass):
     """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
 
     commit_hash: str | None
@@ -266,7 +266,7 @@ class Attempt(Value):
     usage: Usage = Usage()
 
 
-Kind = TypeVar("Kind")
+Value = TypeVar("Value")
 _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -302,7 +302,7 @@ def to_line(value: Any) -> str:
     return json.dumps(to_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def from_plain(kind: type[Kind], plain: Any) -> Kind:
+def from_plain(kind: type[Value], plain: Any) -> Value:
     """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
     import msgspec
 
@@ -312,10 +312,10 @@ def from_plain(kind: type[Kind], plain: Any) -> Kind:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
-def from_line(kind: type[Kind], line: str | bytes) -> Kind:
+def from_line(kind: type[Value], line: str | bytes) -> Value:
     """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
     try:
-        value: Kind = _decoder(cast(Any, kind)).decode(line)
+        value: Value = _decoder(cast(Any, kind)).decode(line)
         return value
     except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
         return from_plain(kind, json.loads(line))

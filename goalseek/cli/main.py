@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
@@ -22,13 +21,13 @@ def run(arguments: list[str]) -> int:
     """Runs one command line; gives the contract's exit code."""
     prepare_streams()
     code = _exit_code_of(lambda: _run(arguments))
-    return _exit_code_of(lambda: _flush(code))
+    return _exit_code_of(sys.stdout.flush) or code
 
 
-def _exit_code_of(act: Callable[[], int]) -> int:
+def _exit_code_of(act: Callable[[], int | None]) -> int:
     """The exit code that ``act`` returns, or the one of the exception it raises, which is shown on stderr."""
     try:
-        return act()
+        return act() or 0
     except GoalseekError as error:
         return _show_error(error)
     except (KeyboardInterrupt, Interrupted) as error:
@@ -43,11 +42,6 @@ def _exit_code_of(act: Callable[[], int]) -> int:
         return _show_error(fault) if fault else _show_bug(error)
 
 
-def _flush(code: int) -> int:
-    sys.stdout.flush()
-    return code
-
-
 def _run(arguments: list[str]) -> int:
     top, rest = _split(arguments)
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
@@ -59,8 +53,12 @@ def _run(arguments: list[str]) -> int:
     from goalseek.process import install_signal_handlers
 
     install_signal_handlers()
-    with _without_collector():
+    gc.disable()  # imports make no garbage, and looking for it takes a tenth of their time
+    try:
         module, options = _parse(arguments, top, rest)
+    finally:
+        gc.freeze()
+        gc.enable()
     try:
         code: int = module.run(options)
     except GoalseekError as error:  # commands quoted in its hint get the -m that this command was given
@@ -79,10 +77,14 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
     add_options(parser, is_top=True)
     options = parser.parse_args(top)
     if not rest:
-        raise GoalseekError("which command?", "see: goalseek --help", USAGE)
+        raise GoalseekError("which command?", "see: goalseek --help")
     name = rest[0]
     if name not in COMMANDS:
-        raise GoalseekError(f"there is no command {name!r}", _nearest(name), USAGE)
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
+        raise GoalseekError(f"there is no command {name!r}", hint)
     module: Any = importlib.import_module(f"goalseek.cli.commands.{module_of(name)}")
     own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
     options.command_line = arguments
@@ -93,30 +95,12 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
     return module, options
 
 
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Turns the garbage collector off during imports: they make no garbage, and it takes a tenth of their time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The options before the command, and the command with what follows."""
     index = 0
     while index < len(arguments) and arguments[index].startswith("-") and arguments[index] not in _ANSWERED_AT_ONCE:
         index += 2 if arguments[index] in ("-C", "-m", "--query", "--color") else 1
     return arguments[:index], arguments[index:]
-
-
-def _nearest(name: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
 
 
 def _show_error(error: GoalseekError) -> int:

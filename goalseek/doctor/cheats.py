@@ -44,8 +44,7 @@ class Cheat:
     lines_saved: int = 0
 
 
-@dataclass(frozen=True)
-class CheatFinding(CheckResult):
+class CheatFinding(CheckResult, frozen=True):
     """The finding on a cheat: whether it ``lost``, and the verdict on its candidate."""
 
     patch: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
@@ -24,7 +23,6 @@ from goalseek.sandbox.environment import program_environment
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
-@dataclass(frozen=True)
 class DoctorContext(Evaluation):
     """What is checked: also the tree that a climb would start from, and the cheats applied to it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,23 +27,21 @@ from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import CommandRun, StopReason, VerifierRun
+from goalseek.values import CommandRun, DataClass, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(DataClass):
     """An open project under one configuration: what is measured outside an iteration is measured with these."""
 
     project: Project
     config: Config
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(DataClass):
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
     ``before``: it was measured by an earlier command.
@@ -57,8 +55,7 @@ class Measurement:
     before: bool = False
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(DataClass):
     """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an

@@ -11,8 +11,7 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -147,37 +146,49 @@ class ObjectsFailed(Exception):
     """A git process of an object store ended by itself: a full disk, a broken store."""
 
 
-@dataclass(frozen=True)
 class BatchReply:
-    """The reply of a git process to one request. Raises MissingObject or ObjectsFailed where the process has ended."""
+    """The reply of a git process to one request; ``line`` is its first line, without its end.
 
-    said: IO[bytes]
-    ended: Callable[[], NoReturn]
+    ``ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
+    """
 
-    def line(self) -> bytes:
-        """The next line, without its end."""
-        line = self.said.readline()
-        if not line.endswith(b"\n"):
-            self.ended()
-        return line[:-1]
+    def __init__(self, said: IO[bytes], ended: Callable[[], NoReturn]) -> None:
+        self._said = said
+        self._ended = ended
+        self.line = self._next_line()
 
     def content(self, size: int) -> bytes:
         """The next ``size`` bytes, without the newline after them."""
-        content = self.said.read(size + 1)
+        content = self._said.read(size + 1)
         if len(content) <= size:
-            self.ended()
+            self._ended()
         return content[:-1]
 
-    def field(self) -> bytes | None:
-        """The next field of a -z listing; None at the line "end", which marks its end."""
+    def lines(self) -> Iterator[bytes]:
+        """The lines from the first one on, up to the line "end"."""
+        line = self.line
+        while line != b"end":
+            yield line
+            line = self._next_line()
+
+    def fields(self) -> Iterator[bytes]:
+        """The fields of a -z listing, up to the line "end", which marks its end."""
         field = b""
-        while (byte := self.said.read(1)) != b"\0":
-            field += byte
-            if field == b"end\n":
-                return None
+        while field != b"end\n":
+            byte = self._said.read(1)
             if not byte:
-                self.ended()
-        return field
+                self._ended()
+            if byte == b"\0":
+                yield field
+                field = b""
+            else:
+                field += byte
+
+    def _next_line(self) -> bytes:
+        line = self._said.readline()
+        if not line.endswith(b"\n"):
+            self._ended()
+        return line[:-1]
 
 
 class BatchProcesses:
@@ -194,13 +205,12 @@ class BatchProcesses:
             self.open[arguments] = start_git(arguments, self._variables, self._git_dir)
         child = self.open[arguments]
         assert child.stdin and child.stdout
-        reply = BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
         try:
             child.stdin.write(request)
             child.stdin.flush()
         except BrokenPipeError:
-            reply.ended()
-        return reply
+            self._raise_ended(child, arguments[0])
+        return BatchReply(child.stdout, lambda: self._raise_ended(child, arguments[0]))
 
     def close(self) -> None:
         """Ends the processes; the next request starts a new one."""

@@ -113,10 +113,9 @@ class Objects:
 
         def ask() -> bytes:
             answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
-            header = answer.line()
-            if header.endswith(b" missing"):
+            if answer.line.endswith(b" missing"):
                 raise MissingObject(name)
-            return answer.content(int(header.rpartition(b" ")[2]))
+            return answer.content(int(answer.line.rpartition(b" ")[2]))
 
         return self._retry_if_missing(ask)
 
@@ -125,7 +124,7 @@ class Objects:
         return self._is_stored(name) or (self.bring_back() > 0 and self._is_stored(name))
 
     def _is_stored(self, name: str) -> bool:
-        return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line().endswith(b" missing")
+        return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
     def _retry_if_missing(self, ask: Callable[[], Answer]) -> Answer:
         """The result of ``ask``, which is called again where an object was missing and could be stored again."""
@@ -196,12 +195,10 @@ class Objects:
 
     def _differences(self, before: str, after: str) -> list[Difference]:
         answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
-        if answer.line() == b"end":
+        if answer.line == b"end":
             raise MissingObject(f"{before} or {after}")
-        differences = []
-        while (facts := answer.field()) is not None:
-            path = answer.field()
-            assert path is not None
+        differences, fields = [], answer.fields()
+        for facts, path in zip(fields, fields, strict=True):
             *modes, blob_before, blob_after, _ = facts[1:].decode().split(" ")
             sides = zip(modes, (blob_before, blob_after), strict=True)
             entries = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
@@ -274,7 +271,7 @@ class Objects:
         """The hash of the object that a git process writes; tries again where a ``git gc`` removes it or its folder."""
         for _ in range(_WRITE_TRIES):
             try:
-                name = self._processes.send(arguments, request).line().decode()
+                name = self._processes.send(arguments, request).line.decode()
             except ObjectsFailed as failure:
                 error = failure
                 if not _FOLDER_IS_GONE.search(str(failure)):

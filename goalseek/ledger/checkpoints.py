@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
@@ -58,8 +59,7 @@ class StoredCheckpoint(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A phase's result with the seconds that it took; ``digest`` is the input digest of the next phase."""
 
     value: Any
@@ -176,8 +176,7 @@ BEAT_SECONDS = 0.5
 _SECONDS = CheckpointName("seconds")
 
 
-@dataclass(frozen=True)
-class Seconds:
+class Seconds(Struct, frozen=True):
     """Active seconds by phase."""
 
     phases: dict[str, float] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, Value, VerifierRun, from_line
+from goalseek.values import Attempt, CommandRun, DataClass, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 1
 REASONS: dict[str, tuple[Reason, ...]] = {
@@ -40,7 +40,7 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 }
 
 
-class Head(Value, kw_only=True):
+class Head(DataClass, kw_only=True):
     """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
@@ -77,7 +77,7 @@ class MeasurementRecord(Head, kw_only=True):
     seal: str = ""
 
 
-class MetricResult(Value):
+class MetricResult(DataClass):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
 
     name: str
@@ -88,7 +88,7 @@ class MetricResult(Value):
     odds: Number | None = None
 
 
-class Isolation(Value):
+class Isolation(DataClass):
     """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str

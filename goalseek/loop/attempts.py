@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger import artifacts
@@ -48,8 +49,7 @@ class PriorAttempt(NamedTuple):
     tree: str = ""
 
 
-@dataclass
-class Attempt:
+class Attempt(Struct):
     """One attempt: what it is made from, and below that what its phases have given so far.
 
     ``committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
@@ -164,7 +164,7 @@ class Attempts:
             self.earlier += self.top.ended
             self.top = attempt
         if rejected.edits is not None and self._has_repair(attempt):
-            self._next = replace(
+            self._next = structs.replace(
                 attempt,
                 number=attempt.number + 1,
                 prior=PriorAttempt(rejected.edits, self.top.candidate.tree if self.top.candidate else ""),
@@ -189,7 +189,7 @@ class Attempts:
         return Attempt(
             attempt.number + 1,
             self._cycle,
-            replace(attempt.plan, title=change.title, text=change.text),
+            structs.replace(attempt.plan, title=change.title, text=change.text),
             PriorAttempt(change.edits, candidate.tree),
             problem,
             committed=attempt.number,

@@ -15,7 +15,7 @@ from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, PhaseSecond
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.project.limits import limit_before_phase
+from goalseek.project.limits import LIMITS_BY_PHASE, limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.usage import UsageLog, killed_call_usage, median_call
@@ -24,7 +24,6 @@ from goalseek.values import Phase, Reason, Usage
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
-_LONG_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.VERIFY, Phase.REVIEW)
 
 
 class FinishedStep(NamedTuple):
@@ -174,7 +173,7 @@ class StepRunner:
             raise Paused(phase)
         project = self._project
         self.usage_log.settle(self._finished)
-        if self._limits:
+        if self._limits and phase in LIMITS_BY_PHASE:
             spent = project.standing.for_run(project.run_id).spending(sum(self.seconds.values()), self.usage)
             if stop := limit_before_phase(
                 phase, self._limits, spent, project.activity.clock.now(), self.usage_log.usual()
@@ -185,7 +184,7 @@ class StepRunner:
             self._make_folder()
         if is_first:
             project.watch.on_phase(self.number, phase)
-            if phase in _LONG_PHASES:
+            if phase in LIMITS_BY_PHASE:  # the others are over at once
                 project.write_state("running", self.number, phase)
 
     def _count_phase(self) -> None:

@@ -146,11 +146,6 @@ def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
         file.write(head_line + to_toml(plain))
 
 
-def schema() -> dict[str, Any]:
-    """The manifest as JSON Schema."""
-    return json_schema.published_schema("manifest")
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")

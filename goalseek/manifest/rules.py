@@ -8,79 +8,94 @@ from collections.abc import Iterator
 
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
-from goalseek.manifest.tables import Holdout, Manifest, ProviderTable, Reading, ReviewTable, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import (
+    Guard,
+    Holdout,
+    Manifest,
+    ProviderTable,
+    Reading,
+    ReviewTable,
+    ScopeTable,
+    VerifyCommand,
+)
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
-Fault = tuple[tuple[str | int, ...], str]
+Location = tuple[str | int, ...]
+Fault = tuple[Location, str]
 
 
-def check_rules(manifest: Manifest) -> list[Fault]:
+def check_rules(manifest: Manifest) -> Iterator[Fault]:
     """All faults between keys that are right by themselves, each as (location of the key, reason)."""
-    faults: list[Fault] = []
     if not manifest.verify:
-        faults.append((("verify",), 'needs at least one command: [[verify]] with run = "..."'))
-    faults += _check_patterns(manifest.scope)
-    faults += _check_commands(manifest)
-    faults += _check_reading(("metric",), manifest.metric, manifest)
+        yield ("verify",), 'needs at least one command: [[verify]] with run = "..."'
+    yield from _check_patterns(manifest.scope)
+    for index, command in enumerate(manifest.verify):
+        yield from _check_command(("verify", index), command)
+    yield from _check_repeats(
+        "verify", "name", [command.name for command in manifest.verify], "is taken; give it a name of its own"
+    )
+    yield from _check_reading(("metric",), manifest.metric, manifest)
     for index, guard in enumerate(manifest.guard):
-        faults += _check_reading(("guard", index), guard, manifest)
-        if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
-            faults.append((("guard", index), "has no bound: min, max, max_increase or max_decrease"))
-        if guard.min is not None and guard.max is not None and guard.min > guard.max:
-            why = f"{guard.min:g} is more than max = {guard.max:g}: no value is within; the smaller number is min"
-            faults.append((("guard", index, "min"), why))
-    names = [manifest.metric.name, *(guard.name for guard in manifest.guard)]
-    for index, name in enumerate(names[1:]):
-        if name in names[: index + 1]:
-            faults.append((("guard", index, "name"), f"{name!r} is taken; give it another name"))
+        yield from _check_guard(("guard", index), guard, manifest)
+    guard_names = [guard.name for guard in manifest.guard]
+    yield from _check_repeats("guard", "name", guard_names, "is taken; give it another name", manifest.metric.name)
     if manifest.provider:
-        faults += check_provider(("provider",), manifest.provider)
+        yield from check_provider(("provider",), manifest.provider)
     if manifest.review:
-        faults += check_review(manifest.review, manifest.provider)
-    models = [price.model for price in manifest.price]
-    for index, model in enumerate(models):
-        if model in models[:index]:
-            faults.append((("price", index, "model"), f"{model!r} has a price already"))
-    faults += _check_once(manifest)
-    faults += _check_holdout(manifest)
-    faults += _check_cheats(manifest)
-    faults += _check_overlaps(manifest)
-    return faults
+        yield from check_review(manifest.review, manifest.provider)
+    yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
+    yield from _check_once(manifest)
+    if manifest.holdout:
+        yield from _check_holdout(manifest.holdout, manifest)
+    yield from _check_repeats("cheat", "patch", [cheat.patch for cheat in manifest.cheat], "is listed already")
+    yield from _check_overlaps(manifest)
 
 
-def _check_overlaps(manifest: Manifest) -> list[Fault]:
+def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str | None = None) -> Iterator[Fault]:
+    """Faults for values of the tables of a list that are ``taken``, or in an earlier one of them."""
+    for index, value in enumerate(values):
+        if value == taken or value in values[:index]:
+            yield (table, index, key), f"{value!r} {why}"
+
+
+def _check_guard(location: Location, guard: Guard, manifest: Manifest) -> Iterator[Fault]:
+    yield from _check_reading(location, guard, manifest)
+    if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
+        yield location, "has no bound: min, max, max_increase or max_decrease"
+    if guard.min is not None and guard.max is not None and guard.min > guard.max:
+        why = f"{guard.min:g} is more than max = {guard.max:g}: no value is within; the smaller number is min"
+        yield (*location, "min"), why
+
+
+def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
     """Shared paths, folders that setup gives, goalseek's own and what commands write must not overlap."""
-    faults: list[Fault] = []
     share, gives = manifest.scope.share, manifest.setup.gives if manifest.setup else ()
     for table, key, paths in (("scope", "share", share), ("setup", "gives", gives)):
         for index, path in enumerate(paths):
             if other := first_overlap(path, paths[:index]):
-                faults.append(((table, key), _overlap_text(path, other, "list it once, or name folders side by side")))
+                yield (table, key), _overlap_text(path, other, "list it once, or name folders side by side")
     home = manifest.log.home
     for path in share:
         if other := first_overlap(path, gives):
             hint = f"{other} is in setup.gives, and each measurement writes in its copy: share another folder"
-            faults.append((("scope", "share"), _overlap_text(path, other, hint)))
+            yield ("scope", "share"), _overlap_text(path, other, hint)
         if other := first_overlap(path, ("logs", "runs") if home == "." else (home,)):
             hint = f"goalseek writes its records in {other}: name another log.home, or share another folder"
-            faults.append((("scope", "share"), _overlap_text(path, other, hint)))
+            yield ("scope", "share"), _overlap_text(path, other, hint)
     for index, command in enumerate(manifest.verify):
-        faults += _check_paths_in_shares(("verify", index), command, share)
+        yield from _check_paths_in_shares(("verify", index), command, share)
     if manifest.holdout:
-        faults += _check_paths_in_shares(("holdout",), manifest.holdout, share)
-    return faults
+        yield from _check_paths_in_shares(("holdout",), manifest.holdout, share)
 
 
-def _check_paths_in_shares(table: tuple[str | int, ...], command: VerifyCommand, share: tuple[str, ...]) -> list[Fault]:
+def _check_paths_in_shares(location: Location, command: VerifyCommand, share: tuple[str, ...]) -> Iterator[Fault]:
     """Faults for outputs and caches in a shared folder. Those that a glob names are seen only when they are written."""
-    faults: list[Fault] = []
     for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
         for pattern in patterns:
             is_glob = re.search(r"[*?\[\\]", pattern)
             if not is_glob and any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
                 why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
-                faults.append(((*table, key), why))
-    return faults
+                yield (*location, key), why
 
 
 def _overlap_text(path: str, other: str, remedy: str) -> str:
@@ -88,94 +103,64 @@ def _overlap_text(path: str, other: str, remedy: str) -> str:
     return f"{path!r} {how}; {remedy}"
 
 
-def _check_patterns(table: ScopeTable) -> list[Fault]:
+def _check_patterns(table: ScopeTable) -> Iterator[Fault]:
     seen: dict[str, str] = {}
-    faults: list[Fault] = []
     for name in ("writable", "generated", "read_only", "hidden"):
         for pattern in getattr(table, name):
-            if pattern in seen and seen[pattern] != name:
-                faults.append((("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"))
-            seen.setdefault(pattern, name)
+            if seen.setdefault(pattern, name) != name:
+                yield ("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"
             try:
                 compile_pattern(pattern)
             except re.error as error:
-                faults.append((("scope", name), f"{pattern!r} is not a glob: {error}"))
-    return faults
+                yield ("scope", name), f"{pattern!r} is not a glob: {error}"
 
 
-def _check_commands(manifest: Manifest) -> list[Fault]:
-    faults: list[Fault] = []
-    names: list[str] = []
-    for index, command in enumerate(manifest.verify):
-        faults += _check_command(("verify", index), command)
-        if command.name in names:
-            faults.append((("verify", index, "name"), f"{command.name!r} is taken; give it a name of its own"))
-        names.append(command.name)
-    return faults
-
-
-def _check_command(location: tuple[str | int, ...], command: VerifyCommand) -> list[Fault]:
-    faults: list[Fault] = []
+def _check_command(location: Location, command: VerifyCommand) -> Iterator[Fault]:
     if not command.run or not words_of(command):
-        faults.append(((*location, "run"), "is empty"))
+        yield (*location, "run"), "is empty"
     if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
-        faults.append(((*location, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"))
-    return faults
+        yield (*location, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"
 
 
-def _check_once(manifest: Manifest) -> list[Fault]:
+def _check_once(manifest: Manifest) -> Iterator[Fault]:
     """A fault where a number comes from a command that runs once: it could never be measured again."""
     indices = [index for index, command in enumerate(manifest.verify) if command.once]
     if indices and len(indices) == len(manifest.verify):
-        return [(("verify", indices[-1], "once"), "nothing would be left to repeat: the last command makes the number")]
+        yield ("verify", indices[-1], "once"), "nothing would be left to repeat: the last command makes the number"
+        return
     for index in indices:
         if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[index].name:
-            return [(("verify", index, "once"), "the metric is this command's: it runs with every measurement")]
-    return []
+            yield ("verify", index, "once"), "the metric is this command's: it runs with every measurement"
 
 
-def _check_holdout(manifest: Manifest) -> list[Fault]:
-    holdout = manifest.holdout
-    if holdout is None:
-        return []
-    faults = _check_command(("holdout",), holdout)
+def _check_holdout(holdout: Holdout, manifest: Manifest) -> Iterator[Fault]:
+    yield from _check_command(("holdout",), holdout)
     if any(command.name == "holdout" for command in manifest.verify):
-        faults.append((("holdout",), "a verify command is named holdout: give that one another name"))
+        yield ("holdout",), "a verify command is named holdout: give that one another name"
     if holdout.once:
-        faults.append((("holdout", "once"), "has no use: the holdout is not repeated"))
-    return faults + _check_source(("holdout",), holdout)
+        yield ("holdout", "once"), "has no use: the holdout is not repeated"
+    yield from _check_source(("holdout",), holdout)
 
 
-def _check_cheats(manifest: Manifest) -> list[Fault]:
-    faults: list[Fault] = []
-    patches = [cheat.patch for cheat in manifest.cheat]
-    for index, patch in enumerate(patches):
-        if patch in patches[:index]:
-            faults.append((("cheat", index, "patch"), f"{patch!r} is listed already"))
-    return faults
-
-
-def _check_reading(location: tuple[str | int, ...], reading: Reading, manifest: Manifest) -> list[Fault]:
-    faults = _check_source(location, reading)
+def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> Iterator[Fault]:
+    yield from _check_source(location, reading)
     if reading.command not in [command.name for command in manifest.verify]:
-        faults.append(((*location, "command"), f"there is no verify command named {reading.command!r}"))
-    return faults
+        yield (*location, "command"), f"there is no verify command named {reading.command!r}"
 
 
-def _check_source(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Fault]:
-    faults: list[Fault] = []
+def _check_source(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
     required = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
     if reading.source is None:
-        faults.append((location, "say how to read it: query (JSON), regex (text), or source"))
+        yield location, "say how to read it: query (JSON), regex (text), or source"
     for key in ("query", "regex"):
         is_set = getattr(reading, key) is not None
         if is_set != (key == required) and reading.source is not None:
             fault = "has no use" if is_set else "is required"
-            faults.append(((*location, key), f'{fault} where source = "{reading.source}"'))
-    return faults + check_expressions(location, reading)
+            yield (*location, key), f'{fault} where source = "{reading.source}"'
+    yield from check_expressions(location, reading)
 
 
-def check_expressions(location: tuple[str | int, ...], reading: Reading | Holdout) -> list[Fault]:
+def check_expressions(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
     """Faults for a query that is no JMESPath, and a regular expression that does not compile or has not one group."""
     if reading.query is not None:
         import jmespath
@@ -183,15 +168,16 @@ def check_expressions(location: tuple[str | int, ...], reading: Reading | Holdou
         try:
             jmespath.compile(reading.query)
         except jmespath.exceptions.JMESPathError as error:
-            return [((*location, "query"), query_fault(reading.query, error))]
+            yield (*location, "query"), query_fault(reading.query, error)
+            return
     if reading.regex is not None:
         try:
             groups = re.compile(reading.regex).groups
         except re.error as error:
-            return [((*location, "regex"), f"{reading.regex!r} does not compile: {error}")]
+            yield (*location, "regex"), f"{reading.regex!r} does not compile: {error}"
+            return
         if groups != 1:
-            return [((*location, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number")]
-    return []
+            yield (*location, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number"
 
 
 def words_of(command: VerifyCommand) -> list[str]:
@@ -206,19 +192,17 @@ def words_of(command: VerifyCommand) -> list[str]:
 
 _ONLY_COMMAND = ("ask_plan",)
 _ONLY_OUTER = ("repair", "prompts", "record")
+_ONLY_PROGRAMS = ("model", "command", "endpoint", "credentials", "billing", "ask_plan")
 _NO_USE = {
-    "scripted": ("model", "command", "endpoint", "credentials", "billing", "ask_plan"),
-    "tune": ("model", "command", "endpoint", "credentials", "billing", "ask_plan"),
-    "replay": ("model", "command", "endpoint", "credentials", "billing", "ask_plan", "timeout", "record"),
+    "scripted": _ONLY_PROGRAMS,
+    "tune": _ONLY_PROGRAMS,
+    "replay": (*_ONLY_PROGRAMS, "timeout", "record"),
     "command": ("endpoint",),
 }
 _PLAY_EDITS = ("scripted", "tune")
-Location = tuple[str | int, ...]
 
 
-def check_provider(
-    location: Location, table: ProviderTable, inner: tuple[str, ...] = ()
-) -> Iterator[tuple[Location, str]]:
+def check_provider(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
     """The faults of a provider's table and of those in it. ``inner`` are keys that an inner table must not set."""
     if table.name == "command" and not table.command:
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
@@ -227,10 +211,8 @@ def check_provider(
     if table.name == "replay" and not table.recordings:
         yield (*location, "recordings"), 'is required by the provider "replay": the folder that provider.record named'
     elif table.name != "replay" and table.recordings:
-        yield (
-            (*location, "recordings"),
-            f"has no use with the provider {table.name!r}: provider.record stores its calls",
-        )
+        why = f"has no use with the provider {table.name!r}: provider.record stores its calls"
+        yield (*location, "recordings"), why
     defaults = ProviderTable(name=table.name)
     for key in _NO_USE.get(table.name, _ONLY_COMMAND):
         if getattr(table, key) != getattr(defaults, key):
@@ -265,7 +247,7 @@ def table_of(provider: str | ProviderTable) -> ProviderTable:
     return ProviderTable(name=provider) if isinstance(provider, str) else provider
 
 
-def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[tuple[Location, str]]:
+def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[Fault]:
     """The faults of ``[review]``. ``author`` is who proposes, None where that is not known yet."""
     location = ("review", "provider")
     table = table_of(review.provider)

@@ -37,13 +37,13 @@ from goalseek.manifest.fields import (
     Timeout,
     Whole,
 )
-from goalseek.values import Value
+from goalseek.values import DataClass
 
 Source = Literal["json", "stdout", "stderr", "wall"]
 Sees = Literal["candidate", "hidden", "both"]
 
 
-class Project(Value, kw_only=True):
+class Project(DataClass, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: Name
@@ -51,7 +51,7 @@ class Project(Value, kw_only=True):
     program: str | None = None
 
 
-class ScopeTable(Value, kw_only=True):
+class ScopeTable(DataClass, kw_only=True):
     """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
 
     writable: SomePatterns
@@ -63,7 +63,7 @@ class ScopeTable(Value, kw_only=True):
     strays: Literal["drop", "reject"] = "drop"
 
 
-class Setup(Value, kw_only=True):
+class Setup(DataClass, kw_only=True):
     """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
 
     run: Command
@@ -72,7 +72,7 @@ class Setup(Value, kw_only=True):
     timeout: Seconds = 1800.0
 
 
-class VerifyCommand(Value, kw_only=True):
+class VerifyCommand(DataClass, kw_only=True):
     """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
 
     run: Command
@@ -87,21 +87,21 @@ class VerifyCommand(Value, kw_only=True):
     network: bool = False
 
 
-class Variables(Value, kw_only=True):
+class Variables(DataClass, kw_only=True):
     """What a program's environment gets beside the published list."""
 
     pass_: Patterns = ()
     set: dict[str, str] = field(default_factory=dict)
 
 
-class EnvironmentTable(Value, kw_only=True):
+class EnvironmentTable(DataClass, kw_only=True):
     """The additions to the environment of the verifier and of the agent."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
 
 
-class Reading(Value, kw_only=True):
+class Reading(DataClass, kw_only=True):
     """How one number is read from what a measurement left behind."""
 
     name: str = ""
@@ -156,13 +156,13 @@ class Holdout(VerifyCommand, kw_only=True):
     valid: Range = None
 
 
-class Cheat(Value, kw_only=True):
+class Cheat(DataClass, kw_only=True):
     """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
 
     patch: InnerPath
 
 
-class Budget(Value, kw_only=True):
+class Budget(DataClass, kw_only=True):
     """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
 
     iterations: Count = None
@@ -181,7 +181,7 @@ class Limits(Budget, kw_only=True):
     total: Budget = Budget()
 
 
-class SandboxTable(Value, kw_only=True):
+class SandboxTable(DataClass, kw_only=True):
     """How agent and candidate are kept apart from the rest of the machine; paths as people write them."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
@@ -191,20 +191,20 @@ class SandboxTable(Value, kw_only=True):
     devices: Devices = "auto"
 
 
-class ApproveTable(Value, kw_only=True):
+class ApproveTable(DataClass, kw_only=True):
     """Which verdicts take effect only with a person's word: none, a keep, or each."""
 
     before: Literal["never", "kept", "each"] = "never"
 
 
-class NotifyTable(Value, kw_only=True):
+class NotifyTable(DataClass, kw_only=True):
     """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
 
     command: Patterns | None = None
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
 
 
-class LogTable(Value, kw_only=True):
+class LogTable(DataClass, kw_only=True):
     """Where records and artifacts lie, relative to the manifest's folder, and how much stays.
 
     ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
@@ -215,7 +215,7 @@ class LogTable(Value, kw_only=True):
     keep_outputs: Literal["best", "none", "kept"] = "best"
 
 
-class Manifest(Value, kw_only=True):
+class Manifest(DataClass, kw_only=True):
     """A whole manifest, checked, with every default in place."""
 
     version: Literal[1]
@@ -238,7 +238,7 @@ class Manifest(Value, kw_only=True):
     log: LogTable = LogTable()
 
 
-class ProviderTable(Value, kw_only=True):
+class ProviderTable(DataClass, kw_only=True):
     """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
 
     name: str
@@ -260,7 +260,7 @@ class ProviderTable(Value, kw_only=True):
     seed: int = 0  # tune
 
 
-class ReviewTable(Value, kw_only=True):
+class ReviewTable(DataClass, kw_only=True):
     """Who gives a second opinion on what would be kept, by which criteria.
 
     ``max_cycles`` is how often a change may go back to its author.
@@ -271,7 +271,7 @@ class ReviewTable(Value, kw_only=True):
     max_cycles: Positive = 3
 
 
-class Price(Value, kw_only=True):
+class Price(DataClass, kw_only=True):
     """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
 
     model: str

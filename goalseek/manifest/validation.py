@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import json
 import re
+import typing
 from dataclasses import fields, is_dataclass, replace
-from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.manifest import tables
-from goalseek.manifest.rules import Fault, check_rules, words_of
-from goalseek.manifest.tables import Holdout, Manifest, Source
+from goalseek.manifest.rules import Fault, Location, check_rules, words_of
+from goalseek.manifest.tables import Holdout, Manifest, Reading, Source, VerifyCommand
 
-_RENAMED = {"pass_": "pass"}
+AnyCommand = TypeVar("AnyCommand", bound=VerifyCommand)
+AnyReading = TypeVar("AnyReading", bound=Reading)
+
 _IN_TOML = {
     "should be a valid array": 'should be a list, such as ["a", "b"]',
     "should be a valid integer": "should be a whole number, such as 1_000",
@@ -38,50 +40,43 @@ _REQUIRED = {
 
 def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
-    result = _validate(_as_json(plain))
-    if isinstance(result, Manifest):
-        manifest = _fill_defaults(result, path.parent)
-        faults = list(check_rules(manifest))
-        if not faults:
+    from pydantic import ValidationError
+
+    try:
+        as_json = json.dumps(plain, default=lambda moment: moment.isoformat())
+        manifest = _fill_defaults(type_adapter().validate_json(as_json), path.parent)
+        if not (faults := list(check_rules(manifest))):
             return manifest
-    else:
-        faults = result
+    except ValidationError as error:
+        faults = _faults_of(error.errors())
     lines = sorted((line_of(text, location) or 1, f"{_dotted_key(location)}: {reason}") for location, reason in faults)
     message = "\n".join(f"{path}:{line}: {fault}" for line, fault in lines)
     raise GoalseekError(message, "the manifest's keys: goalseek manifest schema")
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of the manifest as people write it."""
-    text = json.dumps(_adapter().json_schema())
-    for inside, outside in _RENAMED.items():
-        text = text.replace(f'"{inside}"', f'"{outside}"')
-    document: dict[str, Any] = json.loads(text)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "goalseek manifest", **document}
-
-
 @functools.cache
-def _adapter() -> Any:
+def type_adapter() -> Any:
+    """What pydantic makes of the tables: it checks a manifest as people write it, and gives its JSON Schema."""
     from pydantic import TypeAdapter
 
     for table in vars(tables).values():
         if isinstance(table, type) and is_dataclass(table):
-            table.__pydantic_config__ = {"extra": "forbid", "strict": True, "allow_inf_nan": False}  # type: ignore[attr-defined]
+            config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}
+            table.__pydantic_config__ = config  # type: ignore[attr-defined]
     return TypeAdapter(Manifest)
 
 
-def _validate(plain: Any) -> Manifest | list[Fault]:
-    from pydantic import ValidationError
+def _key_of(field_name: str) -> str:
+    return field_name.removesuffix("_")
 
-    try:
-        manifest: Manifest = _adapter().validate_json(json.dumps(plain))
-        return manifest
-    except ValidationError as error:
-        faults: dict[tuple[str | int, ...], str] = {}
-        for item in error.errors():
-            location = tuple(_RENAMED.get(str(part), part) for part in item["loc"] if not _is_choice(part))
-            faults.setdefault(location, _message_of(item, location))
-        return list(faults.items())
+
+def _faults_of(errors: list[Any]) -> list[Fault]:
+    """One fault for each key that pydantic refused."""
+    faults: dict[Location, str] = {}
+    for item in errors:
+        location = tuple(part for part in item["loc"] if not _is_choice(part))
+        faults.setdefault(location, _message_of(item, location))
+    return list(faults.items())
 
 
 def _is_choice(part: str | int) -> bool:
@@ -90,7 +85,7 @@ def _is_choice(part: str | int) -> bool:
     )
 
 
-def _message_of(item: Any, location: tuple[str | int, ...]) -> str:
+def _message_of(item: Any, location: Location) -> str:
     if item["type"] == "unexpected_keyword_argument":
         known = _known_keys(location[:-1])
         return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"
@@ -106,35 +101,21 @@ def _message_of(item: Any, location: tuple[str | int, ...]) -> str:
     return message if len(shown) > 60 or item["type"] in ("value_error", "finite_number") else f"{message}, not {shown}"
 
 
-def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    import typing
-
-    kind: Any = Manifest
+def _known_keys(location: Location) -> list[str]:
+    """The keys of the table at a location; none where there is no table."""
+    table: Any = Manifest
     for part in location:
-        if isinstance(part, int):
-            inside = typing.get_args(kind)[:1]
-            kind = next((inner for inner in (*typing.get_args(*inside), *inside) if is_dataclass(inner)), None)
-            continue
-        if not is_dataclass(kind):
-            return []
-        hints = typing.get_type_hints(kind)
-        name = next((inside for inside, outside in _RENAMED.items() if outside == part), part)
-        kind = hints.get(name)
-        choices = [choice for choice in typing.get_args(kind) if is_dataclass(choice)]
-        if typing.get_origin(kind) is not tuple and choices:
-            kind = choices[0]
-    if not (isinstance(kind, type) and is_dataclass(kind)):
-        return []
-    return [_RENAMED.get(field.name, field.name) for field in fields(kind)]
+        if isinstance(part, str):
+            hints = {_key_of(name): hint for name, hint in typing.get_type_hints(table).items()}
+            table = _table_in(hints.get(part))
+            if table is None:
+                return []
+    return [_key_of(field.name) for field in fields(table)]
 
 
-def _as_json(plain: Any) -> Any:
-    if isinstance(plain, dict):
-        renamed = {outside: inside for inside, outside in _RENAMED.items()}
-        return {renamed.get(key, key): _as_json(value) for key, value in plain.items()}
-    if isinstance(plain, list):
-        return [_as_json(value) for value in plain]
-    return plain.isoformat() if isinstance(plain, date | datetime | time) else plain
+def _table_in(hint: Any) -> Any:
+    """The first table that a type is made of; None where there is none."""
+    return hint if is_dataclass(hint) else next(filter(None, map(_table_in, typing.get_args(hint))), None)
 
 
 def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
@@ -145,50 +126,45 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
     def is_hidden(word: str) -> bool:
         return hidden(word) or (outside_folder is not None and (outside_folder / word).is_file())
 
-    verify = tuple(_fill_command(command, is_hidden) for command in manifest.verify)
+    def fill_command(command: AnyCommand) -> AnyCommand:
+        words = words_of(command)
+        names_hidden = any(is_hidden(word.removeprefix("./")) for word in words)
+        return replace(
+            command,
+            name=command.name or (Path(words[0]).name if words else ""),
+            sees=command.sees or ("hidden" if names_hidden else "candidate"),
+        )
+
+    def fill_reading(reading: AnyReading, fallback: str) -> AnyReading:
+        name = reading.name or reading.query or fallback
+        return replace(reading, source=_source_of(reading), name=name, command=reading.command or last)
+
+    verify = tuple(map(fill_command, manifest.verify))
     last = verify[-1].name if verify else ""
-    metric = _fill_reading(manifest.metric, last, "metric")
-    guards = tuple(_fill_reading(guard, last, "guard") for guard in manifest.guard)
-    holdout = _fill_holdout(manifest.holdout, is_hidden) if manifest.holdout else None
-    return replace(manifest, verify=verify, metric=metric, guard=guards, holdout=holdout)
-
-
-def _fill_holdout(holdout: Holdout, is_hidden: Any) -> Holdout:
-    filled: Holdout = _fill_command(holdout, is_hidden)
-    return replace(filled, source=_source_of(holdout))
-
-
-def _fill_command(command: Any, is_hidden: Any) -> Any:
-    words = words_of(command)
-    names_hidden = any(is_hidden(word.removeprefix("./")) for word in words)
+    holdout = fill_command(manifest.holdout) if manifest.holdout else None
     return replace(
-        command,
-        name=command.name or (Path(words[0]).name if words else ""),
-        sees=command.sees or ("hidden" if names_hidden else "candidate"),
+        manifest,
+        verify=verify,
+        metric=fill_reading(manifest.metric, "metric"),
+        guard=tuple(fill_reading(guard, "guard") for guard in manifest.guard),
+        holdout=replace(holdout, source=_source_of(holdout)) if holdout else None,
     )
 
 
-def _fill_reading(reading: Any, last: str, fallback: str) -> Any:
-    name = reading.name or reading.query or fallback
-    return replace(reading, source=_source_of(reading), name=name, command=reading.command or last)
-
-
-def _source_of(reading: Any) -> Source | None:
+def _source_of(reading: Reading | Holdout) -> Source | None:
     return reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
 
 
-def _dotted_key(location: tuple[str | int, ...]) -> str:
-    return (
-        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
-        or "manifest"
-    )
+def _dotted_key(location: Location) -> str:
+    keys = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return keys.removeprefix(".") or "manifest"
 
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
-def line_of(text: str, location: tuple[str | int, ...]) -> int | None:
+def line_of(text: str, location: Location) -> int | None:
     """The line, counted from 1, of the key at ``location``, or of the innermost table around it that has one."""
     lines = _lines(text)
     for depth in range(len(location), 0, -1):
@@ -197,10 +173,10 @@ def line_of(text: str, location: tuple[str | int, ...]) -> int | None:
     return None
 
 
-def _lines(text: str) -> dict[tuple[str | int, ...], int]:
-    lines: dict[tuple[str | int, ...], int] = {}
+def _lines(text: str) -> dict[Location, int]:
+    lines: dict[Location, int] = {}
     counts: dict[tuple[str, ...], int] = {}
-    table: tuple[str | int, ...] = ()
+    table: Location = ()
     quoted = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if quoted:
@@ -223,7 +199,7 @@ def _lines(text: str) -> dict[tuple[str | int, ...], int]:
     return lines
 
 
-def _with_index(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> tuple[str | int, ...]:
+def _with_index(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> Location:
     return (names[-1], counts[names]) if names in counts else (names[-1],)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
+
+from msgspec import Struct, field, structs
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
@@ -39,8 +40,7 @@ from goalseek.values import CommandRun, Reason
 _ARTIFACTS_LIMIT = 256 * 2**20
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """A value and guards, or a failure; ``seconds`` is the sum of the commands' wall times."""
 
     value: float | None
@@ -51,8 +51,7 @@ class Measurement:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True)
-class MeasurementSpec:
+class MeasurementSpec(Struct, frozen=True):
     """One measurement to be made: of which tree, with which seed, in which iteration; of candidate or incumbent."""
 
     tree: str
@@ -121,8 +120,7 @@ def _make_room(verifier: Verifier) -> None:
         recreate_folder(folder)
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(Struct, frozen=True):
     """One measurement under way: where its commands write, the stored files of ``once`` commands, and results so far.
 
     ``stale`` are the outputs that this measurement did not write, with the reason.
@@ -266,7 +264,7 @@ def measure_repeatedly(verifier: Verifier, spec: MeasurementSpec, log: Sink, art
     for index in range(metric.repeats):
         repeat_seed = seed_of_repeat(spec.seed, index)
         log.write(f"[repeat {index + 1} of {metric.repeats}, seed {repeat_seed}]\n".encode())
-        sample = measure(verifier, replace(spec, seed=repeat_seed), log, artifacts / str(index + 1))
+        sample = measure(verifier, structs.replace(spec, seed=repeat_seed), log, artifacts / str(index + 1))
         measurements.append(sample)
         if sample.failure:
             break

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
@@ -28,8 +29,7 @@ _VERDICTS = ("verdict", "review")
 Approval = Literal["approve", "decline"]
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """A verdict that has not taken effect. ``decided`` is the seal of the checkpoint that holds it.
 
     Paths are C-quoted.

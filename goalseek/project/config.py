@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
@@ -21,14 +23,13 @@ from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import from_plain, to_line
+from goalseek.values import DataClass, from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """One direction, for the iterations ``first`` to ``last``, both included; no ``last`` means until dropped."""
 
     number: int
@@ -41,8 +42,7 @@ class Direction:
         return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(DataClass):
     """The manifest, and all that one iteration takes from it.
 
     ``links`` are the shared folders: path in a tree to path on disk. ``hidden_from`` are the files of that folder as

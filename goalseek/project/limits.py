@@ -7,9 +7,10 @@ clock that nobody can set back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+
+from msgspec import Struct
 
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.ledger.records import IterationRecord
@@ -108,8 +109,7 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     return warnings
 
 
-@dataclass(frozen=True)
-class BudgetUse:
+class BudgetUse(Struct, frozen=True):
     """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
 
     ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
@@ -142,8 +142,7 @@ def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float |
     return median(seconds)
 
 
-@dataclass(frozen=True)
-class _Budget:
+class _Budget(Struct, frozen=True):
     """One limit on what is spent: its key, the reason of the stop where it is reached, the format of its amounts."""
 
     key: str
@@ -281,8 +280,7 @@ def guard_notice(manifest: Manifest, standing: Standing) -> str:
     return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Wall clock for deadlines: set once, at ``began`` (aware), then advanced by ``elapsed``, which showed ``then``.
 
     Setting the machine's clock back or forward does not move it, so a deadline comes neither sooner nor later. Sleep

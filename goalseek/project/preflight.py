@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import USAGE, GitFailed, GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
@@ -275,8 +276,7 @@ def _walk_files(folder: Path) -> Iterator[str]:
             yield Path(parent, name).relative_to(folder).as_posix()
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """The result of one check. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
 
     name: str

@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
-from goalseek.values import Outcome, Phase
+from goalseek.values import DataClass, Outcome, Phase
 
 if TYPE_CHECKING:  # status asks for the progress alone
     from goalseek.ledger.checkpoints import PhaseSeconds
@@ -31,8 +31,7 @@ MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(DataClass):
     """The values and budgets that a view shows before the next record.
 
     ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those

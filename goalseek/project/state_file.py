@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_since
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
-from goalseek.values import to_plain
+from goalseek.values import DataClass, to_plain
 
 HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
@@ -22,8 +22,7 @@ STALE_SECONDS = 30.0
 ACTIVE_STATUSES = ("running", "waiting")
 
 
-@dataclass(frozen=True)
-class RunState:
+class RunState(DataClass):
     """The fields of ``state.json`` that do not come from the standing."""
 
     status: str

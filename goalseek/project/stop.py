@@ -7,8 +7,9 @@ import operator
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.files import write_atomic
@@ -29,8 +30,7 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class Until:
+class Until(Struct, frozen=True):
     """A condition on the best: NAME OP NUMBER over the metric and the guards."""
 
     name: str
@@ -45,8 +45,7 @@ class Until:
         return value is not None and _RELATIONS[self.relation](value, self.bound)
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """The bounds of one invocation, not of the run: iterations, seconds, a condition on the best."""
 
     count: int | None = None

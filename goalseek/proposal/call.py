@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.files import write_atomic
@@ -34,8 +35,7 @@ from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
 
 
-@dataclass(frozen=True)
-class Briefing:
+class Briefing(Struct, frozen=True):
     """What all calls of one iteration are made from: its context, the past tries, and the brief of both.
 
     A program is written to ``usage_log`` before it starts, a prompt to ``run_folder``.

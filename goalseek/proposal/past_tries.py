@@ -5,7 +5,7 @@ Output of a command that sees hidden files never gets there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
@@ -34,11 +34,11 @@ def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastIt
         record.metric.value,
         record.changed_files,
         record.hypothesis_summary,
-        why_for_agent(record, verify),
+        _why_for_agent(record, verify),
     )
 
 
-def why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> str:
+def _why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> str:
     """The record's sentence; only the reason for a crash whose sentence may quote a command that sees hidden files."""
     if record.reason not in CRASHED:
         return record.why
@@ -63,28 +63,22 @@ def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 20
     return "\n".join(reversed(ending)).strip("\n")
 
 
-def crash_endings(project: Project, standing: Standing) -> list[str]:
-    """The end of the output of each candidate in the present row of crashes, newest first.
+def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
+    """How the output of the present row of crashes ended alike, the iteration of the last crash, and how that ended.
 
-    Read from the checkpointed evidence. A candidate whose evidence is gone, or that printed nothing that may be shown,
-    is left out.
+    Read from the checkpointed evidence; "" where that is gone or may not be shown, 0 where nothing crashed.
     """
-    if standing.crashes < 2:
-        return []
-    endings = []
-    for record in islice(_crash_records(project, standing), standing.crashes):
-        if output := crash_output(project, record):
-            endings.append(output)
-    return endings
+    crashed = (record for record in project.ledger.recent if record.reason in CRASHED)
+    newest = list(islice((record for record in crashed if record.epoch == standing.epoch), max(standing.crashes, 1)))
+    if not newest:
+        return "", 0, ""
+    outputs = [_crash_output(project, record) for record in newest]
+    endings = list(filter(None, outputs))
+    return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
 
 
-def newest_crash(project: Project, standing: Standing) -> IterationRecord | None:
-    """The newest iteration under this ruler whose candidate crashed; None where there is none."""
-    return next(_crash_records(project, standing), None)
-
-
-def crash_output(project: Project, record: IterationRecord) -> str:
-    """The end of the output of a crashed candidate, as far as the agent may see it; "" where its evidence is gone."""
+def _crash_output(project: Project, record: IterationRecord) -> str:
+    """The end of the output of a crashed candidate, as far as the agent may see it."""
     folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
         candidate = Checkpoints.stored_value(folder, CheckpointName("candidate", number), project.ledger.seal) or {}
@@ -92,8 +86,3 @@ def crash_output(project: Project, record: IterationRecord) -> str:
             evidence = Checkpoints.stored_value(folder, CheckpointName("evidence", number), project.ledger.seal) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""
-
-
-def _crash_records(project: Project, standing: Standing) -> Iterator[IterationRecord]:
-    """The iterations of this ruler whose candidates crashed, newest first."""
-    return (record for record in project.ledger.recent if record.reason in CRASHED and record.epoch == standing.epoch)

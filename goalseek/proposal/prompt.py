@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
@@ -19,16 +20,14 @@ _FILES_LIMIT = 60
 _PATH_LENGTH = 300
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data."""
 
     said: str
     printed: str = ""
 
 
-@dataclass(frozen=True)
-class ReviewSubject:
+class ReviewSubject(Struct, frozen=True):
     """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it."""
 
     value: float
@@ -37,8 +36,7 @@ class ReviewSubject:
     brief: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1.
 
     ``problem`` is what was wrong with the answer before.

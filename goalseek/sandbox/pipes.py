@@ -7,17 +7,17 @@ import os
 import selectors
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.sandbox import reaper
 
 LOST = -9  # exit code of a program whose end nobody saw, because the reaper itself was killed
 
 
-@dataclass
-class RunningProgram:
+class RunningProgram(Struct):
     """A running program: the channel to its reaper, which reports its end, and our ends of its pipes.
 
     ``began`` and ``ended`` are the reaper's, in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end.

@@ -5,7 +5,8 @@ and what to do about it, in words.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
@@ -14,8 +15,7 @@ ITERATIONS = 100
 LONG_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class PlannedClimb:
+class PlannedClimb(Struct, frozen=True):
     """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
     ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
@@ -29,8 +29,7 @@ class PlannedClimb:
     is_project: bool = True
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """What the noise costs a climb. ``claimed`` and the effects in ``power`` are in the units of the report's sd.
 
     Of ``iterations`` candidates that change nothing, keep-if-better would keep ``false_keeps`` and claim a gain of

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
@@ -99,8 +101,7 @@ def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun],
     return compare_values(metric.direction, metric.min_delta, incumbent, value, lines_saved)
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     """The runs of incumbent and candidate on the scale, and the sd as it was before the candidate's runs."""
 
     scale: Scale
@@ -191,8 +192,7 @@ def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: 
     )
 
 
-@dataclass(frozen=True)
-class AcceptanceRule:
+class AcceptanceRule(Struct, frozen=True):
     """The rule for one candidate. ``state`` and the baseline's guards are what was known before it was measured.
 
     ``lines_saved`` are the lines by which the candidate is shorter than the incumbent.
@@ -223,7 +223,7 @@ class AcceptanceRule:
 
     def plain_verdict(self, evidence: Evidence) -> Verdict:
         """The verdict by plain comparison of what there is, however noisy the metric may be."""
-        verdict = replace(self, metric=replace(self.metric, noise="none")).next_step(evidence)
+        verdict = structs.replace(self, metric=replace(self.metric, noise="none")).next_step(evidence)
         assert isinstance(verdict, Verdict)
         return verdict
 
@@ -233,11 +233,10 @@ class AcceptanceRule:
             return verdict
         value = representative(candidate_values)
         delta = value - self.state.value if self.metric.direction == "maximize" else self.state.value - value
-        return replace(verdict, value=value, delta=delta)
+        return structs.replace(verdict, value=value, delta=delta)
 
 
-@dataclass(frozen=True)
-class BaselineRule:
+class BaselineRule(Struct, frozen=True):
     """The rule for a baseline, which is compared with nothing: it is run until its noise is known."""
 
     metric: Metric

@@ -11,8 +11,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
@@ -28,8 +29,7 @@ OURS = (LINK, COPY, COPY_PROGRAM)
 _FORMAT = 2
 
 
-@dataclass(frozen=True)
-class TreePlan:
+class TreePlan(Struct, frozen=True):
     """What a project's trees are made from. ``shared`` are the shared folders: path in a tree to path on disk.
 
     Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a

@@ -388,12 +388,6 @@ def test_a_clone_still_checks_git(clone: Project) -> None:
     assert named(clone) == [(TIP, "a ref is elsewhere")]
 
 
-def test_where_nothing_was_recorded_there_is_nothing_to_audit_and_no_trace(project: Project) -> None:
-    ended = project.run("audit")
-    assert ended.exit_code == 3 and "git fetch origin" in ended.stderr
-    assert project.traces() == []
-
-
 def test_a_climb_at_work_is_waited_for_by_nobody_and_forged_text_cannot_steer_the_terminal(climbed: Project) -> None:
     with (secret(climbed).parent / "lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)

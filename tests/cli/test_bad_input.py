@@ -37,6 +37,26 @@ def refused(project: Project, code: int, *said: str, arguments: tuple[str, ...] 
     return ended
 
 
+def test_before_the_first_record_every_command_says_what_to_do_and_leaves_no_trace(project: Project) -> None:
+    for command, code, said in (
+        ("status", 0, "pending"),
+        ("log", 0, "there are no records yet"),
+        ("direct --list", 0, ""),
+        ("stop", 0, "nothing is running"),
+        ("prune", 0, "nothing to remove\n"),
+        ("show", USAGE, "there is no record of last"),
+        ("promote --branch better", USAGE, "climb first: goalseek iterate"),
+        ("exec -- true", USAGE, "goalseek baseline"),
+        ("audit", UNFIT, "git fetch origin"),
+    ):
+        ended = project.run(*command.split())
+        assert ended.exit_code == code and said in ended.stdout + ended.stderr, ended
+        assert project.traces() == [], command
+    seen = json.loads(project.run("status", "--json").stdout)
+    assert (seen["status"], seen["best"], seen["baseline"], seen["last"]) == ("pending", None, None, None)
+    assert "goalseek iterate" in seen["next"]
+
+
 def test_no_git_repository(tmp_path: Path, project: Project) -> None:
     project.set_moves(answer(2))
     elsewhere = Project(tmp_path / "plain", tmp_path / "plain")

@@ -139,13 +139,6 @@ def test_a_poisoned_git_folder_and_a_cut_short_command_are_undone(climbed: Proje
     assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
 
 
-def test_before_the_first_baseline_it_says_what_to_do(project: Project) -> None:
-    ended = project.run("exec", "--", "true")
-    assert ended.exit_code == 2
-    assert "goalseek baseline" in ended.stderr
-    assert project.traces() == []
-
-
 @pytest.mark.slow
 def test_the_verifiers_place_has_what_setup_gives_and_the_outputs_before_it_and_keeps_nothing(project: Project) -> None:
     train = "test ! -e kept/mine && mkdir -p kept && cp answer.json out.json"

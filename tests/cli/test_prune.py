@@ -108,8 +108,3 @@ def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second
     assert records.read_bytes() == content
     assert (climbed.users(), climbed.git("for-each-ref")) == (before, refs)
     assert climbed.run("prune").stdout == "nothing to remove\n"
-
-
-def test_before_the_first_baseline_there_is_nothing_and_nothing_is_made(project: Project) -> None:
-    assert project.run("prune").stdout == "nothing to remove\n"
-    assert project.traces() == []

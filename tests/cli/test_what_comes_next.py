@@ -41,6 +41,10 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
     project.climb()
     assert next_of(project) == "goalseek iterate goes on; nothing is kept yet"
     assert "promote" not in project.run("report", "-o", "-", "--format", "md").stdout
+    ended = project.run("promote", "--branch", "better")
+    assert "nothing was kept" in ended.stderr and ended.stdout == ""
+    assert project.run("promote", "--patch", "-").stdout == "", "a mailbox without a message"
+    assert "better" not in project.git("for-each-ref")
     project.climb()
     assert next_of(project) == "goalseek iterate goes on; goalseek promote takes the kept changes home"
 

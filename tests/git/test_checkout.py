@@ -6,9 +6,18 @@ from pathlib import Path
 import pytest
 from project import FILES, Project, answer
 
+SETTINGS = {
+    "core.autocrlf": "true",
+    "core.fsmonitor": "touch planted",
+    "commit.gpgSign": "true",
+    "core.quotePath": "true",
+    "diff.noprefix": "true",
+    "core.ignoreCase": "true",
+}
+
 
 def make_dirty(project: Project) -> None:
-    """Another branch, a stash, a staged new file, a dirty writable file, an untracked file, a hook."""
+    """Another branch, a stash, a staged new file, a dirty writable file, an untracked file, a hook, and settings."""
     project.git("branch", "elsewhere")
     project.write({"other.txt": "to be stashed\n"})
     project.git("stash", "--quiet")
@@ -18,9 +27,13 @@ def make_dirty(project: Project) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ntouch hook-ran\n")
     hook.chmod(0o755)
+    for name, value in SETTINGS.items():
+        project.git("config", name, value)
 
 
-def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it(project: Project) -> None:
+def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it_and_no_setting_changes_what_is_measured(
+    project: Project,
+) -> None:
     make_dirty(project)
     before = project.users()
     project.set_moves(answer(2), answer(0.5), answer(3), {"files": {"other.txt": "x\n"}})
@@ -28,19 +41,14 @@ def test_a_climb_beside_a_dirty_tree_touches_nothing_of_it(project: Project) -> 
     assert records[0]["metric"]["value"] == 1, "the baseline is HEAD, not the dirty file"
     assert records[3]["metric"]["value"] == 3
     assert project.users() == before
+    assert (project.trees() / "workspace" / "other.txt").read_bytes() == FILES["other.txt"].encode()
+    assert not (project.top / "planted").exists() and not (project.top / "hook-ran").exists()
+    project.git("config", "--unset", "core.fsmonitor")
     assert project.git("status", "--porcelain").splitlines() == [" M answer.json", "A  staged.txt", "?? untracked.txt"]
 
 
-def test_a_detached_head_is_allowed(project: Project) -> None:
-    project.git("switch", "--quiet", "--detach")
-    before = project.users()
-    project.set_moves(answer(2))
-    assert project.climb()[1]["outcome"] == "kept"
-    assert project.users() == before
-
-
-def test_a_linked_worktree_is_allowed(project: Project, tmp_path: Path) -> None:
-    project.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
+def test_a_linked_worktree_with_a_detached_head_is_allowed(project: Project, tmp_path: Path) -> None:
+    project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "side"))
     linked = Project(tmp_path / "side", tmp_path / "side")
     linked.script = project.script
     project.set_moves(answer(2))
@@ -86,23 +94,6 @@ def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
     assert project.users() == before
     assert outside.run_folder(1).is_dir() and not (project.top / ".goalseek").exists()
     assert "climb this" in (outside.run_folder(1) / "prompt.md").read_text()
-
-
-def test_no_setting_of_the_user_changes_what_is_measured(project: Project) -> None:
-    for key, value in (
-        ("core.autocrlf", "true"),
-        ("core.fsmonitor", "touch planted"),
-        ("commit.gpgSign", "true"),
-        ("core.hooksPath", "nowhere"),
-        ("core.quotePath", "true"),
-        ("diff.noprefix", "true"),
-        ("core.ignoreCase", "true"),
-    ):
-        project.git("config", key, value)
-    project.set_moves(answer(2))
-    assert project.climb()[1]["outcome"] == "kept"
-    assert (project.trees() / "workspace" / "answer.json").read_bytes() == FILES["answer.json"].encode()
-    assert not (project.top / "planted").exists()
 
 
 @pytest.mark.parametrize("share", ["absolute", "data"])

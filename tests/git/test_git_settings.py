@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,47 +43,36 @@ def trusting(top: str) -> str:
     return f"[safe]\n\tdirectory = {top}\n"
 
 
-def in_home(top: Path) -> dict[str, str]:
-    home(".gitconfig").write_text(trusting(str(top)))
-    return {}
+WAYS: dict[str, tuple[dict[str, str], dict[str, str]]] = {  # the files in HOME, and the variables
+    "in HOME": ({".gitconfig": trusting("{top}")}, {}),
+    "in the standard place": ({"config/git/config": trusting("*")}, {}),
+    "in an included file": ({"more": trusting("{top}"), ".gitconfig": "[include]\n\tpath = {home}/more\n"}, {}),
+    "in the system's": ({"system": trusting("{top}")}, {}),
+    "by a variable": (
+        {},
+        {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "{top}"},
+    ),
+    "by sudo": ({}, {"SUDO_UID": str(OTHER)}),
+}
 
 
-def in_the_standard_place(_: Path) -> dict[str, str]:
-    home("config/git").mkdir()
-    home("config/git/config").write_text(trusting("*"))
-    return {}
-
-
-def in_an_included_file(top: Path) -> dict[str, str]:
-    home("more").write_text(trusting(str(top)))
-    home(".gitconfig").write_text(f"[include]\n\tpath = {home('more')}\n")
-    return {}
-
-
-def in_the_systems(top: Path) -> dict[str, str]:
-    home("system").write_text(trusting(str(top)))
-    return {}
-
-
-def by_a_variable(top: Path) -> dict[str, str]:
-    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": str(top)}
-
-
-def by_sudo(_: Path) -> dict[str, str]:
-    return {"SUDO_UID": str(OTHER)}
-
-
-WAYS = (in_home, in_the_standard_place, in_an_included_file, in_the_systems, by_a_variable, by_sudo)
+def trust(top: Path, way: str = "in HOME") -> dict[str, str]:
+    """Writes the files of a way; gives its variables."""
+    files, variables = WAYS[way]
+    for name, text in files.items():
+        home(name).parent.mkdir(exist_ok=True)
+        home(name).write_text(text.format(top=top, home=home()))
+    return {name: value.format(top=top) for name, value in variables.items()}
 
 
 @only_root
 @pytest.mark.parametrize("way", WAYS)
 def test_a_repository_that_the_users_git_trusts_is_trusted(
-    anothers: Project, monkeypatch: pytest.MonkeyPatch, way: Callable[[Path], dict[str, str]]
+    anothers: Project, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     with pytest.raises(GoalseekError, match="belongs to another user"):
         locate(anothers.folder)
-    for name, value in way(anothers.top).items():
+    for name, value in trust(anothers.top, way).items():
         monkeypatch.setenv(name, value)
     assert locate(anothers.folder).top == anothers.top
 
@@ -103,7 +91,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
 @only_root
 @pytest.mark.slow
 def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
-    in_home(anothers.top)
+    trust(anothers.top)
     assert "answer.json" in _committed_files(anothers.folder)
     for words in (
         ("doctor", "--quick"),
@@ -167,27 +155,18 @@ def test_a_repository_may_not_take_somebody_elses_tree_for_its_checkout(project:
     assert ended.exit_code == 3 and "core.worktree" in ended.stderr and str(theirs) in ended.stderr
 
 
-PLANTED = {
-    "core.fsmonitor": "{}",
-    "core.sshCommand": "{}",
-    "core.pager": "{}",
-    "core.editor": "{}",
-    "core.askPass": "{}",
-    "core.gitProxy": "{}",
-    "core.alternateRefsCommand": "{}",
-    "gpg.program": "{}",
+PROGRAMS = """
+core.fsmonitor core.sshCommand core.pager core.editor core.askPass core.gitProxy core.alternateRefsCommand gpg.program
+diff.external diff.x.textconv diff.x.command filter.x.smudge filter.x.process credential.helper
+""".split()
+PLANTED = dict.fromkeys(PROGRAMS, "{}") | {
     "commit.gpgSign": "true",
-    "diff.external": "{}",
-    "diff.x.textconv": "{}",
-    "diff.x.command": "{}",
-    "filter.x.smudge": "{}",
-    "filter.x.process": "{}",
-    "credential.helper": "{}",
     "protocol.ext.allow": "always",
     "remote.origin.url": "ext::{}",
     "remote.origin.promisor": "true",
     "extensions.partialClone": "origin",
 }
+HOOKS = "reference-transaction post-index-change pre-commit post-commit post-checkout pre-auto-gc".split()
 
 
 def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) -> None:
@@ -200,14 +179,7 @@ def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) 
     program.chmod(0o755)
     hooks = home("hooks")
     hooks.mkdir()
-    for name in (
-        "reference-transaction",
-        "post-index-change",
-        "pre-commit",
-        "post-commit",
-        "post-checkout",
-        "pre-auto-gc",
-    ):
+    for name in HOOKS:
         (hooks / name).symlink_to(program)
         (project.top / ".git/hooks").mkdir(exist_ok=True)
         (project.top / ".git/hooks" / name).symlink_to(program)
@@ -235,7 +207,7 @@ def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", levels("bubblewrap", "landlock"))
 def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Project, level: str) -> None:
-    in_home(anothers.top)
+    trust(anothers.top)
     script = anothers.top.parent / "agent.sh"
     script.write_text(
         f"git status --short && git log --oneline && printf '%s' '{answer(5)}' > answer.json && git diff\n"

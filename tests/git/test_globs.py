@@ -40,33 +40,19 @@ file_pattern = st.builds(
 @pytest.fixture(scope="module")
 def repository() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _git(folder, "init", "-q")
+        subprocess.run(["git", "init", "-q", name], check=True, timeout=120)
         for path in PATHS:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).touch()
-        yield folder
-
-
-def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C",
-    }
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=environment, input=stdin, capture_output=True, timeout=120
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout
+            Path(name, path).parent.mkdir(parents=True, exist_ok=True)
+            Path(name, path).touch()
+        yield Path(name)
 
 
 def _ignored(folder: Path, patterns: list[str]) -> set[str]:
     (folder / ".git/info/exclude").write_bytes("".join(f"{pattern}\n" for pattern in patterns).encode())
-    found = _git(folder, "check-ignore", "-z", "--no-index", "--stdin", stdin="\0".join(PATHS).encode())
-    return set(found.decode().split("\0")) - {""}
+    command, paths = ["git", "check-ignore", "-z", "--no-index", "--stdin"], "\0".join(PATHS).encode()
+    done = subprocess.run(command, cwd=folder, input=paths, capture_output=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    return set(done.stdout.decode().split("\0")) - {""}
 
 
 def _matched(patterns: list[str]) -> set[str]:

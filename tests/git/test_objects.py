@@ -27,7 +27,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pro
     objects.close()
 
 
-def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Project, Objects]) -> None:
+def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Project, Objects], tmp_path: Path) -> None:
     project, objects = opened
     for content in (b"", b"x", b"\0\xff\r\n", b"x" * 100_000):
         name = objects.write_bytes(content)
@@ -35,22 +35,21 @@ def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Proje
         assert project.git("hash-object", "--stdin", "--no-filters", stdin=content) == name
     with pytest.raises(MissingObject):
         objects.read("f" * len(objects.zero))
-
-
-def test_a_file_with_an_odd_name_is_stored(opened: tuple[Project, Objects], tmp_path: Path) -> None:
-    _, objects = opened
     for name in ("new\nline", '"quoted', "bad\udcff", "tab\t", "back\\slash", " space "):
-        path = tmp_path / name
-        path.write_bytes(b"content\n")
-        assert objects.read(objects.write_file(path)) == b"content\n"
+        (tmp_path / name).write_bytes(b"content\n")
+        assert objects.read(objects.write_file(tmp_path / name)) == b"content\n"
 
 
-def test_files_are_those_that_git_lists(opened: tuple[Project, Objects]) -> None:
+def test_files_and_first_parents_are_those_that_git_lists(opened: tuple[Project, Objects]) -> None:
     project, objects = opened
     tree = project.git("rev-parse", "HEAD^{tree}")
     listed = project.git("ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
     assert list(objects.files(tree)) == [name for name in listed if name]
     assert objects.tree(tree)["a"].mode == "40000"
+    commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
+    read = functools.partial(read_commit, objects)
+    assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
+    assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
 
 
 def test_a_splice_gives_the_tree_that_an_index_gives(opened: tuple[Project, Objects], tmp_path: Path) -> None:
@@ -74,11 +73,6 @@ def test_a_splice_gives_the_tree_that_an_index_gives(opened: tuple[Project, Obje
     objects.index(index, files)
     assert objects.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip() == spliced
     assert project.git("fsck", "--strict", "--no-dangling") == ""
-
-
-def test_removing_all_gives_the_empty_tree_and_removing_nothing_the_same(opened: tuple[Project, Objects]) -> None:
-    project, objects = opened
-    tree = project.git("rev-parse", "HEAD^{tree}")
     assert objects.splice(tree, {}) == tree
     assert objects.splice(tree, {"not/there": None, "a/b.txt/below": None}) == tree
     assert objects.files(objects.splice(tree, dict.fromkeys(objects.files(tree)))) == {}
@@ -103,14 +97,6 @@ def test_differences_of_two_trees_are_those_of_their_listings(
     before, after = (objects.files(tree) for tree in trees)
     found = {item.path: (item.before, item.after) for item in objects.differences(*trees)}
     assert found == {path: (before.get(path), after.get(path)) for path in {*before, *after}}
-
-
-def test_walk_gives_the_first_parents_newest_first(opened: tuple[Project, Objects]) -> None:
-    project, objects = opened
-    commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
-    read = functools.partial(read_commit, objects)
-    assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
-    assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
 
 
 def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:

@@ -1,12 +1,13 @@
 """Loose objects of the climb become packs; nothing of the user's is touched, and a kill anywhere harms nothing."""
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, answer, copy_folder
 
 from goalseek.git import packing
 from goalseek.git.location import locate
@@ -16,25 +17,37 @@ from goalseek.git.repository import Repository
 
 pytestmark = pytest.mark.slow
 
-KEPT, REVERTED = 3, 4
 TRACED = "rename,unlink,fsync,mkdir,link"
 
 
+@pytest.fixture(scope="module")
+def climbs() -> dict[str, Project]:
+    """One climb for each object format, which the tests copy."""
+    return {}
+
+
 @pytest.fixture(params=["sha1", "sha256"])
-def climbed(request: pytest.FixtureRequest, make_project: Callable[..., Project]) -> Project:
+def climbed(
+    request: pytest.FixtureRequest,
+    climbs: dict[str, Project],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Project:
     """Keeps and reverts, in a repository that has loose, dangling, stashed, staged and packed objects of its own."""
-    project = make_project(object_format=request.param)
-    project.git("repack", "-q", "-a", "-d")
-    project.write({"other.txt": "packed no more\n"})
-    project.commit("loose")
-    project.set_moves(*(answer(score) for score in (2, 1.5, 3, 1.6, 4, 1.7, 1.8)))
-    project.climb("iterate", "-n", "7")
-    for number in (1, 2):
-        project.write({"other.txt": f"stashed {number}\n"})
-        project.git("stash", "--quiet")
-    project.write({"other.txt": "never committed\n"})
-    project.git("add", "other.txt")
-    return project
+    if request.param not in climbs:
+        project = Project.make(tmp_path_factory.mktemp("climbs") / "repository", object_format=request.param)
+        project.git("repack", "-q", "-a", "-d")
+        project.write({"other.txt": "packed no more\n"})
+        project.commit("loose")
+        project.set_moves(*(answer(score) for score in (2, 1.5, 3, 1.6, 4, 1.7, 1.8)), answer(5), answer(1.9))
+        project.climb("iterate", "-n", "7")
+        for number in (1, 2):
+            project.write({"other.txt": f"stashed {number}\n"})
+            project.git("stash", "--quiet")
+        project.write({"other.txt": "never committed\n"})
+        project.git("add", "other.txt")
+        climbs[request.param] = project
+    return climbs[request.param].copy(tmp_path / "repository")
 
 
 @pytest.fixture
@@ -91,26 +104,23 @@ def test_all_of_ours_is_packed_and_nothing_of_the_users(climbed: Project, reposi
     assert climbed.run("audit").exit_code == 0
 
 
-def test_what_the_user_took_over_is_the_users(climbed: Project, repository: Repository) -> None:
+def test_what_the_user_took_over_or_has_in_an_older_commit_stays_loose(
+    climbed: Project, repository: Repository
+) -> None:
     climbed.git("branch", "mine", "goalseek/demo~2")
     climbed.git("tag", "-a", "-m", "best", "best", "goalseek/demo~1")
-    taken = reachable(climbed, "mine", "best") & loose(climbed)
-    assert taken and pack(repository)
-    assert taken <= loose(climbed)
-
-
-def test_the_same_content_in_an_older_commit_of_the_users_stays_loose(climbed: Project, repository: Repository) -> None:
     climbed.git("stash", "--quiet")
     climbed.git("checkout", "--quiet", "-b", "like-it")
     climbed.write({"answer.json": answer(1.5)})
     climbed.commit("what was tried, by hand")
-    theirs = climbed.git("rev-parse", "HEAD:answer.json")
+    content = climbed.git("rev-parse", "HEAD:answer.json")
     climbed.write({"answer.json": answer(9)})
     climbed.commit("and on")
     climbed.git("checkout", "--quiet", "main")
-    assert theirs in loose(climbed) and theirs in reachable(climbed, "refs/goalseek/demo/ledger")
-    assert pack(repository)
-    assert theirs in loose(climbed)
+    theirs = reachable(climbed, "mine", "best", "like-it") & loose(climbed)
+    assert content in theirs & reachable(climbed, "refs/goalseek/demo/ledger")
+    assert theirs & reachable(climbed, "mine", "best") and pack(repository)
+    assert theirs <= loose(climbed)
 
 
 def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
@@ -129,7 +139,6 @@ def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
 def test_the_next_pack_holds_what_is_new_only(climbed: Project, repository: Repository) -> None:
     pack(repository)
     first = set(packs(climbed))
-    climbed.set_moves(*["unused"] * 7, answer(5), answer(1.9))
     climbed.climb("iterate", "-n", "2")
     before, own = loose(climbed), ours(climbed)
     new = own & before
@@ -202,13 +211,12 @@ def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> N
     )
 
     def run(*tracer: str) -> int:
-        return subprocess.run(
-            [*tracer, sys.executable, "-c", code, str(project.top)], capture_output=True, timeout=120
-        ).returncode
+        command = [*tracer, sys.executable, "-c", code, str(project.top)]
+        return subprocess.run(command, capture_output=True, timeout=120).returncode
 
     def fresh() -> None:
-        subprocess.run(["rm", "-rf", str(project.top)], check=True, timeout=120)
-        subprocess.run(["cp", "-a", str(saved), str(project.top)], check=True, timeout=120)
+        shutil.rmtree(project.top, ignore_errors=True)
+        copy_folder(saved, project.top)
 
     fresh()
     trace = tmp_path / "trace"

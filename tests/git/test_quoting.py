@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,13 @@ TEXT = st.text(st.characters(exclude_characters="\0/" + TURNING, exclude_categor
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    _git(folder, "init", "-q")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True, timeout=120)
     return folder
 
 
 def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C"}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     command = ["git", "-c", "core.protectNTFS=false", "-c", "core.quotePath=false", *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, input=stdin, capture_output=True, check=True, timeout=120
-    ).stdout
+    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, check=True, timeout=120).stdout
 
 
 def _put(folder: Path, rows: bytes, *options: str) -> list[bytes]:
@@ -38,6 +35,12 @@ def _put(folder: Path, rows: bytes, *options: str) -> list[bytes]:
     _git(folder, "read-tree", "--empty")
     _git(folder, "update-index", *options, "--index-info", stdin=rows)
     return _git(folder, "ls-files", "-z").split(b"\0")[:-1]
+
+
+def _read_back(folder: Path, names: Sequence[bytes]) -> list[bytes]:
+    """The names that git reads from their quoted forms."""
+    quoted = (quote_path(os.fsdecode(name)).encode() for name in names)
+    return _put(folder, b"".join(b"100644 %040d\t%s\n" % (1, name) for name in quoted))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,19 +54,15 @@ def test_a_name_is_quoted_as_git_prints_it(repository: Path, names: list[str]) -
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.one_of(RAW, TEXT.map(str.encode)), min_size=1, max_size=20))
 def test_git_reads_the_quoted_form_of_any_bytes_as_the_name_itself(repository: Path, names: list[bytes]) -> None:
-    rows = b"".join(b"100644 %040d\t%s\n" % (1, quote_path(os.fsdecode(name)).encode()) for name in names)
-    assert _put(repository, rows) == sorted(set(names))
+    assert _read_back(repository, names) == sorted(set(names))
 
 
 def test_every_single_byte_and_what_turns_the_direction_of_writing_survives_quoting(repository: Path) -> None:
     names = [b"x" + bytes([byte]) + b"y" for byte in range(1, 256) if byte != ord("/")]
-    rows = b"".join(b"100644 %040d\t%s\n" % (1, quote_path(os.fsdecode(name)).encode()) for name in names)
-    assert _put(repository, rows) == sorted(names)
-    names = [f"x{char}gnp.sh" for char in TURNING]
-    quoted = [quote_path(name) for name in names]
-    assert all(text.isascii() for text in quoted)
-    rows = b"".join(b"100644 %040d\t%s\n" % (1, text.encode()) for text in quoted)
-    assert _put(repository, rows) == sorted(name.encode() for name in names)
+    assert _read_back(repository, names) == sorted(names)
+    turned = [f"x{char}gnp.sh" for char in TURNING]
+    assert all(quote_path(name).isascii() for name in turned)
+    assert _read_back(repository, list(map(str.encode, turned))) == sorted(map(str.encode, turned))
 
 
 @given(RAW)

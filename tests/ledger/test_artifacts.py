@@ -1,5 +1,6 @@
 """What stays of the artifacts: so many run folders, the outputs of whom the manifest says; records always."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from project import JUDGE, Project, answer
+from records import iteration
 
 from goalseek.ledger.artifacts import old_run_folders, prune_artifacts, prune_outputs, run_folders
 from goalseek.ledger.results_file import History
@@ -22,14 +24,7 @@ TRAIN = [
     },
     {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
 ]
-
-
 MARK = '{"run_id": "20260101T000000Z-abcd", "seal": "0"}'
-
-
-def folders(project: Project) -> list[int]:
-    """The iterations whose artifacts are there."""
-    return [int(path.name) for path in run_folders(project.run_folder(0).parent)]
 
 
 def with_outputs(project: Project) -> dict[int, str]:
@@ -49,23 +44,17 @@ def training(make_project: Callable[..., Project], log: dict[str, Any]) -> Proje
     return project
 
 
+@pytest.mark.parametrize(("keep_runs", "left"), [(2, [0, 2, 5, 6]), (1, [0, 2, 6]), ("none", list(range(7)))], ids=str)
 @pytest.mark.slow
-def test_the_newest_the_best_and_the_baseline_stay(make_project: Callable[..., Project]) -> None:
-    project = make_project(manifest={"log": {"keep_runs": 2}})
+def test_the_newest_the_best_and_the_baseline_stay(
+    make_project: Callable[..., Project], keep_runs: object, left: list[int]
+) -> None:
+    project = make_project(manifest={"log": {"keep_runs": keep_runs}})
     project.set_moves(answer(2), answer(3), *(answer(1 + number / 10) for number in range(1, 5)))
     records = project.climb("iterate", "-n", "6")
-    assert folders(project) == [0, 2, 5, 6]
+    assert [int(path.name) for path in run_folders(project.run_folder(0).parent)] == left
     assert [record["iteration"] for record in records] == list(range(7))
     assert project.run("audit").exit_code == 0
-
-
-@pytest.mark.parametrize(("written", "left"), [("none", [0, 1, 2, 3]), (1, [0, 1, 3])])
-@pytest.mark.slow
-def test_none_switches_it_off(make_project: Callable[..., Project], written: object, left: list[int]) -> None:
-    project = make_project(manifest={"log": {"keep_runs": written}})
-    project.set_moves(answer(2), answer(1.5), answer(1.6))
-    project.climb("iterate", "-n", "3")
-    assert folders(project) == left
 
 
 def test_only_numbered_folders_go_and_no_link_is_followed(own: Path) -> None:
@@ -103,6 +92,9 @@ def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Proje
         assert ended.exit_code == 2 and "artifacts of iteration 2 are gone" in ended.stderr
         assert record["commit_hash"] in ended.stderr
     assert not (tmp_path / "there").exists()
+    project.run_folder(3).rename(tmp_path / "taken away")
+    project.climb("iterate", "--until", "score>=1")
+    assert not project.run_folder(3).exists(), "where the folder is gone, nothing is written again"
 
 
 @pytest.mark.parametrize(
@@ -192,23 +184,24 @@ def test_outputs_are_moved_not_copied(own: Path) -> None:
 
 
 def _standing(last: int) -> Standing:
-    from goalseek.ledger.records import IterationRecord
-    from goalseek.values import from_plain
-
-    row = {
-        "seq": last,
-        "kind": "iteration",
-        "project": "demo",
-        "run_id": "run",
-        "epoch": 0,
-        "timestamp": "2026-01-01T00:00:00.000Z",
-        "iteration": last,
-        "outcome": "reverted",
-        "reason": "worse",
-        "why": "worse",
-        "metric": {"name": "score", "direction": "maximize", "value": 1.0, "incumbent": 1.0, "delta": 0.0},
-        "isolation": {"sandbox": "none", "verifier": "both"},
-        "run_dir": f"runs/{last:04d}",
-    }
     best = MeasuredCommit(99, 1, "commit", "tree", 1.0)
-    return Standing(last_iteration=last, last=from_plain(IterationRecord, row), baseline=best, best=best)
+    return Standing(last_iteration=last, last=iteration(last, last, "reverted", "worse"), baseline=best, best=best)
+
+
+@pytest.mark.parametrize("left", [None, "", '{"seq": 3'])
+@pytest.mark.slow
+def test_what_a_kill_after_the_record_left_undone_is_done(project: Project, left: str | None) -> None:
+    project.set_moves(answer(2), answer(3))
+    project.climb("iterate", "-n", "1")
+    folder = project.run_folder(1)
+    names = ("git_after.txt", "result.json", "results_discussion.md")
+    whole = {name: (folder / name).read_text() for name in names}
+    for name in names:
+        (folder / name).unlink()
+    if left is not None:
+        (folder / "result.json").write_text(left)
+    assert project.run("iterate", "--until", "score>=1").exit_code == 0
+    assert {name: (folder / name).read_text() for name in names} == whole
+    assert json.loads((folder / "result.json").read_text()) == project.iterations()[1]
+    assert len(project.climb("iterate", "-n", "1")) == 3
+    assert project.run("audit").exit_code == 0

@@ -3,40 +3,67 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from itertools import product
 from pathlib import Path
 
 import pytest
 from project import Project, answer
+from records import iteration, run
 
+from goalseek.ledger.results_file import History
 from goalseek.ledger.seal import Seal, key_of
-
-
-def results(project: Project) -> str:
-    return (project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl").read_text()
+from goalseek.ledger.tree_index import TreeIndex
+from goalseek.values import to_line
 
 
 def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: Project) -> None:
+    """And the secret that seals them is its owner's alone, and in no tree."""
     project.set_moves(answer(2), {"files": {"other.txt": "x\n"}}, answer(0.5))
     records = [None, *project.climb("iterate", "-n", "3")]
     commits = project.git("rev-list", "--reverse", "--first-parent", "refs/goalseek/demo/ledger").splitlines()
     messages = [project.git("log", "-1", "--format=%B", commit).strip() for commit in commits]
-    assert messages[1:] == results(project).splitlines()
+    assert messages[1:] == (project.folder / ".goalseek/demo/logs/results.jsonl").read_text().splitlines()
     for commit, record in zip(commits[1:], records, strict=True):
         parents = project.git("log", "-1", "--format=%P", commit).split(" ")
         assert parents[1:] == ([record["commit_hash"]] if record and record["commit_hash"] else [])
     assert [record["seq"] for record in project.records()] == list(range(5))
     assert all(line.isascii() for line in messages)
-
-
-def test_the_secret_is_the_owners_alone_and_in_no_tree(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
     secret = project.top / ".git" / "goalseek" / "demo" / "secret"
     assert secret.stat().st_mode & 0o777 == 0o600
-    raw = secret.read_bytes()
     trees = [path for path in project.trees().rglob("*") if path.is_file() and not path.is_symlink()]
-    assert not [path for path in trees if raw in path.read_bytes()]
+    assert trees and not [path for path in trees if secret.read_bytes() in path.read_bytes()]
+
+
+def damage(path: Path) -> None:
+    """Makes the index of trees unreadable; the file opens, and fails at the first question."""
+    database = sqlite3.connect(path)
+    page = dict(database.execute("SELECT name, rootpage FROM sqlite_master"))["sqlite_autoindex_measured_1"]
+    database.close()
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+
+
+def test_a_damaged_index_is_made_again_once_and_knows_what_it_knew(project: Project) -> None:
+    project.set_moves(answer(2), answer(0), answer(0))
+    project.climb("iterate", "-n", "2")
+    damage(project.top / ".git/goalseek/demo/measured.sqlite")
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and ended.stderr.count("it is made again from the records") == 1
+    assert project.iterations()[-1]["reason"] == "duplicate"
+    assert "measured.sqlite" not in project.run("iterate").stderr
+
+
+def test_where_no_file_can_be_made_the_index_is_kept_in_memory(own: Path) -> None:
+    records = [run(0), iteration(1, 0, "baseline", "measured"), iteration(2, 1, "kept", "better")]
+    path, notes = own / "results.jsonl", list[str]()
+    path.write_text("".join(to_line(record) + "\n" for record in records))
+    index = TreeIndex(own / "none" / "measured.sqlite", History(path), 2, notes.append)
+    index.add(records[2])
+    assert [index.iteration("ruler2", "tree2"), index.iteration("ruler2", "tree1")] == [1, None]
+    assert [note.endswith("kept in memory: it cannot be written") for note in notes] == [True]
+    index.close()
 
 
 def test_a_seal_is_of_these_texts_in_this_order_under_this_secret() -> None:

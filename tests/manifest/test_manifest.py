@@ -199,7 +199,7 @@ def test_what_would_mean_nothing_is_refused(tmp_path: Path, old: str, new: str, 
 @pytest.fixture(scope="module")
 def adapter() -> Any:
     """Made once: making it takes longer than all the checks."""
-    return validation._adapter()
+    return validation.type_adapter()
 
 
 def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -238,7 +238,7 @@ def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 def test_no_value_of_any_key_is_a_bug(
     tmp_path: Path, value: Any, adapter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "_adapter", lambda: adapter)
+    monkeypatch.setattr(validation, "type_adapter", lambda: adapter)
     plain = tomllib.loads(SMALLEST)
     path = tmp_path / "goalseek.toml"
     for key in keys_of(Manifest):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,14 @@ FILE = "/somewhere/of the user's/0001"
     ],
 )
 def test_in_a_climb_it_is_told_and_shown(
-    project: Project,
+    played: Callable[..., Project],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     fault: Exception,
     code: int,
     words: str,
 ) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+    project = played(answer(2))
 
     def failing(*_: object) -> None:
         raise fault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,30 +13,31 @@ WORDS = "the climb 'demo' is that of the manifest in {}/alpha, not of {}/beta/go
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> tuple[Project, Project]:
+def folders(made_once: Callable[..., Project], tmp_path: Path) -> tuple[Project, Project]:
     """Alpha, which has climbed, and its copy beta, of a repository."""
-    alpha = Project.make(tmp_path / "repository", below="alpha")
+    alpha = made_once(climb, tmp_path / "repository")
+    return alpha, Project(alpha.top, alpha.top / "beta")
+
+
+def climb(top: Path) -> Project:
+    alpha = Project.make(top, below="alpha")
     beta = Project(alpha.top, alpha.top / "beta")
     beta.write(FILES)
     beta.set_manifest({})
     alpha.commit()
     alpha.set_moves(answer(2), answer(3), answer(4))
     alpha.climb()
-    return alpha, beta
+    return alpha
 
 
-@pytest.mark.parametrize("command", ["iterate", "baseline", "promote", "audit --rebuild", "show 1", "stop"])
-def test_what_would_mix_them_is_refused(folders: tuple[Project, Project], command: str) -> None:
+def test_what_would_mix_them_is_refused_and_another_name_is_the_way(folders: tuple[Project, Project]) -> None:
     alpha, beta = folders
     refs = alpha.git("for-each-ref")
-    ended = beta.run(*command.split())
-    assert ended.exit_code == 2 and WORDS.format(alpha.top, alpha.top) in ended.stderr, ended
-    assert alpha.git("for-each-ref") == refs
-    assert not (beta.folder / ".goalseek").exists()
-
-
-def test_status_and_log_say_whose_it_is_and_another_name_is_the_way(folders: tuple[Project, Project]) -> None:
-    alpha, beta = folders
+    for command in ("iterate", "baseline", "promote", "audit --rebuild", "show 1", "stop"):
+        ended = beta.run(*command.split())
+        assert ended.exit_code == 2 and WORDS.format(alpha.top, alpha.top) in ended.stderr, ended
+        assert alpha.git("for-each-ref") == refs
+        assert not (beta.folder / ".goalseek").exists()
     assert WORDS.format(alpha.top, alpha.top) in beta.run("status").stdout
     assert WORDS.format(alpha.top, alpha.top) in beta.run("log").stderr
     assert [record["iteration"] for record in alpha.climb()] == [0, 1, 2]

@@ -1,5 +1,6 @@
 """The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,8 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
 
 
 @pytest.mark.slow
-def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(project: Project) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.climb()
+def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Callable[..., Project]) -> None:
+    project = played(answer(2), more=(answer(3), answer(4)))
     project.set_manifest({"metric": {"direction": "minimize", "query": "size"}})
     ended = project.run("iterate")
     assert ended.exit_code == 0 and "metric differs from the pinned ruler" in ended.stderr
@@ -83,9 +83,8 @@ def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project)
     project.climb()
 
 
-def test_a_baseline_that_fails_leaves_the_old_one_standing(project: Project) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.climb()
+def test_a_baseline_that_fails_leaves_the_old_one_standing(played: Callable[..., Project]) -> None:
+    project = played(answer(2), more=(answer(3), answer(4)))
     project.write({"hidden/judge.sh": "echo all is lost; exit 4\n"})
     project.commit()
     ended = project.run("baseline")

@@ -3,16 +3,15 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from project import Project, answer, home
 from records import iteration
+from reviewing import REPORT, USAGE, tokens
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
@@ -33,27 +32,21 @@ def made(folder: Path, reported: Usage = NOTHING) -> UsageLog:
     return calls
 
 
-def test_a_session_outlasts_the_process_and_is_that_of_the_last_call_in_its_home(tmp_path: Path) -> None:
+def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charged_as_killed(tmp_path: Path) -> None:
     calls = made(tmp_path)
     assert calls.session("1 claude") is None
-    calls.begin("PLAN", "1 claude")
+    calls.begin("APPLY_CHANGE", "1 claude")
     calls.set_session(SESSION)
     calls.begin("REVIEW", "1 review claude")
-    assert made(tmp_path).session("1 claude") == SESSION
-    assert made(tmp_path).session("1 review claude") is None
-    calls.begin("APPLY_CHANGE", "1 claude")
-    assert made(tmp_path).session("1 claude") is None, "that call may have died in it"
-
-
-def test_a_call_whose_answer_was_not_stored_is_charged_and_its_session_is_left(tmp_path: Path) -> None:
-    calls = made(tmp_path)
-    calls.begin("APPLY_CHANGE", "1 claude")
-    calls.set_session(SESSION)
+    assert made(tmp_path).session("1 claude") == SESSION and made(tmp_path).session("1 review claude") is None
     calls.settle([CheckpointName("change")])
     assert calls.session("1 claude") == SESSION and calls.charged == Usage()
+    calls.begin("APPLY_CHANGE", "1 claude")
+    assert made(tmp_path).session("1 claude") is None, "that call may have died in it"
+    calls.set_session(SESSION)
     again = made(tmp_path, Usage(70))
     again.settle([])
-    assert again.session("1 claude") is None and again.charged == Usage(70, 20, 10, 0.1, True)
+    assert again.session("1 claude") is None and again.charged == Usage(170, 60, 30, pytest.approx(0.3), True)
 
 
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
@@ -117,9 +110,7 @@ def test_only_the_newest_count_and_where_nobody_reported_nothing_is_usual() -> N
     assert killed_call_usage(Usage(), Usage()) == Usage()
 
 
-USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
-REPORT = "printf '%s' '" + json.dumps(USAGE) + '\' > "$GOALSEEK_USAGE"\n'
 HANGS = """\
 if [ -e "$HOME/hang" ]; then
   [ -e "$HOME/told" ] && cp "$HOME/told" "$GOALSEEK_USAGE"
@@ -130,21 +121,6 @@ PLANS = (
     "[ $GOALSEEK_PHASE = plan ] && "
     "{ printf '<<<GOALSEEK PLAN %s\\na title\\nGOALSEEK PLAN %s>>>\\n' $GOALSEEK_NONCE $GOALSEEK_NONCE; exit; }\n"
 )
-
-
-@pytest.fixture
-def agent(project: Project, tmp_path: Path) -> Callable[..., Project]:
-    """Gives the project an agent with this script."""
-
-    def make(script: str, limits: dict[str, Any] | None = None, **more: Any) -> Project:
-        place = tmp_path / "agent.sh"
-        place.write_text(script)
-        project.set_manifest(
-            {"provider": {"name": "command", "command": ["sh", str(place)], **more}, "limits": limits or {}}
-        )
-        return project
-
-    return make
 
 
 def killed_in_the_call(project: Project, number: signal.Signals, told: object = None) -> None:
@@ -159,10 +135,6 @@ def killed_in_the_call(project: Project, number: signal.Signals, told: object = 
     started.communicate(timeout=30)
 
 
-def tokens(record: dict[str, Any]) -> int:
-    return sum(record["usage"][key] for key in ("input_tokens", "cached_tokens", "output_tokens"))
-
-
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -173,31 +145,25 @@ def tokens(record: dict[str, Any]) -> int:
     ],
 )
 @pytest.mark.slow
-def test_a_call_that_failed_is_charged_what_it_reported(
-    agent: Callable[..., Project], script: str, reason: str
-) -> None:
-    record = agent(REPORT + script).climb()[-1]
-    assert record["reason"] == reason
-    assert record["usage"] == {**USAGE, "estimated": False}
-    assert record["notes"] == []
+def test_a_call_that_failed_is_charged_what_it_reported(project: Project, script: str, reason: str) -> None:
+    record = project.set_agent(REPORT + script).climb()[-1]
+    assert (record["reason"], record["usage"], record["notes"]) == (reason, {**USAGE, "estimated": False}, [])
 
 
-def test_a_change_that_goes_back_and_a_plan_that_is_none_are_charged_for_each_call(
-    agent: Callable[..., Project],
-) -> None:
-    record = agent(REPORT + "echo x > other.txt", repair=2).climb()[-1]
+def test_a_change_that_goes_back_and_a_plan_that_is_none_are_charged_for_each_call(project: Project) -> None:
+    record = project.set_agent(REPORT + "echo x > other.txt", repair=2).climb()[-1]
     assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("out_of_scope", 300, 0.75)
     assert [attempt["usage"]["cost_usd"] for attempt in record["attempts"]] == [0.25, 0.25]
     assert record["notes"] == []
-    record = agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
+    record = project.set_agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
     assert (record["reason"], tokens(record)) == ("no_plan", 200), "it was asked for once more"
-    record = agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
+    record = project.set_agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
     assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 200, 0.5)
 
 
 @pytest.mark.slow
-def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Callable[..., Project]) -> None:
-    project = agent(REPORT + "exit 1")
+def test_a_step_that_failed_is_charged_when_another_process_records_it(project: Project) -> None:
+    project.set_agent(REPORT + "exit 1")
     for _ in range(5 + 3):
         ended = project.run("step")
     assert "next: LOG" in ended.stdout, ended
@@ -206,13 +172,12 @@ def test_a_step_that_failed_is_charged_when_another_process_records_it(agent: Ca
 
 
 @pytest.mark.slow
-def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callable[..., Project]) -> None:
-    agent(REPORT + BETTER).climb("iterate", "-n", "2")
+def test_a_call_past_its_time_is_charged_the_median_call_at_least(project: Project) -> None:
+    project.set_agent(REPORT + BETTER).climb("iterate", "-n", "2")
     few = """printf '{"input_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
-    record = agent(few + "sleep 60", timeout=0.5).climb()[-1]
+    record = project.set_agent(few + "sleep 60", timeout=0.5).climb()[-1]
     assert record["reason"] == "provider_timeout"
-    wanted = {"input_tokens": 100, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25, "estimated": True}
-    assert record["usage"] == wanted
+    assert record["usage"] == {**USAGE, "input_tokens": 100, "estimated": True}
 
 
 @pytest.mark.parametrize(
@@ -225,82 +190,69 @@ def test_a_call_past_its_time_is_charged_the_median_call_at_least(agent: Callabl
     ],
 )
 @pytest.mark.slow
-def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(agent: Callable[..., Project], report: str) -> None:
-    record = agent(f"{report}\n{BETTER}").climb()[-1]
+def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(project: Project, report: str) -> None:
+    record = project.set_agent(f"{report}\n{BETTER}").climb()[-1]
     assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+KILLS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+RESUMED = "an earlier invocation ended in the middle; gone on with from its context"
+
+
+@KILLS
 @pytest.mark.slow
 def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
-    agent: Callable[..., Project], number: signal.Signals
+    project: Project, number: signal.Signals
 ) -> None:
-    project = agent(HANGS + REPORT + BETTER)
-    project.climb("iterate", "-n", "2")
+    project.set_agent(HANGS + REPORT + BETTER).climb("iterate", "-n", "2")
     killed_in_the_call(project, number)
     record = project.climb()[-1]
     assert (record["iteration"], record["outcome"]) == (3, "kept")
-    assert record["usage"] == {
-        "input_tokens": 140, "cached_tokens": 40, "output_tokens": 20, "cost_usd": 0.5, "estimated": True
-    }  # fmt: skip
-    assert record["notes"] == [
-        "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars",
-        "an earlier invocation ended in the middle; gone on with from its context, plan",
-    ]
+    assert record["usage"] == {**{name: 2 * amount for name, amount in USAGE.items()}, "estimated": True}
+    charged = "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars"
+    assert record["notes"] == [charged, f"{RESUMED}, plan"]
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_several_kills_are_each_charged_and_what_they_reported_where_that_is_more(
-    agent: Callable[..., Project], number: signal.Signals
+@KILLS
+def test_several_kills_are_each_charged_and_count_for_the_limit_before_the_agent_is_asked_again(
+    project: Project, number: signal.Signals
 ) -> None:
-    project = agent(HANGS + REPORT + BETTER)
-    killed_in_the_call(project, number, {"input_tokens": 1000})
+    limits = {"limits": {"tokens": 1000}}
+    project.set_agent(HANGS + REPORT + BETTER, limits)
+    killed_in_the_call(project, number, {"input_tokens": 600})
     killed_in_the_call(project, number, {"input_tokens": 500})
     assert project.run("exec", "--", "true").exit_code == 0, "another command in between"
-    record = project.climb()[-1]
-    assert (record["iteration"], tokens(record)) == (1, 1000 + 500 + 100)
+    ended = project.run("--json", "iterate", "--forever")
+    assert (ended.exit_code, json.loads(ended.stdout.splitlines()[-1])["stop_reason"]) == (0, "tokens")
+    assert len(project.iterations()) == 1
+    record = project.set_agent(HANGS + REPORT + BETTER, {"limits": {"tokens": 2000}}).climb()[-1]
+    assert (record["iteration"], tokens(record)) == (1, 600 + 500 + 100)
     assert not record["usage"]["estimated"], "each said what it used, and nothing else is known"
     *charged, resumed = record["notes"]
-    assert [note.partition("charged ")[2] for note in charged] == ["1000 tokens", "500 tokens"]
-    assert resumed.startswith("an earlier invocation ended in the middle")
+    assert [note.partition("charged ")[2] for note in charged] == ["600 tokens", "500 tokens"]
+    assert resumed.startswith(RESUMED)
 
 
 @pytest.mark.slow
-def test_killed_calls_count_for_the_limit_before_the_agent_is_asked_again(agent: Callable[..., Project]) -> None:
-    project = agent(HANGS + REPORT + BETTER, {"tokens": 1000})
-    killed_in_the_call(project, signal.SIGKILL, {"input_tokens": 1000})
-    ended = project.run("--json", "iterate", "--forever")
-    last = json.loads(ended.stdout.splitlines()[-1])
-    assert (ended.exit_code, last["stop_reason"]) == (0, "tokens")
-    assert len(project.iterations()) == 1
-    agent(HANGS + REPORT + BETTER, {"tokens": 2000})
-    assert tokens(project.climb()[-1]) == 1100
-
-
-@pytest.mark.slow
-def test_a_killed_plan_is_half_of_what_an_iteration_costs(agent: Callable[..., Project]) -> None:
-    project = agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True)
-    project.climb("iterate", "-n", "2")
+def test_a_killed_plan_is_half_of_what_an_iteration_costs(project: Project) -> None:
+    project.set_agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True).climb("iterate", "-n", "2")
     assert tokens(project.iterations()[-1]) == 200
     killed_in_the_call(project, signal.SIGKILL)
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"]) == (300, True)
-    assert record["notes"] == [
-        "a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars",
-        "an earlier invocation ended in the middle; gone on with from its context",
-    ]
+    charged = "a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars"
+    assert record["notes"] == [charged, RESUMED]
 
 
 @pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
 @pytest.mark.slow
 def test_a_killed_call_whose_iteration_never_goes_on_is_charged_to_what_comes_in_its_place(
-    agent: Callable[..., Project], arguments: tuple[str, ...]
+    project: Project, arguments: tuple[str, ...]
 ) -> None:
-    project = agent(HANGS + REPORT + BETTER)
-    project.climb()
+    project.set_agent(HANGS + REPORT + BETTER).climb()
     killed_in_the_call(project, signal.SIGKILL)
     assert project.run(*arguments).exit_code == 0
     record = project.iterations()[-1]

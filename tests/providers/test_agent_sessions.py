@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_agents import COSTS, Fake
+from fake_agents import COSTS, Fakes
 from test_presets import GOING_ON, Asked
 
 from goalseek.errors import Rejected
@@ -31,10 +30,10 @@ def went_on(asked: Asked) -> list[bool]:
 
 @pytest.mark.parametrize("name", GOING_ON)
 def test_a_repair_goes_on_where_its_apply_was_and_each_call_is_charged_what_it_added(
-    fake: Callable[..., Fake], tmp_path: Path, name: str
+    fake: Fakes, tmp_path: Path, name: str
 ) -> None:
     fake(name)
-    asked = Asked(tmp_path, ProviderTable(name=name))
+    asked = Asked(tmp_path, name)
     replies = [asked.plan(), asked.apply(), asked.apply(phase="repair"), asked.apply(phase="repair")]
     assert [reply.usage for reply in replies] == [each(name)] * 4
     assert went_on(asked) == [False, True, True, True]
@@ -45,12 +44,10 @@ def test_a_repair_goes_on_where_its_apply_was_and_each_call_is_charged_what_it_a
 @pytest.mark.parametrize("name", GOING_ON)
 @pytest.mark.parametrize("act", ["transient", "half", "rate 0", "spent 0"])
 @pytest.mark.slow
-def test_a_failed_call_in_a_session_is_charged_once(
-    fake: Callable[..., Fake], tmp_path: Path, name: str, act: str
-) -> None:
+def test_a_failed_call_in_a_session_is_charged_once(fake: Fakes, tmp_path: Path, name: str, act: str) -> None:
     made = fake(name)
     made.acts(_1=act, _3=act)
-    asked = Asked(tmp_path, ProviderTable(name=name))
+    asked = Asked(tmp_path, name)
     charged = [asked.plan().usage, asked.apply().usage, asked.apply(phase="repair").usage]
     charged += [usage for _, usage in asked.again]
     assert (len(made.calls), len(asked.again), went_on(asked)) == (5, 2, [False, True, True, True, True])
@@ -64,9 +61,9 @@ def test_a_failed_call_in_a_session_is_charged_once(
 
 
 @pytest.mark.parametrize("name", GOING_ON)
-def test_a_session_that_is_gone_is_not_waited_for(fake: Callable[..., Fake], tmp_path: Path, name: str) -> None:
+def test_a_session_that_is_gone_is_not_waited_for(fake: Fakes, tmp_path: Path, name: str) -> None:
     made = fake(name)
-    asked = Asked(tmp_path, ProviderTable(name=name))
+    asked = Asked(tmp_path, name)
     asked.plan()
     for place in (tmp_path / "agent-home" / "sessions").iterdir():
         place.unlink()
@@ -77,12 +74,10 @@ def test_a_session_that_is_gone_is_not_waited_for(fake: Callable[..., Fake], tmp
     assert asked.apply(phase="repair").usage == each(name) and went_on(asked)[-1]
 
 
-def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up(
-    fake: Callable[..., Fake], tmp_path: Path
-) -> None:
+def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up(fake: Fakes, tmp_path: Path) -> None:
     made = fake("codex")
     made.acts(apply="crash")
-    asked = Asked(tmp_path, ProviderTable(name="codex"))
+    asked = Asked(tmp_path, "codex")
     asked.plan()
     with pytest.raises(Rejected):
         asked.apply()
@@ -98,9 +93,9 @@ def test_what_is_no_name_of_a_session_never_becomes_a_word_of_a_command_line(nam
     assert session_after(Answer(session="5e55-10_n.1:a"), None, "m") == Session("5e55-10_n.1:a", "m")
 
 
-def test_another_model_and_a_review_begin_a_session_of_their_own(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_another_model_and_a_review_begin_a_session_of_their_own(fake: Fakes, tmp_path: Path) -> None:
     fake("claude")
-    asked = Asked(tmp_path, ProviderTable(name="claude", model="large", plan=ProviderTable(name="claude", model="s")))
+    asked = Asked(tmp_path, "claude", model="large", plan=ProviderTable(name="claude", model="s"))
     asked.plan()
     asked.apply()
     assert went_on(asked) == [False, False]
@@ -112,11 +107,9 @@ def test_another_model_and_a_review_begin_a_session_of_their_own(fake: Callable[
     assert not went_on(asked)[-1]
 
 
-def test_a_total_of_dollars_beside_tokens_of_each_call_is_no_total_of_tokens(
-    fake: Callable[..., Fake], tmp_path: Path
-) -> None:
+def test_a_total_of_dollars_beside_tokens_of_each_call_is_no_total_of_tokens(fake: Fakes, tmp_path: Path) -> None:
     fake("claude").acts(always="short")
-    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked = Asked(tmp_path, "claude")
     main = Usage(60, 20, 10, 0.25)
     asked.phase = "apply"
     assert [asked.apply(phase=phase).usage for phase in ("apply", "repair", "repair")] == [main] * 3

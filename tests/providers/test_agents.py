@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan, review
 from model_server.server import ModelServer
-from project import Project, answer, ended, living
+from project import Project, Projects, answer, ended, living
 
 pytestmark = [pytest.mark.agents, pytest.mark.needs("bwrap")]
 FOLDER = Path(os.environ.get("AGENTS_FOLDER", Path.home() / ".cache" / "goalseek-agents"))
@@ -26,12 +25,8 @@ OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENCODE_DISABLE_MODELS_FETC
 """What keeps agents from waiting for price lists on the internet."""
 
 
-@dataclass(frozen=True)
-class Agent:
-    """A preset, its program, the model it is asked for, and the variable that holds its key.
-
-    ``price`` is what it says that one answer cost, None where it says nothing.
-    """
+class Agent(NamedTuple):
+    """A preset, its program, model, and the variable of its key; what it says that one answer cost, None for nothing."""
 
     name: str
     program: str
@@ -51,12 +46,9 @@ AGENTS = {
         Agent("mini-swe-agent", "mini", "openai/scripted", "OPENAI_API_KEY"),
     )
 }
-THERE = [name for name, agent in AGENTS.items() if (FOLDER / "bin" / agent.program).exists()]
-EACH = pytest.mark.parametrize("name", THERE or AGENTS)
-TELLING = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name != "aider"])
-"""Those that say why they have no answer, other than in prose."""
-GOING_ON = [("claude", "codex"), ("codex", "claude")]
-QUICK = pytest.mark.parametrize("name", [name for name in THERE or AGENTS if name in ("claude", "codex", "gemini")])
+THERE = [name for name, agent in AGENTS.items() if (FOLDER / "bin" / agent.program).exists()] or list(AGENTS)
+EACH = pytest.mark.parametrize("name", THERE)
+QUICK = pytest.mark.parametrize("name", [name for name in THERE if name in ("claude", "codex", "gemini")])
 
 
 @pytest.fixture
@@ -66,9 +58,7 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def asked(
-    server: ModelServer, make_project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Project]:
+def asked(server: ModelServer, make_project: Projects, monkeypatch: pytest.MonkeyPatch) -> Projects:
     """A project whose provider is this agent, at the scripted server, with a planted key."""
     programs = os.environ["PATH"]
 
@@ -120,7 +110,7 @@ def everything_stored(project: Project, isolated: Path) -> Iterator[tuple[str, b
 
 @EACH
 def test_it_plans_edits_and_is_kept_with_its_usage_and_without_its_key(
-    name: str, asked: Callable[..., Project], server: ModelServer, isolated: Path
+    name: str, asked: Projects, server: ModelServer, isolated: Path
 ) -> None:
     agent = AGENTS[name]
     project = asked(name, *tries(7))
@@ -139,8 +129,8 @@ def test_it_plans_edits_and_is_kept_with_its_usage_and_without_its_key(
     assert [place for place, content in everything_stored(project, isolated) if SECRET.encode() in content] == []
 
 
-@TELLING
-def test_a_refused_key_stops_the_run_at_once(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
+@pytest.mark.parametrize("name", [name for name in THERE if name != "aider"])  # it says why only in prose
+def test_a_refused_key_stops_the_run_at_once(name: str, asked: Projects, server: ModelServer) -> None:
     project = asked(name)
     server.otherwise = Refuse(401)
     told = ended(("iterate", "-n", "3"), project.folder, seconds=400)
@@ -149,9 +139,7 @@ def test_a_refused_key_stops_the_run_at_once(name: str, asked: Callable[..., Pro
     assert len(project.iterations()) <= 2, "it does not go on with a key that nobody takes"
 
 
-def test_aider_that_was_refused_is_not_believed_to_have_answered(
-    asked: Callable[..., Project], server: ModelServer
-) -> None:
+def test_aider_that_was_refused_is_not_believed_to_have_answered(asked: Projects, server: ModelServer) -> None:
     project = asked("aider")
     server.otherwise = Refuse(401)
     record = climb(project)
@@ -159,16 +147,8 @@ def test_aider_that_was_refused_is_not_believed_to_have_answered(
 
 
 @QUICK
-def test_a_rate_limit_is_waited_for(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
-    project = asked(name, Refuse(429, retry_after=1), Refuse(429, retry_after=1), *tries(7))
-    record = climb(project)
-    assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
-    assert server.done()[:2] == ["refuse", "refuse"]
-
-
-@QUICK
 def test_one_that_hangs_runs_into_its_limit_and_leaves_nothing(
-    name: str, asked: Callable[..., Project], server: ModelServer, isolated: Path
+    name: str, asked: Projects, server: ModelServer, isolated: Path
 ) -> None:
     project = asked(name, Hang(), timeout=30)
     server.otherwise = Hang()
@@ -177,7 +157,7 @@ def test_one_that_hangs_runs_into_its_limit_and_leaves_nothing(
     assert "hang" in server.done() and living(isolated) == {}
 
 
-def test_claude_goes_on_with_its_own_session(asked: Callable[..., Project], server: ModelServer) -> None:
+def test_claude_goes_on_with_its_own_session(asked: Projects, server: ModelServer) -> None:
     record = climb(asked("claude", *tries(7)))
     assert record["outcome"] == "kept", record["why"]
     planned, applied = (seen for seen in server.seen if not seen.asked.results)
@@ -185,9 +165,9 @@ def test_claude_goes_on_with_its_own_session(asked: Callable[..., Project], serv
     assert "Bash" not in planned.asked.tools and "Bash" in applied.asked.tools
 
 
-@pytest.mark.parametrize(("name", "reviewer"), GOING_ON)
+@pytest.mark.parametrize(("name", "reviewer"), [("claude", "codex"), ("codex", "claude")])
 def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_change(
-    name: str, reviewer: str, asked: Callable[..., Project], server: ModelServer
+    name: str, reviewer: str, asked: Projects, server: ModelServer
 ) -> None:
     planned, _ = tries(7)
     strays = Edit({"answer.json": answer(7), "other.txt": "mine\n"}, text="the first edit", tokens=TOKENS)
@@ -219,19 +199,20 @@ def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_chang
 
 
 @QUICK
-def test_a_session_that_failed_is_charged_once_and_gone_on_with(
-    name: str, asked: Callable[..., Project], server: ModelServer
+def test_a_rate_limit_is_waited_for_and_a_session_that_failed_is_charged_once_and_gone_on_with(
+    name: str, asked: Projects, server: ModelServer
 ) -> None:
     planned, edit = tries(7)
-    project = asked(name, planned, Refuse(429, retry_after=1), Refuse(429, retry_after=1), edit)
-    record = climb(project)
-    assert record["outcome"] == "kept", (record["why"], server.done())
+    refusals = (Refuse(429, retry_after=1), Refuse(429, retry_after=1))
+    record = climb(asked(name, *refusals, planned, *refusals, edit))
+    assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
+    assert server.done()[:2] == ["refuse", "refuse"]
     times = len([seen for seen in server.seen if seen.done in ("call", "answer")])
     assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * times, 20 * times)
 
 
-@pytest.mark.parametrize("name", THERE or AGENTS)
-def test_it_reviews_what_another_one_made(name: str, asked: Callable[..., Project], server: ModelServer) -> None:
+@EACH
+def test_it_reviews_what_another_one_made(name: str, asked: Projects, server: ModelServer) -> None:
     project = asked(name, review("REJECTED", "short: it is not"))
     author = {"name": "command", "command": ["sh", "-c", "echo '{\"score\": 7}' > answer.json; echo a score of 7"]}
     tables = {"provider": author, "review": {"provider": provider(name, server), "criteria": ["It is short."]}}

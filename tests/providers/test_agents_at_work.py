@@ -1,16 +1,17 @@
-"""Agents in whole runs: their HOME and login, what they must not leave behind, and who is waited for."""
+"""Agents in whole runs: HOME, login and sessions, what they must not leave behind, and who is waited for."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from fake_agents import EDIT, Fake
-from project import Project, everything_written, until
+from fake_agents import EDIT, Fake, Fakes
+from project import Project, Projects, answer, everything_written, until
+from reviewing import tokens
 from skips import levels
 from test_providers import JUDGE, KNOB
 
@@ -29,22 +30,40 @@ fresh.replace(place)
 """
 
 
-@pytest.fixture
-def agents(make_project: Callable[..., Project]) -> Callable[..., Project]:
-    """Makes a project with this provider, and other tables."""
+KNOBS = {"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE}
+SCORES = {
+    "answer.json": answer(1),
+    "other.txt": "x\n",
+    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
+}
+SCORING = """
+score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
+open("answer.json", "w").write('{"score": %d}' % score)
+"""
+STRAYS = "run open('other.txt', 'w').close()"
+ASKS, APPROVES = (
+    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
+    for word in ("CHANGES_REQUESTED", "APPROVED")
+)
+RESUMING = {"--resume", "resume", "--session"}
 
-    def make(provider: dict[str, Any], sandbox: str = "none", **tables: Any) -> Project:
-        return make_project(
-            files={"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE},
-            manifest={
-                "scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]},
-                "provider": provider,
-                "sandbox": {"mode": sandbox},
-                **tables,
-            },
-        )
+
+@pytest.fixture
+def agents(make_project: Projects) -> Projects:
+    """Makes a project with this provider, and other tables; its first file is what candidates may change."""
+
+    def make(provider: dict[str, Any], sandbox: str = "none", files: dict[str, str] = KNOBS, **tables: Any) -> Project:
+        scope = {"writable": [next(iter(files))], "hidden": ["hidden/**"]}
+        manifest = {"scope": scope, "provider": provider, "sandbox": {"mode": sandbox}, **tables}
+        return make_project(files=files, manifest=manifest)
 
     return make
+
+
+@pytest.fixture
+def scorers(agents: Projects) -> Projects:
+    """The same for agents whose edit is a score."""
+    return partial(agents, files=SCORES)
 
 
 def log_in(home: Path) -> Path:
@@ -59,7 +78,7 @@ def log_in(home: Path) -> Path:
 
 @pytest.mark.parametrize("level", levels("bubblewrap", "landlock", "none"))
 def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
-    fake: Callable[..., Fake], agents: Callable[..., Project], isolated: Path, level: str
+    fake: Fakes, agents: Projects, isolated: Path, level: str
 ) -> None:
     file, claude = log_in(isolated), fake("claude")
     claude.acts(always=f"run {RENEW}")
@@ -83,11 +102,7 @@ def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
     "name", ["claude", "codex", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap")), "command"]
 )
 def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
-    fake: Callable[..., Fake],
-    agents: Callable[..., Project],
-    isolated: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    fake: Fakes, agents: Projects, isolated: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     variable = "OPENAI_API_KEY" if name == "codex" else "ANTHROPIC_API_KEY"
     monkeypatch.setenv(variable, KEY)
@@ -119,20 +134,15 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
-def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
+def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(_0="rate 2")
     project = agents({"name": "claude"})
     project.climb("baseline")
     started = project.start("iterate")
-    seen = {}
-    deadline = time.monotonic() + 60
-    while seen.get("status") != "waiting" and started.poll() is None and time.monotonic() < deadline:
-        seen = json.loads(project.run("status", "--json").stdout)
+    seen = until(lambda: (state := json.loads(project.run("status", "--json").stdout))["status"] == "waiting" and state)
     _, said = started.communicate(timeout=120)
     assert started.returncode == 0 and "claude is rate limited; waits until 20" in said
-    assert seen["status"] == "waiting" and "rate limited; waits until" in seen["next"], seen
+    assert "rate limited; waits until" in seen["next"], seen
     _, record = project.iterations()
     assert record["outcome"] == "kept" and record["iteration"] == 1 and not record["usage"]["estimated"]
     assert any("rate limited" in note for note in record["notes"]) and record["seconds"]["PLAN"] < 2.5
@@ -141,9 +151,7 @@ def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(
     assert "- waited for the agent: 1" in project.run("report", "-o", "-", "--format", "md").stdout
 
 
-def test_a_wait_ends_when_a_person_asks_the_run_to_stop(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
+def test_a_wait_ends_when_a_person_asks_the_run_to_stop(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(always="rate 900")
     project = agents({"name": "claude"})
     project.climb("baseline")
@@ -155,9 +163,7 @@ def test_a_wait_ends_when_a_person_asks_the_run_to_stop(
     assert started.returncode == 0 and len(project.iterations()) == 1
 
 
-def test_no_wait_outlasts_the_run_and_a_refused_key_ends_it(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
+def test_no_wait_outlasts_the_run_and_a_refused_key_ends_it(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(always="rate 900")
     project = agents({"name": "claude"}, limits={"time": "5m"})
     ended = project.run("iterate")
@@ -172,7 +178,7 @@ def test_no_wait_outlasts_the_run_and_a_refused_key_ends_it(
 
 
 def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_tree(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
+    fake: Fakes, agents: Projects
 ) -> None:
     fake("claude").acts(plan="crash", apply="run open('half.txt', 'w').close(); sys.exit(1)")
     fake("codex")
@@ -190,7 +196,7 @@ def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_
 PRICE = {"model": "large", "input": 10.0, "cached": 5.0, "output": 20.0}
 
 
-def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Callable[..., Fake], agents: Callable[..., Project]) -> None:
+def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Fakes, agents: Projects) -> None:
     mini = fake("mini-swe-agent")
     ended = agents({"name": "mini-swe-agent"}).run("iterate")
     assert ended.exit_code == 3 and "needs a sandbox" in ended.stderr and mini.calls == []
@@ -223,7 +229,7 @@ def found(project: Project, *options: str) -> dict[str, tuple[bool, str]]:
 
 
 def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
-    fake: Callable[..., Fake], agents: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, endpoint: str
+    fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     claude = fake("claude")
@@ -241,9 +247,7 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     assert [ok for text, (ok, _) in rows.items() if text.startswith("live")] == [False]
 
 
-def test_doctor_names_what_does_not_start_and_what_does_not_answer(
-    fake: Callable[..., Fake], agents: Callable[..., Project]
-) -> None:
+def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, agents: Projects) -> None:
     codex = fake("codex")
     codex.path.write_text("#!/bin/sh\necho no library >&2\nexit 127\n")
     project = agents({"name": "codex", "endpoint": "http://127.0.0.1:9"})
@@ -251,3 +255,107 @@ def test_doctor_names_what_does_not_start_and_what_does_not_answer(
     wrong = [text for text, (ok, _) in rows.items() if not ok]
     assert len(wrong) == 2 and "does not start: no library" in wrong[0] and "does not answer" in wrong[1], wrong
     assert any(text == "login: codex: no login was found" for text in rows)
+
+
+def calls(made: Fake) -> list[tuple[str, bool]]:
+    """The phase of each call, and whether it went on with a session."""
+    return [(call["phase"], bool(RESUMING & set(call["argv"]))) for call in made.calls]
+
+
+@pytest.mark.parametrize(
+    ("name", "sandbox"),
+    [
+        *[(name, "none") for name in ("claude", "codex", "opencode")],
+        pytest.param("claude", "bubblewrap", marks=pytest.mark.needs("bwrap")),
+    ],
+)
+def test_a_repair_goes_on_with_the_session_of_its_apply(
+    fake: Fakes, scorers: Projects, name: str, sandbox: str
+) -> None:
+    made = fake(name, SCORING, apply=STRAYS)
+    project = scorers({"name": name}, sandbox)
+    record = project.climb()[-1]
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
+    asked = calls(made)  # in the sandbox nobody outside sees its log
+    assert asked == ([] if sandbox == "bubblewrap" else [("plan", False), ("apply", True), ("repair", True)])
+    (session,) = (project.trees() / "agent" / "home" / "sessions").iterdir()
+    assert session.read_text() == "3"
+    (attempt,) = record["attempts"]
+    assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
+    told = (project.run_folder(1) / "prompts" / "repair.md").read_text()
+    assert "other.txt is not the candidate's to edit" in told and "a higher rate" in told and "score" in told
+
+
+@pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])
+def test_what_a_review_asks_for_goes_back_into_the_authors_session(
+    fake: Fakes, scorers: Projects, author: str, reviewer: str
+) -> None:
+    made, other = fake(author, SCORING), fake(reviewer, SCORING, _0=ASKS, always=APPROVES)
+    record = scorers({"name": author}, review={"provider": reviewer, "criteria": ["It is short."]}).climb()[-1]
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
+    assert calls(made) == [("plan", False), ("apply", True), ("repair", True)]
+    assert calls(other) == [("review", False), ("review", False)], "a reviewer looks afresh"
+    assert "why not" in made.calls[-1]["prompt"]
+    (attempt,) = record["attempts"]
+    assert (tokens(attempt), tokens(record)) == (200, 500)
+
+
+@pytest.mark.parametrize("role", ["author", "reviewer"])
+def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_was(
+    fake: Fakes, scorers: Projects, isolated: Path, role: str
+) -> None:
+    file, place = log_in(isolated), isolated / "waiting"
+    waits = f"{RENEW}\nopen({str(place)!r}, 'w').close()\ntime.sleep(60)"
+    made, other = fake("claude", SCORING, always=f"run {waits}"), fake("codex", SCORING)
+    author, reviewer = (made, other) if role == "author" else (other, made)
+    review = {"provider": reviewer.name, "criteria": ["It is short."]}
+    project = scorers({"name": author.name}, review=review)
+    project.climb("baseline")
+    project.kill_when(place, "iterate", "-n", "1")
+    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET
+    assert "was put back" in project.run("baseline").stderr
+    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET + "+"
+
+
+@pytest.mark.parametrize("phase", ["apply", "repair"])
+def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_charged_once(
+    fake: Fakes, scorers: Projects, phase: str
+) -> None:
+    made = fake("claude", SCORING)
+    project = scorers({"name": "claude"})
+    project.climb()
+    strays = {"apply": STRAYS} if phase == "repair" else {}
+    place = project.folder.parent / "waiting"
+    waits = f"run STORED.write_text('9'); open({str(place)!r}, 'w').close(); time.sleep(60)"
+    made.acts(SCORING, **strays, **{phase: waits})
+    project.kill_when(place, "iterate", "-n", "1")
+    before = calls(made)
+    made.acts(SCORING, **strays)
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert record["outcome"] == "kept", record["why"]
+    assert before[-1] == (phase, True) and calls(made) == [(phase, False)]
+    killed = 100
+    assert (tokens(record), record["usage"]["estimated"]) == (100 * len(before) + killed, True)
+    assert record["usage"]["cost_usd"] == pytest.approx(0.25 * len(before) + 0.25)
+
+
+def test_where_another_one_answered_a_session_begins_anew(fake: Fakes, scorers: Projects) -> None:
+    first, second = fake("claude", SCORING, apply="auth"), fake("codex", SCORING, apply=STRAYS)
+    record = scorers({"name": "claude", "fallback": ["codex"]}).climb()[-1]
+    assert record["outcome"] == "kept", record["why"]
+    assert calls(first) == [("plan", False), ("apply", True), ("repair", False)]
+    assert calls(second) == [("apply", False)] and tokens(record) == 300
+
+
+def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_stored_short(
+    fake: Fakes, scorers: Projects
+) -> None:
+    row = {"type": "step_finish", "part": {"tokens": {"input": 1000}}}
+    filler = 'print(json.dumps({"type": "tool", "text": "x" * 3_000_000}))'
+    fake("opencode", SCORING, apply=f"run {filler}; print(json.dumps({row!r})); {filler}; text = ''")
+    project = scorers({"name": "opencode"})
+    record = project.climb()[-1]
+    assert (record["outcome"], tokens(record)) == ("kept", 1200), record["why"]
+    fake("opencode", SCORING, apply=f"run {filler}; {filler}; {filler}; {filler}; os.kill(os.getpid(), 9)")
+    assert project.climb()[-1]["reason"] == "provider_failed"
+    assert (project.run_folder(2) / "provider_output.md").stat().st_size < 7_000_000

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_agents import PROGRAMS, Fake
-from project import Project
+from fake_agents import PROGRAMS, Fakes
+from project import Projects
 from test_presets import Asked
 
 from goalseek.errors import Rejected
 from goalseek.humanize import format_duration
-from goalseek.manifest.tables import ProviderTable
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Answer, Printed
 from goalseek.providers.registry import load_maker
@@ -59,24 +57,22 @@ def test_a_sum_that_nobody_pays_is_none(cost: object, tmp_path: Path) -> None:
     assert read("opencode", {"type": "step_finish", "sessionID": "s", "part": part}).usage == Usage(0, 0, 7)
 
 
-def test_what_makes_a_reader_stumble_is_a_failure_of_the_agent(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_what_makes_a_reader_stumble_is_a_failure_of_the_agent(fake: Fakes, tmp_path: Path) -> None:
     fake("aider", always=f"say 'Tokens: {'9' * 400} sent, 7 received.'")
     with pytest.raises(Rejected, match="its answer cannot be read"):
-        Asked(tmp_path, ProviderTable(name="aider")).apply()
+        Asked(tmp_path, "aider").apply()
 
 
-def test_a_reset_in_the_far_future_is_a_long_wait(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_a_reset_in_the_far_future_is_a_long_wait(fake: Fakes, tmp_path: Path) -> None:
     fake("claude", _0="rate 1e14")
-    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked = Asked(tmp_path, "claude")
     asked.apply()
     ((seconds, _),) = asked.waits
     assert 10**9 <= seconds < 10**9 + 10 and format_duration(seconds)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_that_is_killed_in_the_middle_of_its_work_has_not_answered(
-    fake: Callable[..., Fake], tmp_path: Path, name: str
-) -> None:
+def test_one_that_is_killed_in_the_middle_of_its_work_has_not_answered(fake: Fakes, tmp_path: Path, name: str) -> None:
     said = {
         "claude": {"type": "system", "session_id": "s"},
         "codex": {"type": "thread.started", "thread_id": "s"},
@@ -84,14 +80,14 @@ def test_one_that_is_killed_in_the_middle_of_its_work_has_not_answered(
     }.get(name, {})
     fake(name, always=f"run print({json.dumps(said)!r}, flush=True); os.kill(os.getpid(), 9)")
     with pytest.raises(Rejected) as caught:
-        Asked(tmp_path, ProviderTable(name=name), confined=True).apply()
+        Asked(tmp_path, name, confined=True).apply()
     assert caught.value.reason == "provider_failed"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("put", ["os.mkfifo(place)", "place.mkdir()", "place.write_text('[' * 100_000)"])
 def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
-    fake: Callable[..., Fake], make_project: Callable[..., Project], isolated: Path, put: str
+    fake: Fakes, make_project: Projects, isolated: Path, put: str
 ) -> None:
     real = isolated / ".claude" / ".credentials.json"
     real.parent.mkdir()

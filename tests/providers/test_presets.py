@@ -3,13 +3,15 @@
 import importlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agents import COSTS, PROGRAMS, Fake
+from fake_agents import COSTS, PROGRAMS, Fakes
 from test_tune import call as tune_call
 
 from goalseek.errors import GoalseekError, Rejected
@@ -18,7 +20,8 @@ from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
 from goalseek.providers.fallback import add_cost
 from goalseek.providers.outcome import LIMIT_PAUSES, RETRY_SECONDS, Failed
-from goalseek.providers.provider import LaunchSpec
+from goalseek.providers.preset import Printed
+from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.providers.registry import load_maker, make_provider
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Redactor
@@ -31,60 +34,54 @@ GOING_ON = ("claude", "codex", "opencode")
 
 
 class Asked:
-    """Calls to the providers of a table, whose programs are started without a sandbox and without waiting."""
+    """Calls to a provider and its fallbacks, whose programs are started without a sandbox and without waiting."""
 
-    def __init__(
-        self, folder: Path, table: ProviderTable, prices: tuple[Price, ...] = (), confined: bool = False
-    ) -> None:
-        import subprocess
-        from dataclasses import replace
-
-        self.folder, self.chain = folder, make_provider(table, folder, prices)
+    def __init__(self, folder: Path, name: str, confined: bool = False, **table: Any) -> None:
+        self.chain = make_provider(ProviderTable(name=name, **table), folder)
         self.waits: list[tuple[float, str]] = []
         self.again: list[tuple[str, Usage]] = []
         self.left = float("inf")
         self.started: list[LaunchSpec] = []
         self.sessions: dict[str, Session | None] = {}  # of the last call, by HOME
-        home = folder / "agent-home"
-        home.mkdir(exist_ok=True)
+        self.home = folder / "agent-home"
+        self.home.mkdir(exist_ok=True)
         (folder / "workspace").mkdir(exist_ok=True)
-        base = tune_call(folder / "workspace", [])
-
-        def start(asked: LaunchSpec) -> ProgramResult:
-            self.started.append(asked)
-            self.sessions[asked.home] = None
-            given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": base.nonce, "GOALSEEK_ITERATION": "1"}
-            environment = {**os.environ, **given, **asked.variables, "HOME": str(home)}
-            stdin = self.prompt.encode() if asked.has_input else b""
-            done = subprocess.run(
-                asked.arguments, env=environment, input=stdin, capture_output=True, cwd=base.folder, timeout=120
-            )
-            return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
-
-        def session(name: str, model: str) -> Session | None:
-            found = self.sessions.get(name)
-            return found if found and found.model == model else None
-
-        def wait(seconds: float, why: str) -> bool:
-            self.waits.append((seconds, why))
-            return seconds <= self.left
-
         self.prompt, self.phase = "improve it", "plan"
         (folder / "prompt.md").write_text(self.prompt)
-        self.made = lambda: replace(
-            base,
-            phase=self.phase,
-            prompt=self.prompt,
-            start=start,
+        self._base = replace(
+            tune_call(folder / "workspace", []),
+            start=self._start,
             prompt_file=folder / "prompt.md",
-            home_at=home,
+            home_at=self.home,
             confined=confined,
-            wait=wait,
+            wait=self._wait,
             again=lambda why, usage: self.again.append((why, usage)),
-            session=session,
+            session=self._session,
             went=lambda session: self.sessions.update({self.started[-1].home: session}),
-            read_home=lambda name, path: (home / path).read_text() if (home / path).exists() else "",
+            read_home=lambda name, path: (self.home / path).read_text() if (self.home / path).exists() else "",
         )
+
+    def _start(self, asked: LaunchSpec) -> ProgramResult:
+        self.started.append(asked)
+        self.sessions[asked.home] = None
+        given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": self._base.nonce, "GOALSEEK_ITERATION": "1"}
+        environment = {**os.environ, **given, **asked.variables, "HOME": str(self.home)}
+        stdin, folder = self.prompt.encode() if asked.has_input else b"", self._base.folder
+        done = subprocess.run(
+            asked.arguments, env=environment, input=stdin, capture_output=True, cwd=folder, timeout=120
+        )
+        return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
+
+    def _session(self, name: str, model: str) -> Session | None:
+        found = self.sessions.get(name)
+        return found if found and found.model == model else None
+
+    def _wait(self, seconds: float, why: str) -> bool:
+        self.waits.append((seconds, why))
+        return seconds <= self.left
+
+    def made(self) -> Call:
+        return replace(self._base, phase=self.phase, prompt=self.prompt)
 
     def plan(self) -> Any:
         self.phase = "plan"
@@ -98,10 +95,10 @@ class Asked:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("confined", [True, False])
 def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandbox(
-    fake: Callable[..., Fake], tmp_path: Path, name: str, confined: bool
+    fake: Fakes, tmp_path: Path, name: str, confined: bool
 ) -> None:
     made = fake(name)
-    asked = Asked(tmp_path, ProviderTable(name=name, model="m/large"), confined=confined)
+    asked = Asked(tmp_path, name, model="m/large", confined=confined)
     reply = asked.plan()
     assert (reply.title, reply.text, reply.files) == ("a higher rate", "because", ("knobs.txt",))
     assert reply.usage == Usage(70, 20, 10, 0.25 if name in COSTS else None)
@@ -115,117 +112,110 @@ def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandb
     skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]
     assert bool(skips[1]) == confined and (not skips[0] or name in ("codex", "mini-swe-agent")), skips
     assert any("m/large" in word for word in applied["argv"])
-    assert planned["argv"] != applied["argv"] or name in ("codex", "mini-swe-agent"), (
-        "the others can be made to read only"
-    )
+    assert planned["argv"] != applied["argv"] or name in ("codex", "mini-swe-agent"), "the others can read only"
     assert bool(going) == (name in GOING_ON)
     assert not going or (going.name in applied["argv"] and going.name not in planned["argv"])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize(("act", "kind"), [("auth", "auth"), ("rate 5", "rate_limited"), ("transient", "transient"), ("crash", "crashed")])  # fmt: skip
-def test_how_it_fails_is_told_by_declared_fields(
-    fake: Callable[..., Fake], tmp_path: Path, name: str, act: str, kind: str
-) -> None:
-    fake(name).acts(always=act)
-    asked = Asked(tmp_path, ProviderTable(name=name))
-    with pytest.raises(Failed) as caught:
-        asked.chain.editors[0].apply(asked.made(), Plan("a", "b"))
-    assert caught.value.kind == ("crashed" if name == "aider" else kind), caught.value.why
-    if act == "rate 5" and name in ("claude", "opencode"):
-        assert caught.value.reset is not None and 0 < caught.value.reset <= 5
+def test_how_it_fails_is_told_by_declared_fields(fake: Fakes, tmp_path: Path, name: str) -> None:
+    acts = {"auth": "auth", "rate 5": "rate_limited", "transient": "transient", "crash": "crashed"}
+    for act, kind in acts.items():
+        (tmp_path / kind).mkdir()
+        asked = Asked(tmp_path / kind, name)
+        fake(name).acts(always=act)
+        with pytest.raises(Failed) as caught:
+            asked.chain.editors[0].apply(asked.made(), Plan("a", "b"))
+        assert caught.value.kind == ("crashed" if name == "aider" else kind), caught.value.why
+        if act == "rate 5" and name in ("claude", "opencode"):
+            assert caught.value.reset is not None and 0 < caught.value.reset <= 5
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(
-    fake: Callable[..., Fake], tmp_path: Path, name: str
-) -> None:
+def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(fake: Fakes, tmp_path: Path, name: str) -> None:
     fake(name).acts(always='say "Error: 401 Unauthorized, rate limit exceeded"')
-    asked = Asked(tmp_path, ProviderTable(name=name))
+    asked = Asked(tmp_path, name)
     assert asked.apply().title.startswith("" if name == "aider" else "Error: 401")
     with pytest.raises(Rejected) as caught:
         asked.plan()
     assert caught.value.reason == "no_plan" and asked.waits == []
 
 
-@pytest.mark.parametrize("printed", ["", "{", "[]", '{"type": "result"}', '{"type":"result","is_error":true,"usage":7}', "{\"type\":\"turn.completed\",\"usage\":[1]}", '{"stats": {"models": 3}}', "\x00" * 99, '{"type":"step_finish","part":9,"sessionID":[]}'])  # fmt: skip
+UNDOCUMENTED = (
+    *("", "{", "[]", '{"type": "result"}', '{"type":"result","is_error":true,"usage":7}', "\x00" * 99),
+    *('{"type":"turn.completed","usage":[1]}', '{"stats": {"models": 3}}'),
+    '{"type":"step_finish","part":9,"sessionID":[]}',
+)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(name: str, printed: str) -> None:
-    from goalseek.providers.preset import Printed
-
-    known = load_maker(name)
-    assert known
-    answer = known.read(Printed(0, printed, printed, lambda path: printed))
-    assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00"))
+def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(name: str) -> None:
+    for printed in UNDOCUMENTED:
+        answer = load_maker(name).read(Printed(0, printed, printed, lambda path, printed=printed: printed))  # type: ignore
+        assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00")), printed
 
 
-def test_a_prompt_that_is_too_long_for_an_argument_is_refused_in_words(
-    fake: Callable[..., Fake], tmp_path: Path
-) -> None:
+def test_a_prompt_that_is_too_long_for_an_argument_is_refused_in_words(fake: Fakes, tmp_path: Path) -> None:
     fake("mini-swe-agent")
-    asked = Asked(tmp_path, ProviderTable(name="mini-swe-agent"), confined=True)
+    asked = Asked(tmp_path, "mini-swe-agent", confined=True)
     asked.prompt = "ä" * (64 * 1024)
     with pytest.raises(Rejected, match="128 KiB"):
         asked.apply()
 
 
-def test_another_endpoint_is_given_as_each_agent_wants_it(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_another_endpoint_is_given_as_each_agent_wants_it(fake: Fakes, tmp_path: Path) -> None:
     for name in PROGRAMS:
         made = fake(name)
-        Asked(tmp_path, ProviderTable(name=name, model="p/m", endpoint="http://127.0.0.1:9/")).apply()
+        Asked(tmp_path, name, model="p/m", endpoint="http://127.0.0.1:9/").apply()
         (call,) = made.calls
         assert "http://127.0.0.1:9" in json.dumps([call["argv"], call["environment"]]), name
         assert "9//v1" not in json.dumps(call["argv"])
 
 
-def test_words_of_the_manifest_come_before_the_presets(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_words_of_the_manifest_come_before_the_presets(fake: Fakes, tmp_path: Path) -> None:
     made = fake("claude")
-    Asked(tmp_path, ProviderTable(name="claude", command=(str(made.path), "--mine"))).apply()
+    Asked(tmp_path, "claude", command=(str(made.path), "--mine")).apply()
     assert made.calls[0]["argv"][:2] == ["--mine", "-p"]
     with pytest.raises(GoalseekError, match="there is no program 'gone'") as caught:
         make_provider(ProviderTable(name="claude", command=("gone",)), tmp_path).editors[0].check()
     assert caught.value.exit_code == 3 and "npm install" in caught.value.hint
 
 
-def test_bare_goes_with_a_key_only(fake: Callable[..., Fake], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bare_goes_with_a_key_only(fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = fake("claude")
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-of-mine")
-    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked = Asked(tmp_path, "claude")
     asked.apply()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-mine")
     asked.apply()
     assert ["--bare" in call["argv"] for call in made.calls] == [False, True]
-    assert [started.login.variables for started in asked.started] == [
-        ("CLAUDE_CODE_OAUTH_TOKEN",),
-        ("ANTHROPIC_API_KEY",),
-    ]
+    variables = [started.login.variables for started in asked.started]
+    assert variables == [("CLAUDE_CODE_OAUTH_TOKEN",), ("ANTHROPIC_API_KEY",)]
     assert asked.chain.editors[0].is_subscription() is False
 
 
-def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(
-    fake: Callable[..., Fake], tmp_path: Path
-) -> None:
+def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(fake: Fakes, tmp_path: Path) -> None:
     fake("claude").acts(_0="rate 7")
-    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked = Asked(tmp_path, "claude")
     assert asked.apply().title == "a higher rate"
     ((seconds, why),) = asked.waits
     assert 5 < seconds <= 8 and why == "claude is rate limited"
     fake("codex").acts(_0="rate", _1="rate")
-    asked = Asked(tmp_path, ProviderTable(name="codex"))
+    asked = Asked(tmp_path, "codex")
     assert asked.apply().title == "a higher rate"
     assert [seconds for seconds, _ in asked.waits] == list(LIMIT_PAUSES[:2])
 
 
 def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_the_run(
-    fake: Callable[..., Fake], tmp_path: Path
+    fake: Fakes, tmp_path: Path
 ) -> None:
     fake("claude").acts(always="rate 999")
     fake("codex")
-    asked = Asked(tmp_path, ProviderTable(name="claude", fallback=("codex",)))
+    asked = Asked(tmp_path, "claude", fallback=("codex",))
     asked.left = 60.0
     assert asked.apply().provider == "codex"
     assert "codex is asked" in asked.again[-1][0]
-    alone = Asked(tmp_path, ProviderTable(name="claude"))
+    alone = Asked(tmp_path, "claude")
     alone.left = 60.0
     with pytest.raises(GoalseekError, match="longer than this run") as caught:
         alone.apply()
@@ -233,33 +223,31 @@ def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_
 
 
 def test_a_refused_key_goes_to_the_next_at_once_and_ends_the_run_where_all_are_refused(
-    fake: Callable[..., Fake], tmp_path: Path
+    fake: Fakes, tmp_path: Path
 ) -> None:
     for name in ("claude", "codex", "gemini"):
         fake(name).acts(always="auth")
     fake("opencode")
-    asked = Asked(tmp_path, ProviderTable(name="claude", fallback=("codex", ProviderTable(name="gemini"), "opencode")))
+    asked = Asked(tmp_path, "claude", fallback=("codex", ProviderTable(name="gemini"), "opencode"))
     assert asked.plan().provider == "opencode" and asked.waits == []
     with pytest.raises(GoalseekError, match="no provider accepts") as caught:
-        Asked(tmp_path, ProviderTable(name="claude", fallback=("codex",))).plan()
+        Asked(tmp_path, "claude", fallback=("codex",)).plan()
     assert (caught.value.exit_code, caught.value.stop_reason) == (3, "auth")
 
 
-def test_what_passes_is_tried_three_times_more_and_what_was_used_is_told_each_time(
-    fake: Callable[..., Fake], tmp_path: Path
-) -> None:
+def test_what_passes_is_tried_three_times_more_and_what_was_used_is_told_each_time(fake: Fakes, tmp_path: Path) -> None:
     made = fake("claude")
     made.acts(always="transient")
-    asked = Asked(tmp_path, ProviderTable(name="claude"))
+    asked = Asked(tmp_path, "claude")
     with pytest.raises(Failed) as caught:
         asked.apply()
     assert (caught.value.reason, len(made.calls)) == ("provider_failed", 4)
     assert [seconds for seconds, _ in asked.waits] == list(RETRY_SECONDS) and len(asked.again) == 3
 
 
-def test_another_may_plan(fake: Callable[..., Fake], tmp_path: Path) -> None:
+def test_another_may_plan(fake: Fakes, tmp_path: Path) -> None:
     fake("claude"), fake("codex")
-    asked = Asked(tmp_path, ProviderTable(name="claude", plan=ProviderTable(name="codex", model="p")))
+    asked = Asked(tmp_path, "claude", plan=ProviderTable(name="codex", model="p"))
     plan = asked.plan()
     assert (plan.provider, plan.model) == ("codex", "p")
     asked.apply(Plan("a", "b", provider=plan.provider, model=plan.model))
@@ -352,10 +340,9 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
 def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -> None:
     secrets = Redactor()
     secrets.add_variables({"K": 'sk-"quoted"-12345', "SHORT": "abc"})
-    (tmp_path / "auth.json").write_text(
-        '{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}'
-    )
-    secrets.add_files([tmp_path / "auth.json", tmp_path / "gone"])
+    file = tmp_path / "auth.json"
+    file.write_text('{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}')
+    secrets.add_files([file, tmp_path / "gone"])
     shown: list[bytes] = []
     tell = secrets.stream(shown.append)
     for chunk in (b'a sk-"quo', b'ted"-12345 b\nmore abc acc', b'ess-0123456789 sk-\\"quoted\\"-12345', b""):
@@ -396,24 +383,24 @@ def test_another_package_brings_a_preset_or_a_function(
 ) -> None:
     package(BROUGHT, "mine = brought_agent:PRESET\nmade = brought_agent:make")
     assert "brought_agent" not in sys.modules
-    assert Asked(tmp_path, ProviderTable(name="mine")).apply().title == "done"
+    assert Asked(tmp_path, "mine").apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
     assert load_maker("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
     assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
 
 
 @pytest.mark.parametrize(
-    ("source", "point", "why"),
+    ("source", "why"),
     [
-        ("raise RuntimeError('broken')", "mine = brought_agent:PRESET", "cannot be loaded: RuntimeError: broken"),
-        ("", "mine = brought_agent:PRESET", "cannot be loaded: AttributeError"),
-        ("PRESET = 7", "mine = brought_agent:PRESET", "neither a Preset nor a function"),
+        ("raise RuntimeError('broken')", "cannot be loaded: RuntimeError: broken"),
+        ("", "cannot be loaded: AttributeError"),
+        ("PRESET = 7", "neither a Preset nor a function"),
     ],
 )
 def test_a_package_whose_provider_cannot_be_had_is_named(
-    package: Callable[..., None], tmp_path: Path, source: str, point: str, why: str
+    package: Callable[..., None], tmp_path: Path, source: str, why: str
 ) -> None:
-    package(source, point)
+    package(source)
     with pytest.raises(GoalseekError, match=why) as caught:
         make_provider(ProviderTable(name="mine"), tmp_path)
     assert "of the package brought-agent" in caught.value.message and caught.value.exit_code == 3

@@ -1,13 +1,10 @@
 """Calls are recorded without credentials, and played again without an agent: the same climb comes of it."""
 
 import json
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, everything_written
+from project import Project, Projects, copy_folder, everything_written, home
 
 pytestmark = pytest.mark.slow
 
@@ -46,17 +43,11 @@ REASONS = ["no_plan", "better", "better", "provider_failed", "out_of_scope", "ve
 
 
 @pytest.fixture
-def recorded(make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def recorded(make_project: Projects, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A climb of six iterations whose calls are recorded, by an agent that says its key wherever it can."""
     monkeypatch.setenv("PLANTED_KEY", KEY)
     project = make_project(files=FILES)
-    agent = tmp_path / "agent.sh"
-    agent.write_text(AGENT)
-    provider = {
-        "name": "command", "command": ["sh", str(agent)], "ask_plan": True, "credentials": ["PLANTED_KEY"],
-        "record": "recordings",
-    }  # fmt: skip
-    project.set_manifest({"provider": provider, "verify": VERIFY})
+    project.set_agent(AGENT, {"verify": VERIFY}, ask_plan=True, credentials=["PLANTED_KEY"], record="recordings")
     project.commit()
     assert [record["reason"] for record in project.climb("iterate", "-n", "6")[1:]] == REASONS
     return project
@@ -72,7 +63,16 @@ def told(record: dict[str, Any]) -> dict[str, Any]:
     return {**{key: record[key] for key in keys}, "value": record["metric"]["value"], "attempts": attempts}
 
 
-def test_each_call_is_stored_with_its_prompt_output_usage_and_patch(recorded: Project) -> None:
+def replaying(recorded: Project, name: str) -> Project:
+    """A project that plays those recordings."""
+    again = Project.make(recorded.top.parent / name, FILES)
+    copy_folder(recorded.folder / "recordings", again.folder / "recordings")
+    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
+    again.commit()
+    return again
+
+
+def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_credential_nowhere(recorded: Project) -> None:
     found = recordings(recorded)
     assert sorted(found) == [
         "0001-plan", "0001-plan-2", "0002-apply", "0002-plan", "0002-repair", "0003-apply", "0003-plan", "0003-repair",
@@ -85,9 +85,6 @@ def test_each_call_is_stored_with_its_prompt_output_usage_and_patch(recorded: Pr
     assert "other.txt" in found["0003-apply"]["patch"] and found["0003-repair"]["patch"] == ""
     assert found["0004-apply"]["rejected"]["reason"] == "provider_failed"
     assert recorded.git("status", "--porcelain") == "?? recordings/"
-
-
-def test_a_credential_is_nowhere_not_in_a_recording_nor_what_a_repair_says(recorded: Project) -> None:
     record = recorded.iterations()[6]
     assert record["attempts"][0]["reason"] == "out_of_scope" and "holds a credential" in record["notes"][0]
     assert record["hypothesis_summary"] == "apply [credential]"
@@ -95,15 +92,8 @@ def test_a_credential_is_nowhere_not_in_a_recording_nor_what_a_repair_says(recor
     assert len(places) > 100 and not [place for place, content in places if KEY.encode() in content]
 
 
-def test_the_recordings_played_again_give_the_same_climb_without_an_agent(
-    recorded: Project,
-) -> None:
-    again = Project.make(recorded.top.parent / "again", FILES)
-    (again.folder / "recordings").mkdir()
-    for path in (recorded.folder / "recordings").iterdir():
-        (again.folder / "recordings" / path.name).write_bytes(path.read_bytes())
-    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
-    again.commit()
+def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_them_is_said(recorded: Project) -> None:
+    again = replaying(recorded, "again")
     records = again.climb("iterate", "-n", "6")
     assert list(map(told, records)) == list(map(told, recorded.iterations()))
     assert [record["provider"] for record in records[1:]] == ["replay"] * 6
@@ -111,40 +101,26 @@ def test_the_recordings_played_again_give_the_same_climb_without_an_agent(
     seventh = again.climb()[7]
     assert seventh["reason"] == "provider_failed"
     assert "recordings of 6 iterations, and this is proposal 7" in seventh["why"]
-
-
-@pytest.fixture
-def replaying(recorded: Project) -> Project:
-    """A project that plays those recordings; its agent is gone."""
-    again = Project.make(recorded.top.parent / "again", FILES)
-    (recorded.folder / "recordings").rename(again.folder / "recordings")
-    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
-    again.commit()
-    return again
-
-
-def test_a_recording_that_is_missing_or_does_not_apply_is_said(replaying: Project) -> None:
-    (replaying.folder / "recordings" / "0001-plan.json").unlink()
-    record = replaying.climb()[-1]
-    assert record["reason"] == "provider_failed" and "there is no recording 0001-plan.json" in record["why"]
-    place = replaying.folder / "recordings" / "0002-apply.json"
-    place.write_text(place.read_text().replace('-{\\"score\\": 1}', '-{\\"score\\": 7}'))
-    record = replaying.climb()[-1]
-    assert record["reason"] == "provider_failed" and "0002-apply.json does not apply" in record["why"]
-    (replaying.folder / "recordings" / "0003-apply.json").write_text("{")
-    ended = replaying.run("iterate")
-    assert ended.exit_code == 3 and "0003-apply.json is not a recording" in ended.stderr
-    for path in (replaying.folder / "recordings").iterdir():
-        path.unlink()
-    ended = replaying.run("iterate")
-    assert ended.exit_code == 3 and "has no recordings" in ended.stderr
-
-
-def test_recordings_are_hidden_from_the_agent(replaying: Project) -> None:
-    replaying.climb()
-    workspaces = list(Path(os.environ["XDG_CACHE_HOME"]).glob("goalseek/*/workspace"))
+    workspaces = list(home("cache").glob("goalseek/*/workspace"))
     assert len(workspaces) == 2 and all((workspace / "answer.json").exists() for workspace in workspaces)
-    assert not [workspace for workspace in workspaces if (workspace / "recordings").exists()]
+    assert not [workspace for workspace in workspaces if (workspace / "recordings").exists()], "they are hidden"
+
+    damaged = replaying(recorded, "damaged")
+    files = damaged.folder / "recordings"
+    (files / "0001-plan.json").unlink()
+    record = damaged.climb()[-1]
+    assert record["reason"] == "provider_failed" and "there is no recording 0001-plan.json" in record["why"]
+    place = files / "0002-apply.json"
+    place.write_text(place.read_text().replace('-{\\"score\\": 1}', '-{\\"score\\": 7}'))
+    record = damaged.climb()[-1]
+    assert record["reason"] == "provider_failed" and "0002-apply.json does not apply" in record["why"]
+    (files / "0003-apply.json").write_text("{")
+    ended = damaged.run("iterate")
+    assert ended.exit_code == 3 and "0003-apply.json is not a recording" in ended.stderr
+    for path in files.iterdir():
+        path.unlink()
+    ended = damaged.run("iterate")
+    assert ended.exit_code == 3 and "has no recordings" in ended.stderr
 
 
 @pytest.mark.parametrize(

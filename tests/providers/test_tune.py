@@ -1,5 +1,6 @@
 """The provider ``tune``: plans from the records alone, applies from the plan alone, climbs."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from goalseek.providers.tune import make, parse, title
 from goalseek.sandbox.supervisor import ProgramResult
 
 Loss = Callable[[dict[str, Any]], float]
+SAMPLERS = ("tpe", "cmaes", "random")
 
 SOURCE = (
     "RATE = 0.9  # goalseek: float 1e-3..1 log\n"
@@ -57,15 +59,16 @@ def plan_of(reply: Reply) -> Plan:
 
 def constants_in(folder: Path) -> dict[str, tunables.Constant]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return tunables.by_name(
-        constant
-        for path in files
-        for constant in tunables.find_constants(str(path.relative_to(folder)), path.read_bytes())
-    )
+    found = (tunables.find_constants(str(path.relative_to(folder)), path.read_bytes()) for path in files)
+    return tunables.by_name(itertools.chain.from_iterable(found))
 
 
 def values_in(folder: Path) -> dict[str, tunables.Value]:
     return {name: constant.value for name, constant in constants_in(folder).items()}
+
+
+def past(number: int, title: str, value: float | None = 2.0, reason: str = "worse") -> PastIteration:
+    return PastIteration(number, "kept" if reason == "better" else "reverted", reason, value, (), title, "")
 
 
 def climb(
@@ -76,18 +79,16 @@ def climb(
     best = loss(values_in(folder))
     history: list[PastIteration] = []
     for iteration in range(1, rounds + 1):
-        kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         asked = call(folder, best, history, iteration - 1)
         plan = plan_of(provider.plan(asked))
         provider.apply(asked, plan)
         value = loss(values_in(folder))
-        outcome, reason = ("kept", "better") if value < best else ("reverted", "worse")
-        history.append(PastIteration(iteration, outcome, reason, value, plan.files, plan.title, ""))
-        if value < best:
-            best = value
-        else:
-            for path, content in kept.items():
+        history.append(past(iteration, plan.title, value, "better" if value < best else "worse"))
+        if value >= best:
+            for path, content in before.items():
                 path.write_bytes(content)
+        best = min(best, value)
     return best, history
 
 
@@ -101,24 +102,24 @@ def folder(tmp_path: Path) -> Path:
     return project
 
 
-def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new(folder: Path) -> None:
+def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new_and_is_all_that_applying_needs(
+    folder: Path,
+) -> None:
     reply = tune(folder).plan(call(folder))
-    constants = constants_in(folder)
-    setting = parse(reply.title, constants)
-    assert setting is not None
-    assert list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]
+    setting = parse(reply.title, constants_in(folder))
+    assert setting is not None and list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]
     assert reply.files == ("src/model.py",)
     assert [line.split(":")[0] for line in reply.text.splitlines()] == list(setting)
     assert f"RATE: 0.9 -> {tunables.format_literal(setting['RATE'])}" in reply.text
     assert (folder / "src/model.py").read_text() == SOURCE
+    tune(folder).apply(replace(call(folder), phase="apply"), plan_of(reply))
+    assert title(values_in(folder)) == reply.title
 
 
 def test_applying_writes_exactly_what_the_title_says_and_nothing_else(folder: Path) -> None:
-    provider = tune(folder)
-    asked = call(folder)
+    provider, asked = tune(folder), call(folder)
     plan = Plan('RATE = 0.03162, SHIFT = 1.0e-05, DEPTH = 5, KERNEL = "a, b"', "text")
-    reply = provider.apply(asked, plan)
-    assert reply.files == ("src/model.py",)
+    assert provider.apply(asked, plan).files == ("src/model.py",)
     assert (folder / "src/model.py").read_text() == (
         "RATE = 0.03162  # goalseek: float 1e-3..1 log\n"
         "SHIFT = 1.0e-05  # goalseek: float -5..5\n"
@@ -126,12 +127,6 @@ def test_applying_writes_exactly_what_the_title_says_and_nothing_else(folder: Pa
         'KERNEL = "a, b"  # goalseek: choice "rbf" "linear" "a, b"\n'
     )
     assert provider.apply(asked, plan).files == ()
-
-
-def test_applying_needs_only_the_plan(folder: Path) -> None:
-    plan = plan_of(tune(folder).plan(call(folder)))
-    tune(folder).apply(replace(call(folder), phase="apply"), plan)
-    assert title(values_in(folder)) == plan.title
 
 
 def test_a_plan_that_does_not_name_an_allowed_value_for_each_constant_is_refused(folder: Path) -> None:
@@ -150,36 +145,35 @@ def test_a_plan_that_does_not_name_an_allowed_value_for_each_constant_is_refused
     assert (folder / "src/model.py").read_text() == SOURCE
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+def in_another_process(code: str, *arguments: str) -> str:
+    """What this code prints in a Python with another hash seed; ``t`` is this module."""
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", f"import json, sys, test_tune as t\nfrom pathlib import Path\n{code}", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.slow
 def test_the_same_history_gives_the_same_plan_in_another_process(folder: Path, sampler: str) -> None:
     _, history = climb(folder, lambda values: (values["SHIFT"] - 1) ** 2 + values["DEPTH"], 9, sampler)
-    asked = call(folder, 3.0, history, 9)
-    here = tune(folder, sampler).plan(asked)
+    here = tune(folder, sampler).plan(call(folder, 3.0, history, 9))
     code = (
-        "import json, sys; from pathlib import Path\n"
-        "import test_tune as t\n"
         "history = [t.PastIteration(*row) for row in json.loads(sys.argv[2])]\n"
         "folder = Path(sys.argv[1])\n"
         "print(t.tune(folder, sys.argv[3]).plan(t.call(folder, 3.0, history, 9)).title)\n"
     )
     rows = json.dumps([list(structs.asdict(attempt).values()) for attempt in history])
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
-    there = subprocess.run(
-        [sys.executable, "-c", code, str(folder), rows, sampler],
-        env=environment, capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
-    assert there.stdout == here.title + "\n"
-    assert there.stderr == ""
+    assert in_another_process(code, str(folder), rows, sampler) == here.title + "\n"
 
 
 def test_another_seed_or_another_attempt_gives_another_plan(folder: Path) -> None:
-    titles = {
-        tune(folder, seed=seed).plan(call(folder, attempt=attempt)).title for seed in (0, 1) for attempt in (0, 1)
-    }
-    assert len(titles) == 4
+    asked = [(tune(folder, seed=seed), call(folder, attempt=attempt)) for seed in (0, 1) for attempt in (0, 1)]
+    assert len({provider.plan(one).title for provider, one in asked}) == 4
 
 
-def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path, tmp_path: Path) -> None:
+def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path) -> None:
     def loss(values: dict[str, Any]) -> float:
         return float((values["SHIFT"] - 1) ** 2 + abs(values["DEPTH"] - 4) + values["RATE"])
 
@@ -190,59 +184,53 @@ def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path, tmp
     assert tune(folder).plan(call(folder, best, half, 6)).title == whole[6].title
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..5 step 2\nB = off  # goalseek: choice off on\n")
-    seen = {title(values_in(tmp_path))}
+    titles = [title(values_in(tmp_path))]
     history: list[PastIteration] = []
     for iteration in range(5):
-        reply = tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, iteration))
-        assert reply.title not in seen
-        seen.add(reply.title)
-        history.append(PastIteration(iteration + 1, "reverted", "worse", 2.0, (), reply.title, ""))
+        titles.append(tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, iteration)).title)
+        history.append(past(iteration + 1, titles[-1]))
+    assert len(set(titles)) == 6
     with pytest.raises(Rejected, match="every setting of A, B was tried") as caught:
         tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, 5))
     assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sampler: str) -> None:
     file = tmp_path / "x.py"
     file.write_text("A = 1  # goalseek: int 1..3\nB = 1  # goalseek: int 1..2\n")
     baseline = title(values_in(tmp_path))
     asked = replace(call(tmp_path, 2.0), baseline_file={"x.py": file.read_bytes()}.get)
-    history: list[PastIteration] = []
     for iteration in range(5):
-        plan = plan_of(tune(tmp_path, sampler).plan(replace(asked, history=tuple(history))))
+        plan = plan_of(tune(tmp_path, sampler).plan(asked))
         assert plan.title != baseline
         tune(tmp_path, sampler).apply(asked, plan)
-        history.append(PastIteration(iteration + 1, "kept", "better", 1.0 - iteration, (), plan.title, ""))
+        asked = replace(asked, history=(*asked.history, past(iteration + 1, plan.title, 1.0 - iteration, "better")))
     with pytest.raises(Rejected, match="every setting of A, B was tried"):
-        tune(tmp_path, sampler).plan(replace(asked, history=tuple(history)))
+        tune(tmp_path, sampler).plan(asked)
     for other in (None, b"A = 9\n", b"A = 9  # goalseek: int 3..1\n", b"A = 1  # goalseek: int 1..3\n"):
-        titles = tune(tmp_path).plan(
-            replace(asked, history=tuple(history), baseline_file=lambda path, other=other: other)
-        )
-        assert titles.title == baseline
+        assert tune(tmp_path).plan(replace(asked, baseline_file=lambda path, other=other: other)).title == baseline
 
 
 def test_what_others_did_and_what_failed_does_not_stop_a_plan(folder: Path) -> None:
     good = 'RATE = 0.5, SHIFT = 0.0, DEPTH = 5, KERNEL = "rbf"'
     history = [
-        PastIteration(1, "kept", "better", 1.0, (), "Rewrite the solver", ""),
-        PastIteration(2, "reverted", "verify_failed", None, (), good, ""),
-        PastIteration(3, "reverted", "guard", 0.1, (), good.replace("5,", "6,"), ""),
-        PastIteration(4, "skipped", "no_plan", None, (), "", ""),
-        PastIteration(5, "reverted", "worse", 9.0, (), "RATE = 0.5, GONE = 3", ""),
+        past(1, "Rewrite the solver", 1.0, "better"),
+        past(2, good, None, "verify_failed"),
+        past(3, good.replace("5,", "6,"), 0.1, "guard"),
+        past(4, "", None, "no_plan"),
+        past(5, "RATE = 0.5, GONE = 3", 9.0),
     ]
-    for sampler in ("tpe", "cmaes", "random"):
+    for sampler in SAMPLERS:
         assert parse(tune(folder, sampler).plan(call(folder, history=history)).title, constants_in(folder))
 
 
 def test_constants_of_one_name_in_two_files_are_both_named_and_written(folder: Path) -> None:
     (folder / "other.yml").write_bytes(b"DEPTH: 2  # goalseek: int 1..12\r\n")
-    provider = tune(folder)
-    asked = call(folder)
+    provider, asked = tune(folder), call(folder)
     plan = plan_of(provider.plan(asked))
     setting = parse(plan.title, constants_in(folder))
     assert setting is not None
@@ -280,20 +268,16 @@ def test_without_the_extra_the_check_names_it(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(GoalseekError, match=r"goalseek\[tune\]") as caught:
         tune(folder, sampler).check()
-    assert caught.value.exit_code == UNFIT
-    assert caught.value.hint == 'pip install "goalseek[tune]"'
+    assert (caught.value.exit_code, caught.value.hint) == (UNFIT, 'pip install "goalseek[tune]"')
 
 
 def test_making_checking_and_applying_do_not_import_optuna(folder: Path) -> None:
     code = (
-        "import sys; import test_tune as t; from pathlib import Path\n"
         "folder = Path(sys.argv[1]); provider = t.tune(folder); provider.check()\n"
         "provider.apply(t.call(folder), t.Plan('RATE = 0.1, SHIFT = 0.0, DEPTH = 5, KERNEL = \"rbf\"', ''))\n"
         "assert 'optuna' not in sys.modules and 'numpy' not in sys.modules\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code, str(folder)]
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    in_another_process(code, str(folder))
     assert values_in(folder)["DEPTH"] == 5
 
 

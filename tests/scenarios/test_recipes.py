@@ -10,22 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer, living
-from recipes import (
-    WAITING,
-    block,
-    hold,
-    home,
-    install,
-    let_go,
-    line,
-    lines,
-    path_with_it,
-    put_on_path,
-    titles,
-    typed,
-    until,
-)
+from project import Project, answer, home, living, until
+from recipes import WAITING, block, hold, install, let_go, line, lines, path_with_it, put_on_path, titles, typed
 from shown import Shown
 from supervising import Unit
 

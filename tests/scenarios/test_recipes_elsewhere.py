@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from project import JUDGE, Project, answer
-from recipes import WAITING, block, hold, home, install, let_go, lines, path_with_it, put_on_path, typed, until
+from project import JUDGE, Project, answer, home, until
+from recipes import WAITING, block, hold, install, let_go, lines, path_with_it, put_on_path, typed
 
 from goalseek.sandbox.level import installation_hint
 

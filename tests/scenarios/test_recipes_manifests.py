@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project
-from recipes import block, home, let_go, until
+from project import Project, home, until
+from recipes import block, let_go
 from test_real_setups import C_FILES, CMAKE, DEVICE, with_device
 
 from goalseek import locks

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +18,7 @@ import pytest
 from model_server import stand_in
 from model_server.moves import Cut, Die, Edit, Hang, Refuse, Tokens, plan
 from model_server.server import ModelServer
+from project import until
 
 PROMPT = "Improve it. Answer between <<<GOALSEEK PLAN 5F3A9C and GOALSEEK PLAN 5F3A9C>>>"
 EDIT = Edit({"a b.txt": "it's new\n"}, text="done {nonce}", tokens=Tokens(100, 40, 7, 20))
@@ -96,16 +97,13 @@ def test_an_edit_is_a_call_of_the_agents_shell_and_then_a_text_with_the_nonce(se
 
 
 @EACH
-def test_usage_is_told_as_the_interface_does(server: ModelServer, interface: Interface) -> None:
-    server.play(EDIT)
+def test_usage_is_told_as_the_interface_does_and_a_stream_is_events_that_end_well(
+    server: ModelServer, interface: Interface
+) -> None:
+    server.play(EDIT, plan("a title", "answer.json"))
     told = json.loads(ask(server, interface))
     usage = told.get("usage") or told["usageMetadata"]
     assert usage.items() >= USAGES[interface].items()
-
-
-@EACH
-def test_a_stream_is_events_that_end_well(server: ModelServer, interface: Interface) -> None:
-    server.play(plan("a title", "answer.json"))
     events = ask(server, interface, streamed=True).removesuffix("\n\n").split("\n\n")
     lines = [event.splitlines()[-1].removeprefix("data: ") for event in events]
     last = {"messages": "message_stop", "chat": "[DONE]", "responses": "response.completed", "content": "STOP"}
@@ -127,37 +125,31 @@ def test_a_refusal_says_when_to_come_again(server: ModelServer, interface: Inter
 
 
 @EACH
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_cut_answer_breaks_off_in_the_middle(server: ModelServer, interface: Interface, streamed: bool) -> None:
-    server.play(Cut("x" * 1000))
-    with pytest.raises((ConnectionError, IncompleteRead)):
-        ask(server, interface, streamed=streamed)
-    assert "There is nothing to do." in ask(server, interface, streamed=streamed)
+def test_a_cut_answer_breaks_off_in_the_middle(server: ModelServer, interface: Interface) -> None:
+    for streamed in (False, True):
+        server.play(Cut("x" * 1000))
+        with pytest.raises((ConnectionError, IncompleteRead)):
+            ask(server, interface, streamed=streamed)
+        assert "There is nothing to do." in ask(server, interface, streamed=streamed)
 
 
-def test_a_dead_server_refuses_connections_and_comes_back_where_it_was(server: ModelServer) -> None:
-    server.play(Die(0.3), EDIT)
-    with pytest.raises((ConnectionError, urllib.error.URLError)):
-        ask(server, chat)
-    with pytest.raises(urllib.error.URLError):
-        ask(server, chat)
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        try:
-            assert "a b.txt" in ask(server, chat)
-            break
-        except urllib.error.URLError:
-            time.sleep(0.05)
-    assert server.done() == ["die", "call"]
+def test_a_dead_server_comes_back_where_it_was_and_a_hang_ends_with_the_one_who_asks(server: ModelServer) -> None:
+    server.play(Die(0.3), EDIT, Hang())
+    for _ in range(2):
+        with pytest.raises((ConnectionError, urllib.error.URLError)):
+            ask(server, chat)
 
+    def is_back() -> bool:
+        with contextlib.suppress(urllib.error.URLError):
+            return "a b.txt" in ask(server, chat)
+        return False
 
-def test_a_hang_ends_with_the_server_or_with_the_one_who_asks(server: ModelServer) -> None:
-    server.play(Hang())
+    until(is_back)
     path, body = chat(0, True)
     request = urllib.request.Request(server.url + path, json.dumps(body).encode())
     with pytest.raises(TimeoutError):
         urllib.request.urlopen(request, timeout=0.2)
-    assert server.done() == ["hang"]
+    assert server.done() == ["die", "call", "hang"]
 
 
 def test_tokens_are_counted_and_a_question_without_tools_is_answered_aside(server: ModelServer) -> None:

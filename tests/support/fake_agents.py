@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,6 @@ class Fake:
     def calls(self) -> list[dict[str, Any]]:
         """Its calls so far."""
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+
+Fakes = Callable[..., Fake]

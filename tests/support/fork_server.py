@@ -130,9 +130,9 @@ def _put_together() -> None:
     from nights import night
 
     from goalseek.ledger.records import parse_record
-    from goalseek.manifest.validation import schema
+    from goalseek.manifest.validation import type_adapter
 
-    schema()
+    type_adapter()
     *_, row = night(3)
     parse_record(json.dumps(row))
 

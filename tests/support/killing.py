@@ -6,11 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from project import Project, living
+from project import Project, home, living
 
 VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
 OF_KILLS = ("a call in APPLY_CHANGE came to no answer", "an earlier invocation ended in the middle")
@@ -34,21 +33,15 @@ def climbing(top: Path, iterations: int) -> Project:
 
     Its agent and its verifier write into a journal when they are called. It is everybody's who has this home.
     """
-    home = Path(os.environ["HOME"])
-    (home / "moves").mkdir(exist_ok=True)
+    home("moves").mkdir(exist_ok=True)
     for number in range(1, iterations + 1):
-        (home / "moves" / str(number)).write_text(_move(number))
-    (home / "agent.sh").write_text(AGENT)
-    (home / "journal").unlink(missing_ok=True)
-    project = Project(top, top)
-    top.mkdir(parents=True)
-    project.git("init", "--quiet", "--initial-branch=main")
-    project.write({"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"})
-    provider = {"name": "command", "command": ["sh", str(home / "agent.sh")]}
+        home("moves", str(number)).write_text(_move(number))
+    home("agent.sh").write_text(AGENT)
+    home("journal").unlink(missing_ok=True)
+    files = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
+    provider = {"name": "command", "command": ["sh", str(home("agent.sh"))]}
     metric = {"direction": "maximize", "query": "score"}  # decided by the rule, so that a candidate has several runs
-    project.set_manifest({"metric": metric, "limits": {"iterations": iterations}, "provider": provider})
-    project.commit("start")
-    return project
+    return Project.make(top, files, {"metric": metric, "limits": {"iterations": iterations}, "provider": provider})
 
 
 def _move(number: int) -> str:
@@ -98,9 +91,8 @@ def assert_sound(project: Project) -> None:
 
 def assert_paid_once() -> None:
     """The agent is not called again for an iteration of which the measurement had begun."""
-    journal = Path(os.environ["HOME"], "journal")
     measured: set[str] = set()
-    for line in journal.read_text().splitlines() if journal.exists() else ():
+    for line in home("journal").read_text().splitlines() if home("journal").exists() else ():
         what, number = line.split(" ")
         assert what == "measured" or number not in measured, f"called again for {number}, after it was measured"
         if what == "measured":
@@ -120,7 +112,7 @@ def kill(started: subprocess.Popen[str], target: str) -> bool:
             os.killpg(started.pid, signal.SIGKILL)
         else:
             started.kill()
-    for pid in living(Path(os.environ["HOME"])) if target == "everything" else ():
+    for pid in living(home()) if target == "everything" else ():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     started.communicate(timeout=120)
@@ -129,11 +121,4 @@ def kill(started: subprocess.Popen[str], target: str) -> bool:
 
 def start(project: Project, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """Starts goalseek as the leader of a process group, so that the group can be killed."""
-    return subprocess.Popen(
-        [*before, sys.executable, "-m", "goalseek", *arguments],
-        cwd=project.folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
+    return project.start(*arguments, before=before, process_group=0)

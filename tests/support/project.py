@@ -79,6 +79,7 @@ class Project:
         self.folder = folder
         self.manifest = folder / "goalseek.toml"
         self.script = top.parent / f"{top.name}-moves.toml"
+        self.agent = top.parent / "agent.sh"
 
     @classmethod
     def make(
@@ -131,6 +132,13 @@ class Project:
         usual = {**MANIFEST, "provider": {"name": "scripted", "script": os.path.relpath(self.script, self.folder)}}
         self.manifest.write_text(tomli_w.dumps({**usual, **manifest}))
 
+    def set_agent(self, script: str, tables: Mapping[str, Any] | None = None, **provider: Any) -> Project:
+        """Makes the provider a command that runs this script; ``tables`` are others of the manifest."""
+        self.agent.write_text(script)
+        command = {"name": "command", "command": ["sh", str(self.agent)], **provider}
+        self.set_manifest({"provider": command, **(tables or {})})
+        return self
+
     def set_moves(self, *moves: str | Mapping[str, Any]) -> None:
         """The script: each move is a new ``answer.json``, or a whole ``[[move]]``."""
         tables = [
@@ -156,14 +164,17 @@ class Project:
         self.git("add", "-A")
         self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts goalseek in the manifest's folder."""
+    def start(
+        self, *arguments: str, before: Sequence[str] = (), process_group: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Starts goalseek in the manifest's folder; ``before`` is a program that starts it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "goalseek", *arguments],
+            [*before, sys.executable, "-m", "goalseek", *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=process_group,
         )
 
     def run(self, *arguments: str) -> Ended:
@@ -243,6 +254,9 @@ class Project:
         return found + [str(place) for place in places if place.exists()]
 
 
+Projects = Callable[..., Project]
+
+
 def ended(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, seconds: float = 120.0
 ) -> Ended:
@@ -269,9 +283,9 @@ def copy_folder(folder: Path, to: Path) -> None:
     subprocess.run(["cp", "-a", "--", folder, to], check=True, timeout=120)
 
 
-def home(name: str = "") -> Path:
+def home(*names: str) -> Path:
     """The home that this test has, or a place in it."""
-    return Path(os.environ["HOME"], name)
+    return Path(os.environ["HOME"], *names)
 
 
 def until(holds: Callable[[], Found]) -> Found:

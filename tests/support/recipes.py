@@ -8,10 +8,10 @@ import shlex
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from project import home
 
 import goalseek
 
@@ -58,11 +58,6 @@ def line(title: str, words: str) -> str:
     return found
 
 
-def home(*names: str) -> Path:
-    """A place in this test's home."""
-    return Path(os.environ["HOME"], *names)
-
-
 def put_on_path(name: str, script: str) -> Path:
     """A program in ``~/.local/bin``."""
     place = home(".local", "bin", name)
@@ -104,12 +99,3 @@ def hold(iteration: int) -> None:
 def let_go() -> None:
     """Ends that wait."""
     home("wait").unlink()
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    """Waits for something that is going to be so."""
-    deadline = time.monotonic() + 30
-    while not (found := holds()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found

@@ -58,38 +58,21 @@ def test_each_command_sees_what_sees_says_and_outputs_come_along(project: Projec
     assert records[0]["isolation"]["verifier"] == "both"
 
 
-def test_a_command_that_names_a_hidden_file_sees_the_hidden_side_by_itself(project: Project) -> None:
-    project.write({"hidden/judge.sh": 'test ! -e answer.json && cp out.json "$GOALSEEK_RUN_DIR/metrics.json"'})
-    project.set_manifest(
-        {
-            "verify": [
-                {"name": "make", "run": "cp answer.json out.json", "outputs": ["out.json"]},
-                {"run": "sh hidden/judge.sh"},
-            ]
-        }
-    )
+def test_the_first_failure_stops_and_a_command_that_names_a_hidden_file_sees_the_hidden_side(project: Project) -> None:
+    judge = 'test ! -e answer.json && cp out.json "$GOALSEEK_RUN_DIR/metrics.json"; ! grep -q 9 out.json'
+    project.write({"hidden/judge.sh": judge})
+    make = {"name": "make", "run": "grep -q 7 answer.json || cp answer.json out.json", "outputs": ["out.json"]}
+    project.set_manifest({"verify": [make, {"run": "sh hidden/judge.sh"}]})
     project.commit()
-    project.set_moves(answer(2))
-    records = project.climb()
-    assert records[1]["outcome"] == "kept" and records[1]["isolation"]["verifier"] == "hidden"
-    assert [command["name"] for command in records[1]["verify"]] == ["make", "sh"]
-
-
-def test_the_first_failure_stops_and_a_missing_output_is_one(project: Project) -> None:
-    project.set_manifest(
-        {
-            "verify": [
-                {"name": "make", "run": "grep -q 7 answer.json || touch out.json", "outputs": ["out.json"]},
-                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
-            ]
-        }
-    )
-    project.commit()
-    project.set_moves(answer(7), answer(2))
-    _, failed, kept = project.climb("iterate", "-n", "2")
-    assert (failed["reason"], failed["why"]) == ("verify_failed", "make left no output out.json")
-    assert [command["name"] for command in failed["verify"]] == ["make"]
-    assert kept["outcome"] == "kept"
+    project.set_moves(answer(7), answer(9), answer(2))
+    _, no_output, early, kept = project.climb("iterate", "-n", "3")
+    assert (no_output["reason"], no_output["why"]) == ("verify_failed", "make left no output out.json")
+    assert [command["name"] for command in no_output["verify"]] == ["make"]
+    assert (early["reason"], early["metric"]["value"]) == ("verify_failed", None), "it wrote metrics, and failed"
+    verdict = json.loads((project.run_folder(2) / "verdict.json").read_text())["value"]["verdict"]
+    assert verdict["reason"] == "verify_failed"
+    assert (kept["outcome"], kept["isolation"]["verifier"]) == ("kept", "hidden")
+    assert [command["name"] for command in kept["verify"]] == ["make", "sh"]
 
 
 @pytest.mark.slow
@@ -110,37 +93,6 @@ def test_setup_runs_once_for_a_ruler_and_each_measurement_has_its_own_copy(proje
     project.commit()
     assert project.run("baseline").exit_code == 0
     assert setups.read_text() == "\n\n"
-
-
-def test_what_a_command_leaves_behind_is_gone_before_the_next(project: Project) -> None:
-    judge = "test ! -e left || exit 9; touch left; echo changed > other.txt; " + COPY
-    once = "grep -q changed other.txt && exit 8; test ! -e left || exit 7"
-    project.write({"hidden/judge.sh": judge})
-    project.set_manifest(
-        {
-            "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "generated": ["other.txt"]},
-            "verify": [
-                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
-                {"name": "clean", "run": once, "sees": "both"},
-            ],
-        }
-    )
-    project.commit()
-    project.set_moves(answer(2), answer(3))
-    assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
-
-
-def test_a_build_cache_that_keep_names_outlives_the_command(project: Project) -> None:
-    judge = 'echo >> cache/runs; wc -l < cache/runs > "$GOALSEEK_RUN_DIR/runs"; ' + COPY
-    project.write({"hidden/judge.sh": "mkdir -p cache; " + judge})
-    project.set_manifest(
-        {"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both", "keep": ["cache/"]}]}
-    )
-    project.commit()
-    project.set_moves(answer(2), answer(3))
-    project.climb("iterate", "-n", "2")
-    counts = [(project.run_folder(number) / "measurements" / "1" / "runs").read_text().strip() for number in range(3)]
-    assert counts == ["1", "2", "3"]
 
 
 @pytest.mark.slow
@@ -167,36 +119,34 @@ def test_bytecode_never_makes_verify_measure_the_candidate_before(make_project: 
     assert [record["metric"]["value"] for record in records[1:]] == values
 
 
-def test_a_changed_file_gets_a_new_time_and_the_others_keep_theirs(project: Project) -> None:
-    judge = 'stat -c %Y.%y answer.json other.txt > "$GOALSEEK_RUN_DIR/times"; ' + COPY
-    project.write({"hidden/judge.sh": judge})
+def test_a_command_finds_its_tree_clean_but_for_what_keep_names_and_unchanged_files_keep_their_time(
+    project: Project,
+) -> None:
+    judge = (
+        "test ! -e left || exit 9; touch left; echo changed > made.txt; mkdir -p cache; echo >> cache/runs",
+        'wc -l < cache/runs > "$GOALSEEK_RUN_DIR/runs"; stat -c %Y.%y answer.json other.txt > "$GOALSEEK_RUN_DIR/times"',
+        COPY,
+    )
+    project.write({"hidden/judge.sh": "\n".join(judge), "made.txt": "1\n"})
+    clean = "grep -q changed made.txt && exit 8; test ! -e left || exit 7"
+    project.set_manifest(
+        {
+            "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "generated": ["made.txt"]},
+            "verify": [
+                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both", "keep": ["cache/"]},
+                {"name": "clean", "run": clean, "sees": "both"},
+            ],
+        }
+    )
     project.commit()
     project.set_moves(answer(0.5), answer(0.25), answer(2))
-    project.climb("iterate", "-n", "3")
-    times = [
-        (project.run_folder(number) / "measurements" / "1" / "times").read_text().splitlines() for number in range(4)
-    ]
+    records = project.climb("iterate", "-n", "3")
+    assert [record["outcome"] for record in records] == ["baseline", "reverted", "reverted", "kept"]
+    folders = [project.run_folder(number) / "measurements" / "1" for number in range(4)]
+    assert [(folder / "runs").read_text().strip() for folder in folders] == ["1", "2", "3", "4"]
+    times = [(folder / "times").read_text().splitlines() for folder in folders]
     assert len({other for _, other in times}) == 1
     assert [changed for changed, _ in times] == sorted({changed for changed, _ in times})
-
-
-def test_metrics_of_a_verifier_that_exits_early_count_for_nothing(project: Project) -> None:
-    project.write(
-        {"hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"; grep -q 9 answer.json && exit 1; exit 0'}
-    )
-    project.commit()
-    project.set_moves(answer(9))
-    record = project.climb()[1]
-    assert (record["reason"], record["metric"]["value"]) == ("verify_failed", None)
-    assert (
-        json.loads((project.run_folder(1) / "verdict.json").read_text())["value"]["verdict"]["reason"]
-        == "verify_failed"
-    )
-
-
-def test_a_bench_is_given_to_one_at_a_time_and_a_climb_finds_those_it_had(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
     with open_project(load(project.manifest)) as opened:
         config = opened.config()
         with opened.bench(config, "a") as first, opened.bench(config, "b") as second:

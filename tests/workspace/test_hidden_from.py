@@ -1,7 +1,7 @@
 """``scope.hidden_from``: hidden files from a folder outside the repository, seen by who judges, pinned, never in git."""
 
 import json
-import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,20 +39,26 @@ def verifier_of(project: Project) -> Path:
     return project.top.parent / "demo-verifier"
 
 
-def test_the_judge_has_them_and_nobody_else(make_project: Callable[..., Project]) -> None:
+def test_the_judge_has_them_and_nobody_else_has_or_adds_what_is_in_the_way_of_one(
+    make_project: Callable[..., Project],
+) -> None:
     commands = [
         {"name": "make", "run": LIST("candidate")},
         {"name": "judge", "run": LIST("both") + "; sh verifier/judge.sh", "sees": "both"},
         {"name": "score", "run": LIST("hidden") + '; test -x "$0" || sh verifier/judge.sh || exit 0', "sees": "hidden"},
     ]
     metric = {"direction": "maximize", "query": "score", "command": "judge"}
-    project = made(make_project, verify=commands, metric=metric)
-    project.set_moves(answer(2), answer(3))
-    records = project.climb("iterate", "-n", "2")
-    assert [record["outcome"] for record in records] == ["baseline", "kept", "kept"]
+    scope = {"writable": ["**"], "hidden_from": "../demo-verifier"}
+    project = made(make_project, verify=commands, metric=metric, scope=scope)
+    in_the_way = ("verifier/judge.sh", "verifier", "verifier/labels.csv/x")
+    clashes = ({"files": {"answer.json": answer(9), path: "mine\n"}} for path in in_the_way)
+    project.set_moves(answer(2), *clashes, answer(3))
+    records = project.climb("iterate", "-n", "5")
+    refused = ["out_of_scope"] * len(in_the_way)
+    assert [record["reason"] for record in records] == ["measured", "better", *refused, "better"]
 
     def seen(command: str) -> set[str]:
-        return set((project.run_folder(2) / "measurements" / "1" / command).read_text().split())
+        return set((project.run_folder(5) / "measurements" / "1" / command).read_text().split())
 
     theirs = {"./verifier/judge.sh", "./verifier/labels.csv"}
     assert seen("candidate") & theirs == set()
@@ -60,70 +66,46 @@ def test_the_judge_has_them_and_nobody_else(make_project: Callable[..., Project]
     assert not [path for path in seen("both") if "__pycache__" in path or "/.git/" in path]
     assert not (project.trees() / "workspace" / "verifier").exists()
     assert "verifier/judge.sh" not in project.git("ls-tree", "-r", "--name-only", "goalseek/demo")
-    digests = {record["digests"]["hidden_from"] for record in records}
+    digests = {record["digests"]["hidden_from"] for record in records if record["outcome"] != "skipped"}
     assert len(digests) == 1 and len(digests.pop()) == 64
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda folder: (folder / "verifier/labels.csv").write_text("2\n"), "verifier/labels.csv"),
-        (lambda folder: (folder / "verifier/labels.csv").unlink(), "verifier/labels.csv"),
-        (lambda folder: (folder / "more").write_text("2\n"), "more"),
-        (lambda folder: (folder / "verifier/judge.sh").chmod(0o755), "verifier/judge.sh"),
-        (lambda folder: folder.rename(folder.with_name("away")), "verifier/judge.sh"),
-    ],
-    ids=["edited", "removed", "added", "made executable", "moved away"],
+CHANGES: tuple[tuple[Callable[[Path], object], str], ...] = (
+    (lambda folder: (folder / "verifier/labels.csv").write_text("2\n"), "verifier/labels.csv"),
+    (lambda folder: (folder / "verifier/labels.csv").unlink(), "verifier/labels.csv"),
+    (lambda folder: (folder / "more").write_text("2\n"), "more"),
+    (lambda folder: (folder / "verifier/judge.sh").chmod(0o755), "verifier/judge.sh"),
+    (shutil.rmtree, "verifier/judge.sh"),
 )
+
+
 @pytest.mark.slow
-def test_a_change_stops_the_run_as_tampered_and_names_the_file(
-    make_project: Callable[..., Project], change: Callable[[Path], object], named: str
+def test_a_change_stops_the_run_as_tampered_put_back_it_goes_on_and_a_baseline_adopts_it(
+    make_project: Callable[..., Project], tmp_path: Path
 ) -> None:
-    project = made(make_project)
-    project.set_moves(answer(2), answer(3))
-    project.climb()
-    change(verifier_of(project))
-    ended = project.run("iterate")
-    assert ended.exit_code == 3 and named in ended.stderr, ended
-    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
-    assert state["stop_reason"] == "tampered"
-    assert len(project.iterations()) == 2
-    assert named in project.run("status").stdout
-
-
-@pytest.mark.slow
-def test_put_back_the_run_goes_on_and_a_baseline_adopts_what_is_there(make_project: Callable[..., Project]) -> None:
-    project = made(make_project)
-    labels = verifier_of(project) / "verifier" / "labels.csv"
-    project.set_moves(answer(2), answer(3), answer(4))
+    called = tmp_path / "called"
+    script = f"echo x >> {called}; wc -l < {called} | sed 's/.*/{{\"score\": 1&}}/' > answer.json; echo title"
+    project = made(make_project, provider={"name": "command", "command": ["sh", "-c", script]})
+    verifier, before = verifier_of(project), tmp_path / "before"
     first = project.climb()[-1]
-    before = labels.stat()
-    labels.write_text("2\n")
-    assert project.run("iterate").exit_code == 3
-    labels.write_text("1\n")
-    os.utime(labels, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert project.climb()[-1]["metric"]["value"] == 3
-    labels.write_text("more\n")
+    shutil.copytree(verifier, before)
+    for change, named in CHANGES:
+        change(verifier)
+        ended = project.run("iterate")
+        assert ended.exit_code == 3 and named in ended.stderr, ended
+        state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+        assert state["stop_reason"] == "tampered" and named in project.run("status").stdout
+        assert len(project.iterations()) == 2 and called.read_text() == "x\n", "found before anybody is asked"
+        shutil.rmtree(verifier, ignore_errors=True)
+        shutil.copytree(before, verifier)
+    assert project.climb()[-1]["metric"]["value"] == 12
+    (verifier / "verifier" / "labels.csv").write_text("more\n")
     ended = project.run("baseline")
     assert ended.exit_code == 0, ended.stderr
     after = project.climb()[-1]
-    assert (after["metric"]["value"], after["epoch"]) == (4, first["epoch"] + 1)
+    assert (after["metric"]["value"], after["epoch"]) == (13, first["epoch"] + 1)
     assert after["digests"]["hidden_from"] != first["digests"]["hidden_from"]
     assert project.run("audit").exit_code == 0
-
-
-@pytest.mark.slow
-def test_it_is_found_before_anybody_is_asked_for_a_change(make_project: Callable[..., Project], tmp_path: Path) -> None:
-    called = tmp_path / "called"
-    provider = {"name": "command", "command": ["sh", "-c", f"echo x >> {called}; echo ' ' >> answer.json"]}
-    project = made(make_project, provider=provider)
-    project.climb()
-    (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
-    assert project.run("iterate").exit_code == 3
-    assert called.read_text() == "x\n"
-    assert project.run("baseline").exit_code == 0
-    project.climb()
-    assert called.read_text() == "x\n" * 2
 
 
 @pytest.mark.slow
@@ -184,15 +166,6 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
         project.set_manifest({"scope": {**scopes, "hidden_from": folder}})
         (project.folder / "inside").mkdir(exist_ok=True)
         refused(told)
-
-
-def test_a_candidate_may_not_add_what_is_in_the_way_of_one(make_project: Callable[..., Project]) -> None:
-    scopes = {"writable": ["**"], "hidden_from": "../demo-verifier"}
-    project = made(make_project, scope=scopes)
-    paths = ("verifier/judge.sh", "verifier", "verifier/labels.csv/x")
-    project.set_moves(*({"files": {"answer.json": answer(9), path: "mine\n"}} for path in paths), answer(2))
-    records = project.climb("iterate", "-n", "4")[1:]
-    assert [record["reason"] for record in records] == ["out_of_scope"] * 3 + ["better"]
 
 
 def test_they_land_below_the_manifests_folder(make_project: Callable[..., Project]) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from project import JUDGE, Project
-from test_scope_enforcement import better, set_steps
+from shell_agent import better, set_steps
 
 pytestmark = pytest.mark.slow
 AS_ANYBODY = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()

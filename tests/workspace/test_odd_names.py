@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import Project, answer
-from test_scope_enforcement import better, play
+from project import Project, answer, home
+from shell_agent import better, play
 
 from goalseek.workspace.screening import MAX_BYTES, MAX_FILES, ChangeSize
 
@@ -16,17 +16,25 @@ NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\
 
 def test_files_with_odd_names_are_changed_kept_and_quoted_as_git_does(project: Project) -> None:
     project.write({f"odd/{name}": "1\n" for name in NAMES} | {f"hidden/{name}": "secret\n" for name in NAMES})
+    attributes = {".gitattributes": "*.json text eol=crlf\n*.id ident\n", "x.id": "$Id$\n"}
+    project.write({**attributes, "Answer.json": "other\n"})
     project.commit()
     step = "for name in odd/*; do echo 2 > \"$name\"; done; cp odd/-n 'odd/second -n'; rm odd/*space.txt"
-    records = play(project, f"{better(2)}; {step}", writable=["answer.json", "odd/**"], hidden=["hidden/**"])
-    assert records[0]["outcome"] == "kept", records[0]
-    quoted = records[0]["changed_files"]
+    scope = {"writable": ["*.json", "odd/**"], "hidden": ["hidden/**"]}
+    records = play(project, better(2), f"{better(3)}; {step}", f"{better(4)}; echo 3 > Answer.json", **scope)
+    assert [record["outcome"] for record in records] == ["kept"] * 3, records
+    workspace = project.trees() / "workspace"
+    assert records[0]["changed_loc"] == 2, "attributes of the user change no byte"
+    assert (workspace / "answer.json").read_bytes() == answer(3).encode()
+    assert (workspace / "x.id").read_bytes() == b"$Id$\n"
+    quoted = records[1]["changed_files"]
     assert len(quoted) == len(NAMES) + 2
     assert {'"odd/new\\nline.txt"', '"odd/bad\\377.txt"', "odd/ünïcode.txt"} <= set(quoted)
+    assert records[2]["changed_files"] == ["Answer.json", "answer.json"]
     listed = project.git("ls-tree", "-r", "-z", "--name-only", "goalseek/demo").split("\0")
     assert {f"odd/{name}" for name in NAMES[1:]} | {"odd/second -n"} <= set(listed)
     assert "odd/with space.txt" not in listed
-    assert b"hidden" not in os.listdir(os.fsencode(project.trees() / "workspace"))
+    assert b"hidden" not in os.listdir(os.fsencode(workspace))
 
 
 @pytest.mark.slow
@@ -47,63 +55,51 @@ def test_a_climb_lies_below_a_folder_whose_name_is_no_utf_8(project: Project) ->
     assert remembered.stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize(
-    ("step", "reason"),
-    [
-        ("ln -s ../outside src/link", "better"),
-        ("ln -s ../../outside src/link", "out_of_scope"),
-        ("ln -s /etc/passwd src/link", "out_of_scope"),
-        ("mkfifo src/pipe", "out_of_scope"),
-        ("rm answer.json; mkfifo answer.json", "out_of_scope"),
-        ("mkdir -p src/.GIT; echo x > src/.GIT/config", "out_of_scope"),
-        ("echo x > src/git~1", "out_of_scope"),
-        ("mkdir src/inner; cd src/inner; git init -q; echo x > file", "out_of_scope"),
-        ("echo x > src/module.pyc", "out_of_scope"),
-        ("rm -r src; ln -s hidden src", "better"),
-        ("mkdir src/deep; chmod 000 src/deep", "better"),
-        ("chmod 000 src/old.txt", "better"),
-        ("rm -rf .git", "better"),
-        ("rm -rf .git; echo x > .git", "better"),
-    ],
-)
-def test_odd_kinds_of_files_are_rejected_or_handled(project: Project, step: str, reason: str) -> None:
-    project.write({"src/old.txt": "1\n"})
-    project.commit()
-    writable = ["answer.json", "src", "src/**"]
-    records = play(project, f"{better(2)}; {step}", better(3), writable=writable, hidden=["hidden/**"])
-    assert [record["reason"] for record in records] == [reason, "better"], records[0]["why"]
-
-
-def test_a_poisoned_workspace_repository_runs_nothing(project: Project) -> None:
-    planted = "sh -c 'touch $HOME/planted'"
-    config = "; ".join(
-        f'git config {key} "{planted}"'
-        for key in ("core.fsmonitor", "filter.x.clean", "filter.x.smudge", "diff.x.textconv", "core.sshCommand")
+PLANTED = "sh -c 'touch $HOME/planted'"
+POISON = "; ".join(
+    (
+        *(
+            f'git config {key} "{PLANTED}"'
+            for key in ("core.fsmonitor", "filter.x.clean", "filter.x.smudge", "diff.x.textconv", "core.sshCommand")
+        ),
+        "mkdir -p .git/hooks .git/info; echo 'touch $HOME/planted' > .git/hooks/post-checkout; chmod +x .git/hooks/*",
+        "echo '* filter=x diff=x' > .git/info/attributes",
     )
-    hook = "mkdir -p .git/hooks; echo 'touch $HOME/planted' > .git/hooks/post-checkout; chmod +x .git/hooks/*"
-    attributes = "echo '* filter=x diff=x' > .git/info/attributes"
-    records = play(project, f"{better(2)}; {config}; {hook}; mkdir -p .git/info; {attributes}", better(3))
-    assert [record["outcome"] for record in records] == ["kept", "kept"]
-    assert not (project.top.parent / "home" / "planted").exists()
+)
+ODD_KINDS = (
+    ("ln -s ../outside src/link", "better"),
+    ("ln -s ../../outside src/out", "out_of_scope"),
+    ("ln -s /etc/passwd src/out", "out_of_scope"),
+    ("mkfifo src/pipe", "out_of_scope"),
+    ("rm answer.json; mkfifo answer.json", "out_of_scope"),
+    ("mkdir -p src/.GIT; echo x > src/.GIT/config", "out_of_scope"),
+    ("echo x > src/git~1", "out_of_scope"),
+    ("mkdir src/inner; cd src/inner; git init -q; echo x > file", "out_of_scope"),
+    ("echo x > src/module.pyc", "out_of_scope"),
+    ("mkdir src/deep; chmod 000 src/deep", "better"),
+    ("chmod 000 src/old.txt", "better"),
+    ("rm -rf .git", "better"),
+    ("rm -rf .git; echo x > .git", "better"),
+    (POISON, "better"),
+    ("cd ..; mv workspace elsewhere; ln -s {top} workspace", "interrupted"),
+    ("rm -r src; ln -s hidden src", "better"),
+    ("true", "better"),
+)
+
+
+def test_odd_kinds_of_files_and_a_poisoned_workspace_are_rejected_or_handled(project: Project) -> None:
+    project.write({"src/old.txt": "1\n", "new.txt": "the user's\n"})
+    project.commit()
+    before = project.users()
+    steps = [f"{better(number)}; {step}" for number, (step, _) in enumerate(ODD_KINDS, start=2)]
+    scope = {"writable": ["answer.json", "src", "src/**"], "hidden": ["hidden/**"]}
+    records = play(project, *(step.replace("{top}", str(project.top)) for step in steps), **scope)
+    assert [(step, record["reason"]) for (step, _), record in zip(ODD_KINDS, records, strict=True)] == [*ODD_KINDS]
+    assert not home("planted").exists()
     settings = project.git("config", "--local", "--list", folder=project.trees() / "workspace")
     assert "fsmonitor" not in settings and "filter" not in settings
-
-
-def test_attributes_of_the_user_change_no_byte(project: Project) -> None:
-    project.write({".gitattributes": "*.json text eol=crlf\n*.id ident\n", "x.id": "$Id$\n"})
-    project.commit()
-    project.set_moves(answer(2))
-    baseline, kept = project.climb()
-    assert (project.trees() / "workspace" / "answer.json").read_bytes() == answer(1).encode()
-    assert (project.trees() / "workspace" / "x.id").read_bytes() == b"$Id$\n"
-    assert kept["changed_loc"] == 2 and baseline["outcome"] == "baseline"
-
-
-def test_names_of_head_that_differ_only_in_case_are_two_files(project: Project) -> None:
-    project.write({"Answer.json": "other\n"})
-    project.commit()
-    (record,) = play(project, f"{better(2)}; echo 3 > Answer.json", writable=["*.json"], hidden=["hidden/**"])
-    assert record["outcome"] == "kept" and record["changed_files"] == ["Answer.json", "answer.json"]
+    after = project.users()
+    assert {path for path in before if after.get(path) != before[path]} == {"goalseek.toml"}
 
 
 DIG = 'import os; os.chdir("{}"); [(os.mkdir("d" * 20), os.chdir("d" * 20)) for _ in range({})]; open("x", "w")'
@@ -125,19 +121,6 @@ def test_a_folder_deeper_than_any_path_is_named_and_removed(
     )
     assert (first["reason"], second["reason"]) == (reason, "better")
     assert list((project.trees() / "workspace").rglob("d" * 20)) == []
-
-
-def test_a_workspace_that_became_a_link_to_the_checkout_loses_its_iteration_and_nothing_of_the_users(
-    project: Project,
-) -> None:
-    project.write({"new.txt": "the user's\n"})
-    before = project.users()
-    records = play(project, f"{better(2)}; cd ..; mv workspace elsewhere; ln -s {project.top} workspace", better(3))
-    assert [record["reason"] for record in records] == ["interrupted", "better"]
-    after = project.users()
-    assert {path: after[path] for path in before if path != "goalseek.toml"} == {
-        path: before[path] for path in before if path != "goalseek.toml"
-    }
 
 
 @pytest.mark.slow

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from project import Project, answer
+from shell_agent import better, play
 
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.forbidden_names import (
     RULES,
@@ -21,6 +24,7 @@ from goalseek.workspace.forbidden_names import (
     output_hazards,
 )
 from goalseek.workspace.scope import build_scope
+from goalseek.workspace.screening import AddedFiles
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
@@ -115,23 +119,6 @@ def test_a_name_is_listed_only_in_so_many_letters() -> None:
     assert not whose.names("sub/src/pytest.ini", "pytest.ini") and not whose.names("conftest.py", "conftest.py")
 
 
-def play(project: Project, *steps: str, **scopes: object) -> list[dict]:  # type: ignore[type-arg]
-    """One iteration for each shell line, run in the workspace; gives the records after the baseline."""
-    lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
-    agent = project.top.parent / "agent.sh"
-    agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n')
-    provider = {"name": "command", "command": ["sh", str(agent)], "repair": 0}
-    manifest = {"provider": provider, "limits": {"stagnation": "none"}}
-    project.set_manifest({**manifest, "scope": {**EVERYTHING, **scopes}})
-    project.commit("the manifest")
-    return project.climb("iterate", "-n", str(len(steps)))[1:]
-
-
-def better(score: int) -> str:
-    """A shell line that makes a better candidate."""
-    return f"""printf '%s' '{answer(score)}' > answer.json"""
-
-
 PLANTED = {
     "conftest.py": "touch conftest.py",
     "tests/pytest.ini": "mkdir tests; touch tests/pytest.ini",
@@ -168,7 +155,7 @@ def test_each_is_refused_by_name_and_rule(make_project: Callable[..., Project]) 
         project,
         *(f"{better(2)}; {step}" for step in PLANTED.values()),
         better(3),
-        read_only=["src/tool.py"],
+        **{**EVERYTHING, "read_only": ["src/tool.py"]},
     )
     for name, record in zip(PLANTED, records, strict=False):
         assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope"), (name, record)
@@ -176,41 +163,42 @@ def test_each_is_refused_by_name_and_rule(make_project: Callable[..., Project]) 
     assert records[-1]["outcome"] == "kept"
 
 
-def test_ordinary_work_is_never_in_the_way(make_project: Callable[..., Project]) -> None:
-    project = make_project(files={**JUDGE, "src/Foo.py": "1\n", ".gitignore": "*.egg-info/\n"})
+def test_ordinary_work_and_existing_files_of_such_names_are_never_in_the_way(
+    make_project: Callable[..., Project],
+) -> None:
+    ours = dict.fromkeys(("src/Foo.py", "conftest.py", "random.py"), "1\n")
+    project = make_project(files={**JUDGE, **ours, ".gitignore": "*.egg-info/\n"})
     steps = [
         "mkdir src/pkg tests_new; touch src/utils.py src/pkg/__init__.py src/pkg/types.py tests_new/test_x.py",
         "mkdir -p src/x.egg-info src/__pycache__; touch src/x.egg-info/PKG-INFO src/__pycache__/conftest.pyc",
         "mv src/Foo.py src/foo.py; ln -s ../answer.json src/link",
+        "echo 2 > conftest.py; echo 2 > random.py; chmod +x random.py",
     ]
-    records = play(project, *(f"{better(2 + number)}; {step}" for number, step in enumerate(steps)))
-    assert [record["outcome"] for record in records] == ["kept"] * 3, [record["why"] for record in records]
-    assert records[0]["changed_files"] == [
-        "answer.json",
-        "src/pkg/__init__.py",
-        "src/pkg/types.py",
-        "src/utils.py",
-        "tests_new/test_x.py",
-    ]
+    records = play(project, *(f"{better(2 + number)}; {step}" for number, step in enumerate(steps)), **EVERYTHING)
+    assert [record["outcome"] for record in records] == ["kept"] * 4, [record["why"] for record in records]
+    added = ["src/pkg/__init__.py", "src/pkg/types.py", "src/utils.py", "tests_new/test_x.py"]
+    assert records[0]["changed_files"] == ["answer.json", *added]
+    assert records[3]["changed_files"] == ["answer.json", "conftest.py", "random.py"]
 
 
 def test_what_the_manifest_lists_by_name_may_be_added(make_project: Callable[..., Project]) -> None:
     project = make_project(files={**JUDGE, "src/x": "1\n", "tox.ini": "1\n"})
-    writable = ["answer.json", "src/**", "conftest.py", "*.ini"]
-    allowed, refused = play(
-        project,
-        f"{better(2)}; touch src/conftest.py",
-        f"{better(3)}; touch src/tox.ini",
-        writable=writable,
-    )
+    scope = {**EVERYTHING, "writable": ["answer.json", "src/**", "conftest.py", "*.ini"]}
+    allowed, refused = play(project, f"{better(2)}; touch src/conftest.py", f"{better(3)}; touch src/tox.ini", **scope)
     assert allowed["outcome"] == "kept" and "src/conftest.py" in allowed["changed_files"]
     assert refused["reason"] == "out_of_scope" and "tox.ini" in refused["why"]
 
 
-def test_an_existing_file_of_such_a_name_may_be_edited(make_project: Callable[..., Project]) -> None:
-    project = make_project(files={**JUDGE, "conftest.py": "1\n", "random.py": "1\n"})
-    (record,) = play(project, f"{better(2)}; echo 2 > conftest.py; echo 2 > random.py; chmod +x random.py")
-    assert record["outcome"] == "kept" and "conftest.py" in record["changed_files"]
+def test_a_new_file_below_a_file_that_is_not_the_candidates_is_refused(project: Project) -> None:
+    repository = Repository(locate(project.top), "demo")
+    scope = build_scope("", ScopeTable(writable=("**/x",)))
+    try:
+        tree = project.git("rev-parse", "HEAD^{tree}")
+        added = AddedFiles(repository.objects, tree, scope, ["other.txt/x"], ["other.txt"])
+        why = "other.txt/deep/x lies below other.txt, which is not the candidate's to edit"
+        assert (added.path_refusal("other.txt/deep/x", False), added.path_refusal("new/x", False)) == (why, "")
+    finally:
+        repository.close()
 
 
 def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> None:

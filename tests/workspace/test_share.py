@@ -1,13 +1,13 @@
 """``scope.share`` and ``setup.gives``: what they may name, at every level alike, and that nothing stands in for it."""
 
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from project import Project, answer
+from shell_agent import better, set_steps
 from skips import levels
 
 LEVELS = pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
@@ -22,10 +22,6 @@ def share(project: Project, *paths: str, mode: str = "none", **tables: Any) -> N
     scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": list(paths)}
     project.set_manifest({"scope": scope, "sandbox": {"mode": mode}, **tables})
     project.commit("share")
-
-
-def better(score: int) -> str:
-    return f"printf '%s' {shlex.quote(answer(score))} > answer.json"
 
 
 @pytest.fixture
@@ -53,19 +49,10 @@ def test_no_candidate_puts_anything_in_the_place_of_what_is_shared(shared: Proje
         f"{better(8)}; mv src old; ln -s {tmp_path} src",
         better(9),
     )
-    agent = tmp_path / "agent.sh"
-    lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
-    agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac 2>/dev/null\necho "step $GOALSEEK_ITERATION"\n')
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "number").write_text("900\n")
     scope = {"writable": ["answer.json", "src/**"], "generated": ["data/**", "data"], "hidden": ["hidden/**"]}
-    shared.set_manifest(
-        {
-            "scope": {**scope, "share": ["./data/", "src//data"]},
-            "provider": {"name": "command", "command": ["sh", str(agent)], "repair": 0},
-            "sandbox": {"mode": mode},
-        }
-    )
+    set_steps(shared, *steps, tables={"sandbox": {"mode": mode}}, **scope, share=["./data/", "src//data"])
     shared.commit("share")
     before = shared.users()
     records = shared.climb("iterate", "-n", str(len(steps)))
@@ -157,7 +144,8 @@ def test_what_git_tracks_and_what_must_not_be_seen_is_refused_by_name(bare: Proj
 def test_what_comes_to_be_tracked_later_is_refused_by_the_next_baseline(shared: Project) -> None:
     share(shared, "data", "src/data")
     shared.set_moves(answer(2))
-    shared.climb()
+    assert shared.climb()[-1]["outcome"] == "kept"
+    assert (shared.trees() / "workspace" / "data").is_symlink()
     shared.git("add", "--force", "data/number")
     shared.git("commit", "--quiet", "-m", "the data too")
     ended = shared.run("baseline")
@@ -187,22 +175,19 @@ def test_a_submodule_and_a_link_that_git_tracks_may_be_shared(make_project: Call
     assert project.users() == before
 
 
-@pytest.mark.parametrize(("kind", "code"), [("writable", 2), ("hidden", 2), ("read_only", 0)])
-def test_what_setup_gives_takes_the_place_of_no_file_that_is_measured(project: Project, kind: str, code: int) -> None:
-    project.write({"build/tracked": "1\n", "build/made": "1\n", ".gitignore": "made\n"})
-    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
-    scope[kind] = [*scope.get(kind, ()), "build/tracked"]
-    project.write(
-        {"hidden/judge.sh": 'cat build/tracked build/made && cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
-    )
-    project.set_manifest({"scope": scope, "setup": {"run": "echo 2 > build/made", "gives": ["./build/"]}})
-    project.commit()
+def test_what_setup_gives_takes_the_place_of_no_file_that_is_measured(project: Project) -> None:
+    judge = 'cat build/tracked build/made && cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
+    project.write({"build/tracked": "1\n", "build/made": "1\n", ".gitignore": "made\n", "hidden/judge.sh": judge})
     project.set_moves(answer(2))
-    ended = project.run("iterate")
-    assert ended.exit_code == code, ended.stderr
-    assert code == 0 or "setup.gives: build holds build/tracked, which its copy would take the pla" in ended.stderr
-    if code == 0:
-        assert (project.run_folder(1) / "verifier.log").read_text().count("\n1\n2\n") == 1
+    for kind, code in (("writable", 2), ("hidden", 2), ("read_only", 0)):
+        scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
+        scope[kind] = [*scope.get(kind, ()), "build/tracked"]
+        project.set_manifest({"scope": scope, "setup": {"run": "echo 2 > build/made", "gives": ["./build/"]}})
+        project.commit()
+        ended = project.run("iterate")
+        refused = "setup.gives: build holds build/tracked, which its copy would take the pla" in ended.stderr
+        assert (ended.exit_code, refused) == (code, code != 0), ended.stderr
+    assert (project.run_folder(1) / "verifier.log").read_text().count("\n1\n2\n") == 1
 
 
 def test_what_setup_gives_follows_no_link_out_of_the_tree(project: Project, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer
-from test_scope_enforcement import better, play
+from project import Project, answer, home
+from shell_agent import better, play
 
 from goalseek.cli.main import run as command_line
 from goalseek.git.objects import Objects
@@ -50,29 +50,57 @@ def test_no_hidden_blob_is_in_the_workspaces_store_at_any_depth(project: Project
     assert manifest not in stored(workspace, project), "the manifest is hidden too"
 
 
-def test_its_history_shows_what_was_kept_with_the_metric(project: Project) -> None:
+def test_its_history_shows_what_was_kept_and_its_trees_lie_outside_the_repository(project: Project) -> None:
     project.set_moves(answer(2), answer(0.5), answer(3), answer(0.1))
     project.climb("iterate", "-n", "4")
     workspace = project.trees() / "workspace"
     messages = project.git("log", "--reverse", "--format=%s: %b", folder=workspace).split("\n\n")
     wanted = ["Baseline of demo: score: 1", "move 1: score: 2 (was 1)", "move 3: score: 3 (was 2)"]
     assert [message.strip() for message in messages] == wanted
+    assert project.git("log", "--format=%an %ae %cn %ce", "-1", folder=workspace) == " ".join(
+        ["goalseek", "goalseek@localhost"] * 2
+    )
     assert project.git("status", "--porcelain", folder=workspace) == ""
     assert project.git("show", "HEAD:answer.json", folder=workspace) + "\n" == answer(3)
     project.git("fsck", "--strict", folder=workspace)
+    assert not project.trees().is_relative_to(project.top)
+    os.environ["XDG_CACHE_HOME"] = str(project.top / "cache")
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and "inside the repository" in ended.stderr
+    assert not (project.top / "cache").exists()
 
 
-def test_each_proposal_starts_from_the_incumbent_whatever_the_one_before_left(project: Project) -> None:
+def test_each_proposal_starts_from_the_incumbent_and_is_told_nothing_hidden(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write({"hidden/labels-of-the-test-half.csv": "secret words\n"})
+    project.commit()
+    monkeypatch.setenv("MY_API_KEY", "leaked")
     check = (
         "n=$GOALSEEK_ITERATION; git status --porcelain --ignored > $HOME/status-$n; cat answer.json > $HOME/start-$n"
     )
     mess = "mkdir junk; echo 1 > junk/x; git add -A; git commit -qm mine; git branch mine; rm -rf .git/objects"
-    play(project, f"{check}; {better(2)}; {mess}", f"{check}; {better(0)}", f"{check}; {better(3)}")
-    home = Path(os.environ["HOME"])
-    assert [(home / f"status-{number}").read_text() for number in (1, 2, 3)] == [""] * 3
-    assert (home / "start-1").read_text() == answer(1)
-    assert (home / "start-2").read_text().strip() == (home / "start-3").read_text().strip() == answer(2).strip()
+    told = 'cp "$GOALSEEK_BRIEF" $HOME/brief; cat > $HOME/prompt; env > $HOME/env; echo $PWD > $HOME/where'
+    play(project, f"{check}; {better(2)}; {mess}", f"{check}; {better(0)}", f"{check}; {better(3)}; {told}")
+    assert [home(f"status-{number}").read_text() for number in (1, 2, 3)] == [""] * 3
+    starts = [home(f"start-{number}").read_text().strip() for number in (1, 2, 3)]
+    assert starts == [answer(score).strip() for score in (1, 2, 2)]
     assert "mine" not in project.git("branch", folder=project.trees() / "workspace")
+    for text in (home("prompt").read_text(), home("brief").read_text()):
+        assert not [word for word in ("hidden", "judge", "labels", *hidden_blobs(project)) if word in text], text
+    brief = json.loads(home("brief").read_text())
+    assert [(row["iteration"], row["outcome"], row["reason"]) for row in brief["history"]] == [
+        (2, "reverted", "worse"),
+        (1, "kept", "better"),
+        (0, "baseline", "measured"),
+    ]
+    assert brief["history"][0]["why"] == "0 is worse than 2 by 2"
+    assert brief["incumbent"] == 2 and brief["writable"] == ["answer.json"]
+    names = {line.split("=")[0] for line in home("env").read_text().splitlines()}
+    assert not {"MY_API_KEY", "GOALSEEK_RUN_DIR", "GOALSEEK_SEED", "GIT_DIR", "XDG_CACHE_HOME"} & names
+    wanted = "PROJECT_ROOT ITERATION PHASE PROMPT BRIEF NONCE METRIC DIRECTION INCUMBENT USAGE".split()
+    assert {f"GOALSEEK_{name}" for name in wanted} <= names
+    assert home("where").read_text().strip() == str(project.trees() / "workspace")
 
 
 @pytest.mark.slow
@@ -83,49 +111,6 @@ def test_a_same_size_edit_with_the_old_modification_time_is_found(project: Proje
     scores = range(2, 9)
     records = play(project, *(step(answer(score).strip("\n")) for score in scores))
     assert [record["metric"]["value"] for record in records] == list(scores)
-
-
-def test_hidden_names_and_hashes_are_in_no_prompt_and_no_brief(project: Project) -> None:
-    project.write({"hidden/labels-of-the-test-half.csv": "secret words\n"})
-    project.commit()
-    copy = 'cp "$GOALSEEK_BRIEF" $HOME/brief; cat > $HOME/prompt'
-    play(project, f"{better(2)}; {copy}", f"{better(0)}; {copy}", f"{better(4)}; {copy}")
-    home = Path(os.environ["HOME"])
-    prompt, brief = (home / "prompt").read_text(), (home / "brief").read_text()
-    for told in (prompt, brief):
-        assert not [word for word in ("hidden", "judge", "labels", *hidden_blobs(project)) if word in told], told
-    told = json.loads(brief)
-    assert [(row["iteration"], row["outcome"], row["reason"]) for row in told["history"]] == [
-        (2, "reverted", "worse"),
-        (1, "kept", "better"),
-        (0, "baseline", "measured"),
-    ]
-    assert told["history"][0]["why"] == "0 is worse than 2 by 2"
-    assert told["incumbent"] == 2 and told["writable"] == ["answer.json"]
-
-
-def test_the_agents_environment_is_the_published_list(project: Project) -> None:
-    os.environ["MY_API_KEY"] = "leaked"
-    try:
-        play(project, f"{better(2)}; env > $HOME/env; echo $PWD > $HOME/where")
-    finally:
-        del os.environ["MY_API_KEY"]
-    home = Path(os.environ["HOME"])
-    names = {line.split("=")[0] for line in (home / "env").read_text().splitlines()}
-    assert not {"MY_API_KEY", "GOALSEEK_RUN_DIR", "GOALSEEK_SEED", "GIT_DIR", "XDG_CACHE_HOME"} & names
-    wanted = "PROJECT_ROOT ITERATION PHASE PROMPT BRIEF NONCE METRIC DIRECTION INCUMBENT USAGE".split()
-    assert {f"GOALSEEK_{name}" for name in wanted} <= names
-    assert (home / "where").read_text().strip() == str(project.trees() / "workspace")
-
-
-def test_only_the_trees_of_this_project_are_in_the_cache_and_outside_the_repository(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
-    assert not project.trees().is_relative_to(project.top)
-    os.environ["XDG_CACHE_HOME"] = str(project.top / "cache")
-    ended = project.run("iterate")
-    assert ended.exit_code == 3 and "inside the repository" in ended.stderr
-    assert not (project.top / "cache").exists()
 
 
 def test_a_relative_cache_folder_is_ignored_as_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import contextlib
 import sys
 from typing import Any
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import load_manifest, refuse
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.doctor.doctor import NothingToKeep
-from goalseek.errors import USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
+from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
 from goalseek.evaluation.measurements import Measurement
 from goalseek.humanize import format_duration, format_number, pluralize
@@ -44,13 +44,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures, and says which is better."""
-    if options.count < 1:
-        raise GoalseekError(f"-n {options.count}: at least 1", f"-n {PAIRS}", USAGE)
-    if options.dirty and options.after is not None:
-        raise GoalseekError("--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty", USAGE)
-    if options.before is None and not options.dirty:
-        hint = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
-        raise GoalseekError("compare what?", hint, USAGE)
+    usage = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
+    has_both = options.dirty and options.after is not None
+    refuse(
+        (options.count < 1, f"-n {options.count}: at least 1", f"-n {PAIRS}"),
+        (has_both, "--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty"),
+        (options.before is None and not options.dirty, "compare what?", usage),
+    )
     if wants_json(options):
         apply_query(options, {})
     manifest = load_manifest(options)

@@ -14,7 +14,7 @@ from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import start_folder
 from goalseek.cli.output import print_answer, print_json_lines, print_message, wants_json
 from goalseek.cli.watch import open_live_view
-from goalseek.errors import UNFIT, USAGE, GoalseekError
+from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.humanize import pluralize
 from goalseek.manifest import loading
@@ -59,7 +59,7 @@ def find_fixture(name: str) -> Fixture:
     """The fixture of this name. Raises GoalseekError naming them all where there is none."""
     by_name = fixtures()
     if name not in by_name:
-        raise GoalseekError(f"there is no demo {name!r}", f"one of {', '.join(by_name)}", USAGE)
+        raise GoalseekError(f"there is no demo {name!r}", f"one of {', '.join(by_name)}")
     return by_name[name]
 
 
@@ -93,7 +93,7 @@ def make_repository(source: Fixture, folder: Path) -> ManifestFile:
     Raises GoalseekError where the folder has something in it.
     """
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR", USAGE)
+        raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR")
     ignored: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("__pycache__", ".git", ".goalseek")
     shutil.copytree(source.folder, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
     path = folder / loading.FILE_NAME

@@ -15,14 +15,14 @@ from msgspec import structs
 from goalseek import files
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible_entries
 from goalseek.humanize import abbreviate
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import copy_given_folders, run_setup
-from goalseek.measurement.verifier import Verifier, access_for
+from goalseek.measurement.verifier import access_for
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.project.config import Config
 from goalseek.project.opening import open_project
@@ -51,35 +51,34 @@ def run(options: argparse.Namespace) -> int:
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     with open_project(manifest, doing="exec") as project:
         if project.standing.incumbent is None:
-            raise GoalseekError("nothing is measured yet", "goalseek baseline, then again", USAGE)
+            raise GoalseekError("nothing is measured yet", "goalseek baseline, then again")
         config = project.config()
         tree, iteration = project.standing.incumbent.tree, project.standing.incumbent.iteration
         if options.at:
             record = find_record(manifest, options.at)
             if record.tree_hash is None:
-                raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has", USAGE)
+                raise GoalseekError(f"iteration {record.iteration} has no candidate", "name one that has")
             tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
         # The command gets empty caches: it must not fill those of measurements.
         policy = replace(project.confines, kept=project.places.scratch / "cache")
-        outputs = project.loaded.runs / f"{iteration:04d}" / OUTPUTS
-        place = (
-            _verify(project, config, tree, command, outputs)
-            if options.who == "verify"
-            else _agent(project, config, tree, command)
-        )
+        if options.who == "verify":
+            place = _verify(project, config, tree, project.run_folder(iteration) / OUTPUTS)
+        else:
+            place = _agent(project, config, tree)
         with place as (access, environment, folder):
+            access = structs.replace(access, commands=[command, *access.commands])
             try:
                 return run_in_terminal(policy.launch(access, command, environment, folder))
             except FileNotFoundError:
-                raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD", USAGE) from None
+                raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD") from None
 
 
 Place = tuple[ProgramAccess, dict[str, str], Path]
 
 
 @contextlib.contextmanager
-def _verify(project: Project, config: Config, tree: str, words: list[str], outputs: Path) -> Iterator[Place]:
+def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Iterator[Place]:
     """The access, environment and folder of the last verify command.
 
     The folder has what ``setup`` gives, and from ``outputs`` those of the earlier commands where they were kept.
@@ -88,7 +87,12 @@ def _verify(project: Project, config: Config, tree: str, words: list[str], outpu
     standing = project.standing
     assert command.sees and standing.baseline
     with project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds) as verifier:
-        _set_up(verifier)
+        log = HeadAndTail()
+        try:
+            run_setup(verifier, log)  # where its result for this ruler is gone
+        except NoNumber as failed:
+            printed = log.content().decode("utf-8", "replace").rstrip()
+            raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
         root = verifier.bench.sync_to(command.sees, tree)
         below = root / project.places.prefix
         if command.sees != "hidden":
@@ -106,34 +110,20 @@ def _verify(project: Project, config: Config, tree: str, words: list[str], outpu
         variables = {
             "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
             "GOALSEEK_RUN_DIR": str(folder),
-            "GOALSEEK_ITERATION": str(project.standing.next_iteration),
+            "GOALSEEK_ITERATION": str(standing.next_iteration),
             "GOALSEEK_SEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
-        access = access_for(verifier, command, root, terminal=True)
-        access = structs.replace(access, commands=[*access.commands, words])
         variables = environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp")
-        yield access, variables, below / command.cwd
-
-
-def _set_up(verifier: Verifier) -> None:
-    """Runs ``setup`` where its result for this ruler is gone. Raises GoalseekError where it fails."""
-    log = HeadAndTail()
-    try:
-        run_setup(verifier, log)
-    except NoNumber as failed:
-        printed = log.content().decode("utf-8", "replace").rstrip()
-        raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
+        yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
 
 
 @contextlib.contextmanager
-def _agent(project: Project, config: Config, tree: str, words: list[str]) -> Iterator[Place]:
+def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
     """The agent's access, environment and folder: the workspace, or of another tree the files visible to an agent."""
     workspace = project.workspace(config)
-    root = workspace.root
-    scratch = project.places.scratch
-    incumbent = project.standing.incumbent
+    root, scratch, incumbent = workspace.root, project.places.scratch, project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:
         root = scratch / "tree"
         remove_if_exists(root)
@@ -141,9 +131,8 @@ def _agent(project: Project, config: Config, tree: str, words: list[str]) -> Ite
         objects.fill(root, visible_entries(objects.files(tree), config.scope.seen_by("agent")))
     folder = root / project.places.prefix
     variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
-    commands = [words, *manifest_commands(project.loaded)]
     network = config.manifest.sandbox.agent_network
-    access = ProgramAccess(root, commands, network=network, terminal=True)
+    access = ProgramAccess(root, manifest_commands(project.loaded), network=network, terminal=True)
     _print_note("the agent's tree; what you change is undone")
     try:
         yield access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder

@@ -11,14 +11,15 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from goalseek.cli.options import start_folder
-from goalseek.cli.output import ask, print_message
+from goalseek.cli.output import Value, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, Guess, guess_answers, project_name
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
@@ -39,53 +40,44 @@ def collect_answers(options: argparse.Namespace, folder: Path, paths: list[str])
     Raises GoalseekError naming the flags that are missing where nobody can be asked.
     """
     guess = guess_answers(folder.name, paths, lambda name: _text(folder / name))
-    if sys.stdin.isatty() and not options.yes:
-        return _ask_answers(options, guess, paths)
-    if not options.yes:
+    asks = sys.stdin.isatty() and not options.yes
+    if not asks and not options.yes:
         guess = Guess(guess.name)
+
+    def answer(given: Value | None, question: str, default: Value, shown: str, read: Callable[[str], Value]) -> Value:
+        """The value of the flag; else what a person answers, or the default where none is asked."""
+        return given or (ask(question, shown, read) if asks else default)
+
+    def globs(text: str) -> tuple[str, ...]:
+        return _globs(text, paths)
+
+    name = answer(options.name, "1/5 name of the project", guess.name, guess.name, _name)
+    question = "2/5 what may change? files or globs, with spaces between"
+    writable = tuple(answer(options.writable, question, guess.writable, _join(guess.writable), globs))
+    hidden = options.hidden
+    if hidden is None:
+        hidden = tuple(pattern for pattern in guess.hidden if pattern not in writable)
+        question = "3/5 what must stay hidden from the agent? globs, or none"
+        hidden = answer(
+            (), question, hidden, _join(hidden) or "none", lambda text: () if text == "none" else globs(text)
+        )
+    command = answer(options.command, "4/5 the command that measures", guess.run, guess.run, _not_empty)
+    reading = _reading(options, "" if asks else guess.reading)
+    if asks and not (reading[0] and any(reading[1:])):
+        reading = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading)
+    metric = first_manifest.parse_reading(options.metric)[1] if _is_sentence(options.metric) else options.metric or ""
     answers = Answers(
-        options.name or guess.name,
-        tuple(options.writable or guess.writable),
-        tuple(options.hidden if options.hidden is not None else _without(guess.hidden, options.writable)),
-        options.command or guess.run,
-        *_reading(options, guess.reading),
-        *_details(options),
+        name, writable, tuple(hidden), command, *reading, metric, options.sees or "", options.provider or ""
     )
     how = ("--query or --regex", answers.query or answers.regex)
     required = (("--writable", answers.writable), ("--run", answers.run), ("--direction", answers.direction), how)
-    if missing := [flag for flag, value in required if not value]:
+    if not asks and (missing := [flag for flag, value in required if not value]):
         hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
-        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint, USAGE)
+        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint)
     if options.yes:
-        hidden = " ".join(answers.hidden) or "nothing"
-        print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
+        shown = " ".join(answers.hidden) or "nothing"
+        print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
     return answers
-
-
-def _ask_answers(options: argparse.Namespace, guess: Guess, paths: list[str]) -> Answers:
-    """Asks for each answer that no flag gives."""
-    name = options.name or ask("1/5 name of the project", guess.name, _name)
-    writable = tuple(options.writable or ()) or ask(
-        "2/5 what may change? files or globs, with spaces between", _join(guess.writable), lambda t: _globs(t, paths)
-    )
-    hidden = options.hidden
-    if hidden is None:
-        default = _join(_without(guess.hidden, writable)) or "none"
-        question = "3/5 what must stay hidden from the agent? globs, or none"
-        hidden = ask(question, default, lambda text: () if text == "none" else _globs(text, paths))
-    command = options.command or ask("4/5 the command that measures", guess.run, _not_empty)
-    reading = _reading(options, "")
-    if not (reading[0] and any(reading[1:])):
-        reading = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading)
-    return Answers(name, writable, tuple(hidden), command, *reading, *_details(options))
-
-
-def _details(options: argparse.Namespace) -> tuple[str, str, str]:
-    """What only flags give: the metric's name, what its command sees, and the provider; "" where they do not."""
-    metric = options.metric or ""
-    if _is_sentence(metric):
-        _, metric, _ = first_manifest.parse_reading(metric)
-    return metric, options.sees or "", options.provider or ""
 
 
 def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
@@ -93,21 +85,20 @@ def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
     direction, query, regex = options.direction or "", options.query or "", options.regex or ""
     if query and regex:
         raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
-    if _is_sentence(options.metric):
-        default_direction, name, pattern = first_manifest.parse_reading(options.metric)
+    is_sentence = _is_sentence(options.metric)
+    if options.metric and not (is_sentence or query or regex):
+        query = options.metric
+    sentence = options.metric if is_sentence else default
+    if sentence and (is_sentence or not (query or regex)):
+        default_direction, name, pattern = first_manifest.parse_reading(sentence)
         direction = direction or default_direction
         query, regex = (query, regex) if query or regex else (name, pattern)
-    elif options.metric and not (query or regex):
-        query = options.metric
-    if default and not (query or regex):
-        default_direction, query, regex = first_manifest.parse_reading(default)
-        direction = direction or default_direction
     return direction, query, regex
 
 
 def _is_sentence(metric: str | None) -> bool:
     """Whether the metric is given as ``maximize accuracy``."""
-    return bool(metric) and re.match(r"(maximize|minimize)[\s:]", str(metric)) is not None
+    return re.match(r"(maximize|minimize)[\s:]", metric or "") is not None
 
 
 def _name(text: str) -> str:
@@ -136,10 +127,6 @@ def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
 def _join(patterns: tuple[str, ...]) -> str:
     """The globs as one text, as ``_globs`` reads it."""
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
-
-
-def _without(patterns: tuple[str, ...], excluded: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
-    return tuple(pattern for pattern in patterns if pattern not in (excluded or ()))
 
 
 def _text(path: Path) -> str:

@@ -14,7 +14,7 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.compare import BaseComparison, settle_on_base
 from goalseek.files import open_export
 from goalseek.git import as_user
@@ -62,43 +62,44 @@ def run(options: argparse.Namespace) -> int:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
     if not options.measure:
-        return _promote(options, manifest, None)
+        with contextlib.closing(open_repository(manifest)) as repository:
+            return _carry_out(options, repository, _planner(options, manifest, repository), None)
     with open_project(manifest, line_view(options), doing="promote --measure") as project:
         check_fit(project)
-        return _promote(options, manifest, project)
+        return _carry_out(options, project.repository, _planner(options, manifest, project.repository), project)
 
 
-def _promote(options: argparse.Namespace, manifest: ManifestFile, project: Project | None) -> int:
-    with contextlib.closing(project.repository if project else open_repository(manifest)) as repository:
-        if options.branch is not None:
-            as_user.refuse_branch(repository, options.branch)
-        paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
-        scope = manifest_scope(manifest, manifest.manifest, paths.prefix)
-        is_writable: Callable[[str], bool] = lambda path: scope.kind(path) == "writable"  # noqa: E731
-        chain = load_kept_chain(repository, is_writable)
-        base = chain.base if options.onto is None else repository.resolve(options.onto)
-        if base is None:
-            raise GoalseekError(
-                f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag", USAGE
-            )
+def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Repository) -> Callable[[Objects], Plan]:
+    """A function that makes the plan, and the trees of its commits among the objects that it is given."""
+    if options.branch is not None:
+        as_user.refuse_branch(repository, options.branch)
+    paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
+    scope = manifest_scope(manifest, manifest.manifest, paths.prefix)
 
-        def make_plan(objects: Objects) -> Plan:
-            tree = repository.tree_of(base)
-            commits = promote.replay(objects, chain, tree)
-            unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
-            commits = promote.squash(objects, commits, tree) if options.squash else commits
-            return Plan(base, tuple(commits), unlike)
+    def is_writable(path: str) -> bool:
+        return scope.kind(path) == "writable"
 
-        return _carry_out(options, repository, make_plan, project)
+    chain = load_kept_chain(repository, is_writable)
+    base = chain.base if options.onto is None else repository.resolve(options.onto)
+    if base is None:
+        raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag")
+    tree = repository.tree_of(base)
+
+    def make_plan(objects: Objects) -> Plan:
+        commits = promote.replay(objects, chain, tree)
+        unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
+        return Plan(base, tuple(promote.squash(objects, commits, tree) if options.squash else commits), unlike)
+
+    return make_plan
 
 
 def _carry_out(
     options: argparse.Namespace, repository: Repository, make_plan: Callable[[Objects], Plan], project: Project | None
 ) -> int:
     """Checks first, then measures, then writes: after an early end the same command can be repeated."""
+    patch = commit = result = None
     with as_user.temporary_objects(repository) as objects:
         plan = make_plan(objects)
-        patch = None
         if options.patch is not None and plan.promoted:
             last = as_user.commit_without_hooks(repository, objects, plan.promoted, plan.base)
             patch = as_user.format_mailbox(objects, plan.base, last)
@@ -107,12 +108,10 @@ def _carry_out(
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
             stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)
-        commit = None
         if (options.branch or project) and plan.promoted:
             plan = make_plan(repository.objects)
         if options.branch and plan.promoted:
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
-        result = None
         if project and plan.promoted:
             base, tree = repository.tree_of(plan.base), plan.promoted[-1].tree
             result = settle_on_base(project, base, tree, PAIRS, lambda text: print_message(options, text))
@@ -125,8 +124,13 @@ def _carry_out(
         if commit:
             print_message(options, _branch_line(options, commit))
     elif wants_json(options):
-        print_json(options, _plain(options, plan, commit, result))
-    else:
+        rows = [
+            {"iterations": change.iterations, "message": change.message, "files": change.files}
+            for change in plan.promoted
+        ]
+        fields = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+        print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result})
+    elif plan.promoted:
         _show(options, plan, commit, result)
     return BAD_FINDING if result and result.is_worse else 0
 
@@ -141,22 +145,10 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
     return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
 
 
-def _plain(
-    options: argparse.Namespace, plan: Plan, commit: str | None, result: BaseComparison | None
-) -> dict[str, object]:
-    rows = [
-        {"iterations": change.iterations, "message": change.message, "files": change.files} for change in plan.promoted
-    ]
-    fields = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
-    return {**fields, "unlike_best": plan.unlike, "measured": result}
-
-
 def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: BaseComparison | None) -> None:
-    paint, promoted = painter(sys.stdout, options.color), plan.promoted
-    if not promoted:
-        return
-    print(f"{pluralize(len(promoted), 'commit')} on {plan.base[:12]}:")
-    for change in promoted:
+    paint = painter(sys.stdout, options.color)
+    print(f"{pluralize(len(plan.promoted), 'commit')} on {plan.base[:12]}:")
+    for change in plan.promoted:
         title, *_, last = map(one_line, change.message.strip().split("\n"))
         print(f"  {', '.join(map(str, change.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in change.files:

@@ -5,7 +5,7 @@ Where the manifest asks for it, a verdict takes effect only once a person has an
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from goalseek.git.commits import roll_back
 from goalseek.loop.attempts import Attempt
@@ -60,7 +60,7 @@ def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
     if answer == "approve" or not decision.verdict:
         return decision
     why = f"a person declined it: {decision.verdict.why}"
-    verdict = replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
+    verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
     return Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
 
 

@@ -10,7 +10,7 @@ from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
 from goalseek.project.preflight import uncommitted_note
-from goalseek.proposal.past_tries import common_ending, crash_endings, crash_output, newest_crash
+from goalseek.proposal.past_tries import read_crashes
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
@@ -39,8 +39,7 @@ def _gather_context(iteration: Iteration) -> Context:
     standing = iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
     limit = config.manifest.limits.stagnation
-    endings = crash_endings(project, standing)
-    crash_record = newest_crash(project, standing)
+    ending, crashed_in, last_crash = read_crashes(project, standing)
     return Context(
         iteration=iteration.number,
         attempt=standing.tried,
@@ -57,9 +56,9 @@ def _gather_context(iteration: Iteration) -> Context:
         files_total=len(workspace.tree.entries),
         commits=_write_artifacts(iteration),
         crashes=standing.crashes,
-        common_ending=common_ending(endings) if len(endings) > 1 else "",
-        crashed_in=crash_record.iteration if crash_record else 0,
-        last_crash=crash_output(project, crash_record) if crash_record else "",
+        common_ending=ending,
+        crashed_in=crashed_in,
+        last_crash=last_crash,
         best_iteration=standing.best.iteration,
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
@@ -68,7 +69,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     final_decision = decision
     if reply.title != APPROVED:
         why = _why_reverted(name, reply, failure)
-        verdict = replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
+        verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
         final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
     has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and provider.repairs
     review = Review(

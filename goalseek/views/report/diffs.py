@@ -61,7 +61,7 @@ class Patches:
                 git_dir = locate(self._repository).git_dir
                 self._processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
             reply = self._processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
-            lines = list(iter(reply.line, b"end"))
+            lines = list(reply.lines())
         except (ObjectsFailed, GoalseekError, OSError):
             return None
         return b"\n".join(lines) if lines else None
