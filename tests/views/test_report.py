@@ -38,53 +38,39 @@ MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
 
 
 class Page(HTMLParser):
-    """A page as a browser takes it apart: elements with their attributes, the text of each, and what stands in it."""
+    """A page as a browser takes it apart: elements with their attributes, words, and what scripts and styles hold."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
         self.raw: dict[str, str] = {}
-        self._within: list[str] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        self._within.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        while self._within and self._within.pop() != tag:
-            pass
 
     def handle_data(self, data: str) -> None:
-        if self._within and self._within[-1] in ("script", "style"):
-            kind = self.elements[-1][1].get("type") or self._within[-1]
+        if self.cdata_elem:
+            kind = self.elements[-1][1].get("type") or self.cdata_elem
             self.raw[kind] = self.raw.get(kind, "") + data
         else:
             self.words.append(data)
 
     @property
     def text(self) -> str:
-        """All that can be read."""
         return " ".join(" ".join(self.words).split())
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the script is given."""
-        found: dict[str, Any] = json.loads(self.raw["application/json"])
-        return found
+        return json.loads(self.raw["application/json"])  # type: ignore[no-any-return]
 
     def of_class(self, name: str) -> list[dict[str, str | None]]:
-        """The attributes of the elements of a class."""
         return [attributes for _, attributes in self.elements if name in (attributes.get("class") or "").split()]
 
     @property
     def policy(self) -> str:
-        """The content security policy."""
         return next(str(found["content"]) for _, found in self.elements if found.get("http-equiv"))
 
 
