@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+import records
 from project import Project
 from rich.cells import cell_len
 from shown import on_a_terminal, read_soon
@@ -25,10 +25,10 @@ from shown import on_a_terminal, read_soon
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_short_age
-from goalseek.ledger.records import Isolation, IterationRecord, MetricResult
+from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
-from goalseek.values import CommandRun, Usage, VerifierRun, to_line, to_plain
+from goalseek.values import Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import record_line
 
 NOW = datetime.now(UTC)
@@ -39,42 +39,33 @@ TALL = "größere Schritte 改善された学習率 " * 8
 
 
 def record(number: int, age: timedelta, **more: Any) -> IterationRecord:
-    kept = number in (0, 1)
-    usual = IterationRecord(
-        seq=number + 1,
-        kind="iteration",
-        project="demo",
-        run_id="20261121T070000Z-abcd",
-        epoch=0,
-        timestamp=(NOW - age).isoformat("T", "milliseconds").replace("+00:00", "Z"),
-        iteration=number,
-        outcome="baseline" if number == 0 else "kept" if kept else "reverted",
-        reason="measured" if number == 0 else "better" if kept else "worse",
-        why="measured" if number == 0 else "2 beats 1 by 1" if kept else "1.5 is worse than 2 by 0.5",
-        metric=MetricResult("score", "maximize", 1.5 + number, 1.0, number - 1.0, 12.0),
-        runs=(VerifierRun("candidate", 1.5, 4711, 3.0),),
-        guards={"size": 10.0},
-        commit_hash=f"{number:040d}",
-        parent_commit_hash=f"{0:040d}",
-        tree_hash=f"{number:040x}",
-        changed_files=("answer.json", "src/two words.txt"),
-        changed_loc=3,
-        hypothesis_summary=f"move {number}",
-        provider="scripted",
-        model="m-1",
-        usage=Usage(100, 20, 30, 0.5),
-        seconds={"PLAN": 1.0, "VERIFY": 3.0},
-        verify=(CommandRun("judge", 0, 3.0),),
-        isolation=Isolation("none", "both"),
-        run_dir=f"runs/{number:04d}",
-    )
-    return replace(usual, **more)
+    baseline, kept = ("baseline", "measured", "measured"), ("kept", "better", "2 beats 1 by 1")
+    outcome, reason, why = {0: baseline, 1: kept}.get(number, ("reverted", "worse", "1.5 is worse than 2 by 0.5"))
+    fields: dict[str, Any] = {
+        "project": "demo",
+        "timestamp": (NOW - age).isoformat("T", "milliseconds").replace("+00:00", "Z"),
+        "why": why,
+        "metric": MetricResult("score", "maximize", 1.5 + number, 1.0, number - 1.0, 12.0),
+        "runs": (VerifierRun("candidate", 1.5, 4711, 3.0),),
+        "guards": {"size": 10.0},
+        "commit_hash": f"{number:040d}",
+        "parent_commit_hash": f"{0:040d}",
+        "changed_files": ("answer.json", "src/two words.txt"),
+        "changed_loc": 3,
+        "hypothesis_summary": f"move {number}",
+        "provider": "scripted",
+        "model": "m-1",
+        "usage": Usage(100, 20, 30, 0.5),
+        "seconds": {"PLAN": 1.0, "VERIFY": 3.0},
+        "run_dir": f"runs/{number:04d}",
+    }
+    return replace(records.iteration(number + 1, number, outcome, reason), **{**fields, **more})
 
 
-def written(project: Project, records: list[IterationRecord]) -> Project:
+def written(project: Project, climb: list[IterationRecord]) -> Project:
     logs = project.folder / ".goalseek/demo/logs"
     logs.mkdir(parents=True, exist_ok=True)
-    (logs / "results.jsonl").write_text("".join(to_line(one) + "\n" for one in records))
+    (logs / "results.jsonl").write_text("".join(to_line(one) + "\n" for one in climb))
     return project
 
 
@@ -83,10 +74,9 @@ AGES = (timedelta(days=90), timedelta(days=3), timedelta(hours=26), timedelta(ho
 
 def night_records() -> list[IterationRecord]:
     """Five records, the last but one with a title in wide letters, the last with a hostile one."""
-    records = [record(number, age) for number, age in enumerate(AGES)]
-    records[3] = replace(records[3], hypothesis_summary=TALL)
-    records[4] = replace(records[4], outcome="skipped", reason="no_change", hypothesis_summary=HOSTILE, why=HOSTILE)
-    return records
+    hostile = {"outcome": "skipped", "reason": "no_change", "hypothesis_summary": HOSTILE, "why": HOSTILE}
+    special: dict[int, dict[str, str]] = {3: {"hypothesis_summary": TALL}, 4: hostile}
+    return [record(number, age, **special.get(number, {})) for number, age in enumerate(AGES)]
 
 
 @pytest.fixture
@@ -261,10 +251,7 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     (tmp_path / "old.csv").write_text("old\n")
     results.write_bytes(results.read_bytes() + b"{no record}\n")
     (tmp_path / "folder.csv").mkdir()
-    for name, expected in (
-        *(("night.xlsx", ".parquet"), ("no/folder/x.csv", "No such file"), (".", "unknown kind")),
-        ("folder.csv", "is a folder"),
-    ):
+    for name, expected in ((".", "unknown kind"), ("folder.csv", "is a folder")):
         ended = night.run("log", "-o", str(tmp_path / name))
         assert ended.exit_code == 2 and expected in ended.stderr
     ended = night.run("log", "-o", str(tmp_path / "old.csv"))
@@ -364,14 +351,6 @@ def test_parts_as_json_are_texts_by_name(night: Project, tmp_path: Path) -> None
     told = json.loads(night.run("show", "2", "--files", str(tmp_path / "taken"), "--json").stdout)
     assert told == {"files": 1, "folder": str(tmp_path / "taken")}
     assert json.loads(night.run("show", "2", "--query", "metric.value").stdout) == 3.5
-
-
-def test_head_closes_it_cleanly(project: Project) -> None:
-    written(project, [record(number, timedelta(0)) for number in range(3000)])
-    command = f"{shlex.quote(sys.executable)} -m goalseek log 2> said | head -2; cat said"
-    done = subprocess.run(["sh", "-c", command], cwd=project.folder, capture_output=True, text=True, timeout=120)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "1"]
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(
