@@ -21,12 +21,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from noise_sessions import Session
 
 from goalseek.manifest.tables import Metric
-from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.statistics.sequential_test import baseline_needs_run, next_step
-from goalseek.values import VerifierRun
 
 TERMS = Metric(direction="minimize")
 PAIRS = 5
@@ -129,31 +128,22 @@ class Verifier:
         return round(value / scenario.step) * scenario.step if scenario.step else value
 
 
-@dataclass
 class Rule:
-    """The rule under test, with the session's state; each answer goes through it exactly as records do."""
+    """The rule under test; each answer goes through records, as in a climb."""
 
-    state: NoiseState | None = None
-    claims: list[float] = field(default_factory=list)
-
-    def baseline(self, incumbent: Measure) -> None:
-        values: list[float] = []
-        while baseline_needs_run(TERMS, values):
-            values.append(incumbent())
-        self.state = baseline_state([VerifierRun("candidate", value, 0, 0.0) for value in values])
-        self.claims = [median(values)]
+    def __init__(self) -> None:
+        self.session = Session(TERMS, lambda of: math.nan)
 
     def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
-        if self.state is None:
-            self.baseline(incumbent)
-        assert self.state
-        runs: list[VerifierRun] = []
-        while not isinstance(answer := next_step(TERMS, self.state, runs), Verdict):
-            of = answer
-            runs.append(VerifierRun(of, incumbent() if of == "incumbent" else candidate(), 0, 0.0))
-        self.state = self.state.after_candidate(runs, bool(answer), answer.odds)
-        self.claims += [answer.value] if answer else []
-        return bool(answer)
+        self.session.draw = lambda of: incumbent() if of == "incumbent" else candidate()
+        if not self.session.records:
+            self.session.baseline()
+        return bool(self.session.candidate()[-1])
+
+    @property
+    def claims(self) -> list[float]:
+        baseline = median(run.value for run in self.session.records[0].runs if run.value is not None)
+        return [baseline, *(ruling.value for ruling in self.session.rulings if ruling and ruling.value is not None)]
 
 
 @dataclass

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer, until
-from shown import Shown, read_soon
+from project import Project, answer, until
+from shown import Shown, read_soon, waiting_project
 
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
@@ -112,25 +112,6 @@ def test_a_file_name_that_is_no_text_is_printed_as_it_is(climbed: Project) -> No
         assert (done.returncode, done.stdout) == (0, b"n\xff.html\n"), done.stderr
 
 
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Callable[[bool], Project]]:
-    """A project whose measurements wait for a file; call it to have that file, or not."""
-    go = tmp_path / "go"
-    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
-    waiting = f'until [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}'
-    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": waiting}, more)
-    project.set_moves(answer(2), answer(3), answer(4))
-    go.touch()
-    project.climb("iterate", "-n", "1")
-
-    def let(may_go: bool) -> Project:
-        go.touch() if may_go else go.unlink()
-        return project
-
-    yield let
-    go.touch()
-
-
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Project, unbuffered: str) -> None:
     ours, theirs = os.pipe()
@@ -160,26 +141,26 @@ def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, 
     assert serving.returncode == 0
 
 
-def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(slow: Callable[[bool], Project]) -> None:
+def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(tmp_path: Path, go: Path) -> None:
     """As under ``nohup``, and as a job in the background of a script."""
-    project = slow(False)
+    project = waiting_project(tmp_path / "repo", go, (2, 3, 4), climbed=1)
     line = f"trap '' HUP INT; exec {shlex.join(GOALSEEK)} iterate -n 2"
     started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (project.run_folder(2) / "candidate.json").exists())
     started.send_signal(signal.SIGHUP)
     started.send_signal(signal.SIGINT)
-    slow(True)
+    go.touch()
     stdout, stderr = started.communicate(timeout=30)
     assert started.returncode == 0, stderr
     assert b"3 kept of 3" in stdout
 
 
 @pytest.mark.slow
-def test_a_climb_that_outlives_its_terminal_goes_on(slow: Callable[[bool], Project]) -> None:
-    project = slow(False)
+def test_a_climb_that_outlives_its_terminal_goes_on(tmp_path: Path, go: Path) -> None:
+    project = waiting_project(tmp_path / "repo", go, (2, 3, 4), climbed=1)
     shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {shlex.join(GOALSEEK)} iterate -n 2"))
     shown.until(lambda text: "measuring" in text)
     shown.close()
-    slow(True)
+    go.touch()
     assert shown.child.wait(timeout=30) == 0
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept", "kept"]

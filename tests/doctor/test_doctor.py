@@ -13,7 +13,7 @@ import pytest
 from doctor_cases import JUDGE, Ended, make_case
 
 from goalseek.doctor.trial import GARBAGE, seed_hint
-from goalseek.evaluation.measurements import Measurement
+from goalseek.evaluation.measurements import MeasuredValue
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -94,7 +94,7 @@ def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_n
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
-    made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
+    made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
     assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))

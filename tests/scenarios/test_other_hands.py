@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project import Ended, Project, answer, home
@@ -60,6 +61,11 @@ def finished(started: subprocess.Popen[str]) -> Ended:
     stdout, stderr = started.communicate(timeout=60)
     assert "Traceback" not in stderr, stderr
     return Ended(started.returncode, stdout, stderr)
+
+
+def climb_on(project: Project) -> list[dict[str, Any]]:
+    home("go").touch()
+    return project.climb()
 
 
 def audit(project: Project) -> None:
@@ -168,8 +174,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     """Both under a run at work and between two invocations; what the stop says is then done."""
     started = at_work(waiting) if is_at_work else None
     if not started:
-        home("go").touch()
-        waiting.climb()
+        climb_on(waiting)
     lay(hand, waiting)
     ref = {"tip": TIP, "branch": BRANCH, "ledger": LEDGER}[hand.split()[0]]
     position = waiting.git("for-each-ref", "--format=%(objectname)", ref)[:12] or "nothing"
@@ -189,8 +194,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
 def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, hand: str, is_at_work: bool) -> None:
     started = at_work(waiting) if is_at_work else None
     if not started:
-        home("go").touch()
-        waiting.climb()
+        climb_on(waiting)
     lay(hand, waiting)
     assert not started or finished(started).exit_code == 0
     waiting.check("iterate")
@@ -201,8 +205,7 @@ def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, 
 
 def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting: Project, tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("true\n")
-    home("go").touch()
-    assert waiting.climb()[-1]["reason"] == "no_change"
+    assert climb_on(waiting)[-1]["reason"] == "no_change"
     lay("tip deleted", waiting)
     ended = waiting.run("iterate")
     assert ended.exit_code == 5 and "is at nothing" in ended.stderr
@@ -305,8 +308,7 @@ def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: P
 
 
 def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
-    home("go").touch()
-    record = waiting.climb()[-1]
+    record = climb_on(waiting)[-1]
     blob = waiting.git("rev-parse", f"{record['commit_hash']}:answer.json")
     place = waiting.top / ".git" / "objects" / blob[:2] / blob[2:]
     content = place.read_bytes()
@@ -331,8 +333,7 @@ def test_a_lock_that_somebody_holds_for_a_moment_is_waited_for(waiting: Project)
 
 
 def test_from_another_worktree_the_climb_goes_on(waiting: Project) -> None:
-    home("go").touch()
-    waiting.climb()
+    climb_on(waiting)
     top = waiting.top.parent / "worktree"
     waiting.git("worktree", "add", "--quiet", "-b", "elsewhere", str(top))
     there = Project(top, top)
