@@ -81,6 +81,7 @@ ODD_KINDS = (
     ("rm -rf .git", "better"),
     ("rm -rf .git; echo x > .git", "better"),
     (POISON, "better"),
+    ("git config --local --list > $HOME/settings; git status; ls .git/hooks .git/info/attributes", "better"),
     ("cd ..; mv workspace elsewhere; ln -s {top} workspace", "interrupted"),
     ("rm -r src; ln -s hidden src", "better"),
     ("true", "better"),
@@ -96,8 +97,8 @@ def test_odd_kinds_of_files_and_a_poisoned_workspace_are_rejected_or_handled(pro
     records = play(project, *(step.replace("{top}", str(project.top)) for step in steps), **scope)
     assert [(step, record["reason"]) for (step, _), record in zip(ODD_KINDS, records, strict=True)] == [*ODD_KINDS]
     assert not home("planted").exists()
-    settings = project.git("config", "--local", "--list", folder=project.trees() / "workspace")
-    assert "fsmonitor" not in settings and "filter" not in settings
+    settings = home("settings").read_text()
+    assert "user.name=goalseek" in settings and "fsmonitor" not in settings and "filter" not in settings
     after = project.users()
     assert {path for path in before if after.get(path) != before[path]} == {"goalseek.toml"}
 
