@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
@@ -14,12 +15,7 @@ from goalseek.cli.output import apply_query, print_json, print_message, wants_js
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
-from goalseek.evaluation.noise_runs import (
-    noise_target,
-    refuse_unreadable,
-    repeat_measurements,
-    run_command,
-)
+from goalseek.evaluation.noise_runs import noise_target, refuse_unreadable, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
@@ -133,7 +129,7 @@ def _measure(
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
             print_message(options, f"noise: interrupted after {count}")
-    climb = replace(climb, seconds=_median_seconds(measurements))
+    climb = structs.replace(climb, seconds=_median_seconds(measurements))
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
