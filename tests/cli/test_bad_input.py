@@ -157,7 +157,7 @@ def test_a_provider_that_cannot_start(project: Project) -> None:
 def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb()
-    state = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    state = project.logs / "state.json"
     before = state.read_bytes()
     for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
         assert project.run(*arguments).exit_code == 2
@@ -402,7 +402,7 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
 
     monkeypatch.setattr(invocation, "check_provider", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
-    assert (project.folder / ".goalseek/demo/logs").is_dir()
+    assert (project.logs).is_dir()
     assert project.git("status", "--short") == ""
 
 

@@ -13,18 +13,9 @@ from skips import levels
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project with a kept and a reverted candidate, then one that had no commit."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
-    assert [record["outcome"] for record in project.climb("iterate", "-n", "3")] == [
-        *("baseline", "kept", "reverted", "skipped")
-    ]
-    return project
+    return played(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, more=(answer(3),))
 
 
 def shell(project: Project, script: str, *options: str) -> Ended:

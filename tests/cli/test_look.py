@@ -33,17 +33,9 @@ ESCAPE = "\x1b["
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project after the iterations of ``OUTCOMES``."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(*MOVES)
-    records = project.climb("iterate", "-n", "6")
-    assert [(record["iteration"], record["outcome"], record["reason"]) for record in records] == OUTCOMES
-    return project
+    return played(*MOVES)
 
 
 def rows(ended: Ended) -> list[Any]:

@@ -1,6 +1,5 @@
 """Standard streams that are closed, full, read by nobody, in plain letters, or of a terminal that is gone."""
 
-import json
 import os
 import select
 import shlex
@@ -20,16 +19,10 @@ LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "mani
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project that climbed one step; what it says has letters that ASCII lacks."""
-    return made_once(climb, tmp_path / "repo")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves({"title": "größer → 日本", "files": {"answer.json": answer(2)}}, answer(3), answer(4), answer(5))
-    project.climb("iterate", "-n", "1")
-    return project
+    odd = {"title": "größer → 日本", "files": {"answer.json": answer(2)}}
+    return played(odd, more=(answer(3), answer(4), answer(5)))
 
 
 def ended_in(
@@ -66,7 +59,7 @@ def test_what_is_asked_for_and_cannot_be_given_is_said(climbed: Project) -> None
 def test_a_climb_whose_lines_cannot_be_written_goes_on_later(climbed: Project) -> None:
     for _, done in ended_in(climbed, "G >/dev/full", "iterate"):
         assert done.returncode == 3, done.stderr
-    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    state = climbed.state()
     assert (state["status"], state["stop_reason"]) == ("blocked", "disk")
     assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
 
@@ -89,7 +82,7 @@ def test_a_reader_that_goes_away_ends_it_silently(climbed: Project) -> None:
 def test_a_climb_whose_reader_goes_away_was_interrupted_and_is_no_bug(climbed: Project) -> None:
     for _, done in ended_in(climbed, "set -o pipefail; G 2>/dev/null | true", "iterate -n 2"):
         assert done.returncode == 141
-    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    state = climbed.state()
     assert (state["status"], state["stop_reason"]) == ("interrupted", "interrupted")
     assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
 

@@ -49,7 +49,7 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
     home("go").touch()
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
-    state = json.loads((waiting.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    state = waiting.state()
     assert (state["status"], state["stop_reason"]) == ("completed", "asked")
     assert [record["iteration"] for record in waiting.iterations()] == [0, 1, 2]
     assert not request_of(waiting).exists()

@@ -55,7 +55,7 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
 def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     project.climb()
-    results = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    results = project.results
     before = results.read_bytes()
     project.climb()
     after = results.read_bytes()
