@@ -240,7 +240,7 @@ def test_a_record_that_git_contradicts_is_named_without_any_seal(climbed: Projec
 def test_a_rollback_that_is_none_is_named(project: Project) -> None:
     project.set_moves(answer(2), answer(0.5))
     last = project.climb("iterate", "-n", "2")[-1]
-    before, head = results(project).read_text(), project.git("rev-parse", LEDGER)
+    before, head = project.results.read_text(), project.git("rev-parse", LEDGER)
     rollback, candidate = last["rollback_commit_hash"], last["commit_hash"]
     message, tree = project.git("log", "-1", "--format=%B", rollback), f"{rollback}^{{tree}}"
     for root, parent, words, what in (
@@ -254,7 +254,7 @@ def test_a_rollback_that_is_none_is_named(project: Project) -> None:
             project.git("update-ref", ref, made)
         assert (f"rollback {made}", what) in named(project)
         project.git("update-ref", LEDGER, head)
-        results(project).write_text(before)
+        project.results.write_text(before)
 
 
 def test_an_edited_result_is_named(climbed: Project) -> None:
