@@ -15,12 +15,7 @@ from goalseek.cli.output import apply_query, print_json, print_message, wants_js
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.evaluation.noise_runs import (
-    noise_target,
-    refuse_unreadable,
-    repeat_measurements,
-    run_command,
-)
+from goalseek.evaluation.noise_runs import noise_target, refuse_unreadable, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
