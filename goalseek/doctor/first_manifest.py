@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,7 +30,7 @@ from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.values import Reason
+from goalseek.values import DataClass, Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -54,8 +53,7 @@ _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "
 _NUMBER = r"([-+.\deE]+)"
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(DataClass):
     """Defaults for the five questions; empty where there is no guess."""
 
     name: str
@@ -104,8 +102,7 @@ HEAD_LINE = (
 )
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(DataClass):
     """The five answers: name, globs that may change, globs that stay hidden, the command, how to read its number.
 
     One of ``query`` and ``regex`` is given. ``sees`` is empty for the usual: both where something is hidden.
