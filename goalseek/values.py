@@ -99,16 +99,7 @@ class Phase(StrEnum):
 
 
 EXIT_CODES: dict[str, int] = {
-    StopReason.COUNT: 0,
-    StopReason.FOR: 0,
-    StopReason.UNTIL: 0,
-    StopReason.ASKED: 0,
-    StopReason.TARGET: 0,
-    StopReason.ITERATIONS: 0,
-    StopReason.TIME: 0,
-    StopReason.DEADLINE: 0,
-    StopReason.TOKENS: 0,
-    StopReason.COST: 0,
+    **{reason: 0 for reason in StopReason if reason != StopReason.INTERRUPTED},
     StopReason.FAILURES: 1,
     StopReason.BASELINE_FAILED: 1,
     StopReason.INCUMBENT_FAILED: 1,

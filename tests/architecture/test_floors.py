@@ -10,15 +10,7 @@ from pathlib import Path
 
 import measure
 import pytest
-from floors import (
-    FLOORS,
-    GROUND,
-    edges_through_walls,
-    edges_upward,
-    impurities,
-    relative_imports,
-    without_floor,
-)
+from floors import FLOORS, GROUND, edges_through_walls, edges_upward, impurities, relative_imports, without_floor
 from source import Module, Source, build, circles
 
 CHECKOUT = Path(__file__).parents[2]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
@@ -74,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_command(options: argparse.Namespace) -> int:
-    """Measures the command of ``--run``, without a manifest."""
     sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
     is_maximized = bool(options.wall) and options.direction == "maximize"
     refuse(
@@ -134,7 +134,7 @@ def _measure(
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
             print_message(options, f"noise: interrupted after {count}")
-    climb = replace(climb, seconds=_median_seconds(measurements))
+    climb = structs.replace(climb, seconds=_median_seconds(measurements))
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
@@ -166,7 +166,6 @@ def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValu
 
 
 def _median_seconds(measurements: list[MeasuredValue]) -> float:
-    """How long one takes; 0 before the first."""
     return median([measurement.seconds for measurement in measurements]) if measurements else 0.0
 
 

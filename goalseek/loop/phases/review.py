@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -20,7 +21,7 @@ from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Change, Decision, Plan, Review
-from goalseek.proposal.call import build_call
+from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.proposal.usage import killed_call_usage
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
@@ -54,15 +55,10 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
-    failure: Rejected | None = None
     with _showing_candidate(iteration.workspace, edits):
-        try:
-            reply = provider.review(call)
-        except Rejected as rejected:
-            failure, usage = rejected, rejected.usage
-            if rejected.reason == Reason.PROVIDER_TIMEOUT:
-                usage = killed_call_usage(usage, iteration.steps.usage_log.usual())
-            reply = Reply("", output=rejected.output, usage=usage)
+        reply, failure = ask(lambda: provider.review(call))
+    if failure and failure.reason == Reason.PROVIDER_TIMEOUT:
+        reply = replace(reply, usage=killed_call_usage(reply.usage, iteration.steps.usage_log.usual()))
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision
@@ -70,7 +66,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
         why = _why_reverted(name, reply, failure)
         verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
         final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
-    has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and provider.repairs
+    has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and bool(provider.repairers)
     review = Review(
         reply.title, tuple(reply.text.splitlines()), final_decision, has_next_cycle, reply.usage, name, model
     )
