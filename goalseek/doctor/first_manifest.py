@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -186,12 +186,6 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(project, target, number, "init")
         return number
-
-
-def refuse_existing(path: Path) -> None:
-    """Raises GoalseekError where there is a manifest already."""
-    if path.exists():
-        raise GoalseekError(f"{path} is there already", "edit it, or name another: goalseek -m NAME init", USAGE)
 
 
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
