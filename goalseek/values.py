@@ -99,16 +99,7 @@ class Phase(StrEnum):
 
 
 EXIT_CODES: dict[str, int] = {
-    StopReason.COUNT: 0,
-    StopReason.FOR: 0,
-    StopReason.UNTIL: 0,
-    StopReason.ASKED: 0,
-    StopReason.TARGET: 0,
-    StopReason.ITERATIONS: 0,
-    StopReason.TIME: 0,
-    StopReason.DEADLINE: 0,
-    StopReason.TOKENS: 0,
-    StopReason.COST: 0,
+    **{reason: 0 for reason in StopReason if reason != StopReason.INTERRUPTED},
     StopReason.FAILURES: 1,
     StopReason.BASELINE_FAILED: 1,
     StopReason.INCUMBENT_FAILED: 1,
@@ -147,7 +138,8 @@ class DataClass:
     def __init__(self, *values: Any, **named: Any) -> None:
         fresh: dict[str, Any] = {name: {} for name in self._mappings}
         given = {**fresh, **dict(zip(self.__match_args__, values, strict=False)), **named}
-        if not self._required <= given.keys() <= self.__dataclass_fields__.keys():
+        is_too_long = len(values) > len(self.__match_args__)
+        if is_too_long or not self._required <= given.keys() <= self.__dataclass_fields__.keys():
             raise TypeError(f"{type(self).__qualname__} has other fields than {', '.join(given)}")
         self.__dict__.update(given)  # a default is an attribute of the class
 

@@ -31,7 +31,6 @@ from goalseek.views.terminal_text import (
     can_move_cursor,
     choose_signs,
     clean_lines,
-    is_coloured,
     painter,
     terminal_width,
 )
@@ -90,7 +89,7 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
 
 
 def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    from goalseek.views.screen import Screen, make_console
+    from goalseek.views.screen import Screen
 
     snapshot, at = look(), time.monotonic()
     signs, is_first = choose_signs(sys.stdout, LINE_DRAWING, ASCII), True
@@ -102,7 +101,7 @@ def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbS
         )
         return panel_rows(snapshot.scene, activity, columns, signs)
 
-    screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
+    screen = Screen(options.color, draw_rows)
     screen.start()
     try:
         with _keys() as read_key:
@@ -125,7 +124,6 @@ def _look_until_end(look: Callable[[], ClimbState]) -> Iterator[ClimbState]:
 
 
 def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    """Prints a line for each phase and each record until the climb ends."""
     previous, is_first = None, True
     for snapshot in _look_until_end(look):
         _print_news(options, snapshot, is_first)
@@ -155,7 +153,6 @@ def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, loo
 
 
 def _print_news(options: argparse.Namespace, snapshot: ClimbState, is_first: bool) -> None:
-    """Prints new output and a line for each new record."""
     if options.output:
         lines = clean_lines(snapshot.printed)
         if lines:

@@ -9,7 +9,6 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
 
 from msgspec import Struct, field, structs
 
@@ -35,6 +34,7 @@ from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.statistics.scale import mean, median
 from goalseek.values import CommandRun, Reason
 
 _ARTIFACTS_LIMIT = 256 * 2**20
@@ -249,7 +249,7 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
     return Failure(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
 
 
-AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": fmean, "min": min, "max": max}
+AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": mean, "min": min, "max": max}
 
 
 def measure_repeatedly(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:

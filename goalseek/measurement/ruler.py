@@ -8,7 +8,6 @@ import json
 import os
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.tables import EnvironmentTable, Guard, Holdout, Manifest, Metric, Setup, Variables, VerifyCommand
+from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
@@ -96,41 +95,28 @@ def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
 
 def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
     """The manifest with the ruler's keys as they were pinned, and everything else as it is now."""
-    keys = _normal_keys(ruler)
-    timeouts = {command.name: command.timeout for command in manifest.verify}
-    verify = tuple(
-        replace(from_plain(VerifyCommand, plain), timeout=timeouts.get(plain["name"], "auto"))
-        for plain in keys["verify"]
-    )
-    pinned_metric = keys["metric"]
-    metric: Metric = replace(
-        manifest.metric,
-        **_reading_values(pinned_metric),
-        direction=pinned_metric["direction"],
-        repeats=pinned_metric.get("repeats", 1),
-        aggregate=pinned_metric.get("aggregate", "median"),
-    )
-    bounds = {guard.name: guard for guard in manifest.guard}
-    guards = tuple(replace(bounds.get(plain["name"], Guard()), **_reading_values(plain)) for plain in keys["guard"])
-    setup = None
-    if keys["setup"]:
-        timeout = manifest.setup.timeout if manifest.setup else Setup(run="").timeout
-        setup = replace(from_plain(Setup, keys["setup"]), timeout=timeout)
-    pinned = keys["scope"]
-    scope = replace(
-        manifest.scope,
-        hidden=tuple(pinned["hidden"]),
-        read_only=tuple(pinned["read_only"]),
-        hidden_from=pinned.get("hidden_from"),
-    )
-    env = EnvironmentTable(verify=from_plain(Variables, keys["env"]), agent=manifest.env.agent)
-    holdout = None
-    if pinned_holdout := keys.get("holdout"):
-        holdout = from_plain(Holdout, pinned_holdout)
-        holdout = replace(holdout, timeout=manifest.holdout.timeout if manifest.holdout else "auto")
-    return replace(
-        manifest, verify=verify, metric=metric, guard=guards, setup=setup, scope=scope, env=env, holdout=holdout
-    )
+    plain, keys = to_plain(manifest), _normal_keys(ruler)
+    commands = {command["name"]: command for command in plain["verify"]}
+    guards = {guard["name"]: guard for guard in plain["guard"]}
+    pinned = {
+        **plain,
+        "verify": [_with_timeout(command, commands.get(command["name"])) for command in keys["verify"]],
+        "metric": {**plain["metric"], "repeats": 1, "aggregate": "median", **keys["metric"]},
+        "guard": [{**guards.get(guard["name"], {}), **guard} for guard in keys["guard"]],
+        "setup": _with_timeout(keys["setup"], plain["setup"]),
+        "scope": {**plain["scope"], "hidden_from": None, **keys["scope"]},
+        "env": {**plain["env"], "verify": keys["env"]},
+        "holdout": _with_timeout(keys.get("holdout"), plain["holdout"]),
+    }
+    return from_plain(Manifest, pinned)
+
+
+def _with_timeout(pinned: dict[str, Any] | None, current: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A pinned command with the timeout that the manifest gives it now; the usual one where it has no such command."""
+    if pinned is None:
+        return None
+    timeout = {"timeout": current["timeout"]} if current else {}
+    return {key: value for key, value in pinned.items() if key != "timeout"} | timeout
 
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
@@ -159,11 +145,6 @@ def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
     return normal
 
 
-def _reading_values(plain: dict[str, Any]) -> dict[str, Any]:
-    values = {name: plain[name] for name in _READING_KEYS}
-    return {**values, "valid": tuple(values["valid"]) if values["valid"] else None}
-
-
 _FILES_LIMIT = 5
 
 
@@ -186,7 +167,8 @@ def ruler_differences(loaded: ManifestFile, location: Location, baseline: str) -
     messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     files = [path for path in changed_files if scope.in_ruler(path)]
     messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
-    return messages + _more_files(len(files) - _FILES_LIMIT)
+    more = len(files) - _FILES_LIMIT
+    return [*messages, f"and {pluralize(more, 'more file')}"] if more > 0 else messages
 
 
 def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
@@ -222,7 +204,3 @@ def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> lis
     from goalseek.workspace import hidden_files
 
     return hidden_files.changed_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
-
-
-def _more_files(count: int) -> list[str]:
-    return [f"and {pluralize(count, 'more file')}"] if count > 0 else []

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import islice
-from statistics import median
 from typing import Any
 
 from msgspec import Struct, structs
@@ -21,6 +20,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
+from goalseek.statistics.scale import median
 from goalseek.values import Outcome, Phase, Usage
 
 _CALLS = CheckpointName("calls")
@@ -199,7 +199,7 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
     seconds = limits.time or NIGHT_SECONDS
     count = max(int(seconds / iteration_seconds), 1)
     count = min(count, limits.iterations) if limits.iterations else count
-    tokens = median(record.usage.tokens for record in tries) * count
+    tokens = median([record.usage.tokens for record in tries]) * count
     sentence = f"about {pluralize(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
     for pattern, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_percent, pluralize
-from goalseek.statistics.scale import median, scale_of
+from goalseek.statistics.scale import mean, median, scale_of, solve, variance
 
 PAIRS = 5
 CONFIDENCE = 0.95
@@ -61,19 +61,17 @@ def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> SettledDiffe
     positive = all(value > 0 for pair in pairs for value in pair)
     scale = scale_of(direction, positive)
     gains = [scale.x(before) - scale.x(after) for before, after in pairs]
-    count = len(gains)
-    mean = math.fsum(gains) / count
+    count, gain = len(gains), mean(gains)
 
     def in_units(gain: float) -> float:
         return -scale.sign * math.expm1(-scale.sign * gain) if positive else gain
 
     interval = None
     if count > 1:
-        variance = math.fsum((gain - mean) ** 2 for gain in gains) / (count - 1)
-        reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance / count)
-        interval = (in_units(mean - reach), in_units(mean + reach))
+        reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
+        interval = (in_units(gain - reach), in_units(gain + reach))
     before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
-    return SettledDifference(count, before, after, in_units(mean), interval, positive)
+    return SettledDifference(count, before, after, in_units(gain), interval, positive)
 
 
 _PANELS = 400
@@ -86,14 +84,8 @@ def student_quantile(probability: float, freedom: int) -> float:
         raise ValueError("a probability between 0 and 1, and at least one degree of freedom")
     if probability < 0.5:
         return -student_quantile(1 - probability, freedom)
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if 0.5 + _probability_from_zero(middle, freedom) < probability:
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(freedom) * math.tan((low + high) / 2)
+    angle = solve(lambda angle: 0.5 + _probability_from_zero(angle, freedom), probability, math.pi / 2)
+    return math.sqrt(freedom) * math.tan(angle)
 
 
 def _probability_from_zero(angle: float, freedom: int) -> float:

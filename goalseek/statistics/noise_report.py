@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 
 from msgspec import Struct
 
-from goalseek.statistics.scale import MAD_TO_SD, Scale, median, scale_of
+from goalseek.statistics.scale import MAD_TO_SD, Scale, mean, median, scale_of, solve, variance
 
 _OUTLIER_DISTANCE = 3.5  # robust sd from the median
-_NORMAL = NormalDist()
 POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
 """True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
 
@@ -66,9 +64,9 @@ def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
 
 def robust_sd(xs: Sequence[float]) -> float:
     """1.4826 times the median distance from the median; the plain standard deviation where that is 0."""
-    center, mean = median(xs), math.fsum(xs) / len(xs)
+    center = median(xs)
     robust = MAD_TO_SD * median([abs(x - center) for x in xs])
-    return robust or math.sqrt(math.fsum((x - mean) ** 2 for x in xs) / max(1, len(xs) - 1))
+    return robust or math.sqrt(variance(xs))
 
 
 def sd_interval(sd: float, count: int) -> tuple[float, float]:
@@ -80,14 +78,8 @@ def sd_interval(sd: float, count: int) -> tuple[float, float]:
 
 def chi_squared_quantile(probability: float, freedom: int) -> float:
     """The value below which a share of ``probability`` of the chi-squared distribution lies."""
-    low, high = 0.0, freedom + 50 * math.sqrt(2 * freedom) + 50
-    for _ in range(100):
-        middle = (low + high) / 2
-        if _chi_squared_cdf(middle, freedom) < probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    highest = freedom + 50 * math.sqrt(2 * freedom) + 50
+    return solve(lambda value: _chi_squared_cdf(value, freedom), probability, highest)
 
 
 def _chi_squared_cdf(value: float, freedom: int) -> float:
@@ -106,9 +98,9 @@ def _chi_squared_cdf(value: float, freedom: int) -> float:
 
 def skewness(xs: Sequence[float]) -> float:
     """The third central moment over the second to the power 3/2. Raises ZeroDivisionError where all are equal."""
-    mean = math.fsum(xs) / len(xs)
-    second = math.fsum((x - mean) ** 2 for x in xs) / len(xs)
-    return (math.fsum((x - mean) ** 3 for x in xs) / len(xs)) / float(second**1.5)
+    middle = mean(xs)
+    second, third = (mean([(x - middle) ** power for x in xs]) for power in (2, 3))
+    return third / float(second**1.5)
 
 
 def expected_false_keeps(candidates: int) -> float:
@@ -122,7 +114,7 @@ def false_gain(sd: float, candidates: int) -> float:
     It is sd·Φ⁻¹(p); p is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
     """
     count = candidates + 1
-    return sd * _NORMAL.inv_cdf((count - 0.375) / (count + 0.25))
+    return sd * _normal_quantile((count - 0.375) / (count + 0.25))
 
 
 def repeats_for(sd: float, min_delta: float) -> int:
@@ -133,6 +125,12 @@ def repeats_for(sd: float, min_delta: float) -> int:
     if not min_delta > 0:
         raise ValueError("min_delta is more than zero")
     return max(1, math.ceil((1.5 * sd / min_delta) ** 2))
+
+
+def _normal_quantile(probability: float) -> float:
+    from statistics import NormalDist  # slow to import, and iterate needs none of it
+
+    return NormalDist().inv_cdf(probability)
 
 
 def power_line(sd: float) -> tuple[tuple[float, float], ...]:
@@ -146,7 +144,7 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     steps = [(xs[later] - xs[earlier], later - earlier) for later in range(count) for earlier in range(later)]
     score = sum((step > 0) - (step < 0) for step, _ in steps)
     error = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    if abs(score) - 1 <= _NORMAL.inv_cdf(0.975) * error:
+    if abs(score) - 1 <= _normal_quantile(0.975) * error:
         return None
     return -median([step / distance for step, distance in steps]) * (count - 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -86,6 +86,29 @@ def median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean. Raises ZeroDivisionError for none."""
+    return math.fsum(values) / len(values)
+
+
+def variance(values: Sequence[float]) -> float:
+    """The variance of what the values were drawn from; 0 for one value."""
+    middle = mean(values)
+    return math.fsum((value - middle) ** 2 for value in values) / max(1, len(values) - 1)
+
+
+def solve(rising: Callable[[float], float], result: float, highest: float) -> float:
+    """The argument between 0 and ``highest`` for which a rising function has this result: by halving."""
+    low, high = 0.0, highest
+    for _ in range(100):
+        middle = (low + high) / 2
+        if rising(middle) < result:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 def representative(values: Sequence[float]) -> float:

@@ -21,12 +21,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from noise_sessions import Session
 
 from goalseek.manifest.tables import Metric
-from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_state import NoiseState, baseline_state
-from goalseek.statistics.sequential_test import baseline_needs_run, next_step
-from goalseek.values import VerifierRun
 
 TERMS = Metric(direction="minimize")
 PAIRS = 5
@@ -48,7 +47,6 @@ class Scenario:
 
     @property
     def unit(self) -> float:
-        """One standard deviation of one run, as a share of the level for timings."""
         return 0.03 if self.noise == "timing" else 1.0
 
 
@@ -81,7 +79,6 @@ class Bound:
         return ", ".join(f"{name}{bound:g}" for name, bound in (*named, *more) if bound is not None)
 
     def holds(self, cell: Cell) -> bool:
-        """Whether a cell keeps the bound."""
         upper = [(cell.false, self.false_most), (cell.share, self.share_most), (cell.claim, self.claim_most)]
         upper += [(abs(cell.settled), self.settled_most), (cell.runs, self.runs_most)]
         lower = self.gain_least is None or cell.gain >= self.gain_least
@@ -131,37 +128,26 @@ class Verifier:
         return round(value / scenario.step) * scenario.step if scenario.step else value
 
 
-@dataclass
 class Rule:
-    """The rule under test, with the session's state; each answer goes through it exactly as records do."""
+    """The rule under test; each answer goes through records, as in a climb."""
 
-    state: NoiseState | None = None
-    claims: list[float] = field(default_factory=list)
-
-    def baseline(self, incumbent: Measure) -> None:
-        values: list[float] = []
-        while baseline_needs_run(TERMS, values):
-            values.append(incumbent())
-        self.state = baseline_state([VerifierRun("candidate", value, 0, 0.0) for value in values])
-        self.claims = [median(values)]
+    def __init__(self) -> None:
+        self.session = Session(TERMS, lambda of: math.nan)
 
     def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
-        if self.state is None:
-            self.baseline(incumbent)
-        assert self.state
-        runs: list[VerifierRun] = []
-        while not isinstance(answer := next_step(TERMS, self.state, runs), Verdict):
-            of = answer
-            runs.append(VerifierRun(of, incumbent() if of == "incumbent" else candidate(), 0, 0.0))
-        self.state = self.state.after_candidate(runs, bool(answer), answer.odds)
-        self.claims += [answer.value] if answer else []
-        return bool(answer)
+        self.session.draw = lambda of: incumbent() if of == "incumbent" else candidate()
+        if not self.session.records:
+            self.session.baseline()
+        return bool(self.session.candidate()[-1])
+
+    @property
+    def claims(self) -> list[float]:
+        baseline = median(run.value for run in self.session.records[0].runs if run.value is not None)
+        return [baseline, *(ruling.value for ruling in self.session.rulings if ruling and ruling.value is not None)]
 
 
 @dataclass
 class Greedy:
-    """Keep if better."""
-
     claims: list[float] = field(default_factory=list)
 
     def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
@@ -187,7 +173,6 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """False keeps of all keeps, in percent."""
         return 100 * self.false / self.kept if self.kept else 0.0
 
     def __str__(self) -> str:
@@ -198,7 +183,6 @@ class Cell:
 
 
 def session(scenario: Scenario, rule: Rule | Greedy, seed: int) -> Cell:
-    """One climb."""
     draw = random.Random(seed)
     verifier = Verifier(scenario, random.Random(seed + 1), allowed=scenario.runs, phase=draw.uniform(0, 2 * math.pi))
     gain, decisions, false = 0.0, list[bool](), 0
@@ -223,7 +207,6 @@ def session(scenario: Scenario, rule: Rule | Greedy, seed: int) -> Cell:
 
 
 def effect_of(scenario: Scenario, draw: random.Random) -> float:
-    """A candidate's true gain, in units."""
     kind = draw.random()
     if kind < scenario.helps:
         return draw.uniform(0.25, 3.0)

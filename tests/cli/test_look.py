@@ -33,17 +33,9 @@ ESCAPE = "\x1b["
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project after the iterations of ``OUTCOMES``."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(*MOVES)
-    records = project.climb("iterate", "-n", "6")
-    assert [(record["iteration"], record["outcome"], record["reason"]) for record in records] == OUTCOMES
-    return project
+    return played(*MOVES)
 
 
 def rows(ended: Ended) -> list[Any]:
@@ -170,6 +162,13 @@ class TestLog:
         assert [row["title"] for row in found[1:3]] == ["move 1", "move 2"]
         assert [row["commit_hash"] for row in found] == [row["commit_hash"] or "" for row in climbed.iterations()]
 
+    def test_a_reader_that_goes_away_is_no_bug(self, climbed: Project) -> None:
+        started = climbed.start("log")
+        assert started.stdout is not None
+        started.stdout.close()
+        started.stdout = None
+        assert started.communicate(timeout=120)[1] == ""
+
 
 class TestShow:
     def test_it_shows_the_record_that_is_named_with_all_that_a_person_asks_about(self, climbed: Project) -> None:
@@ -220,11 +219,9 @@ class TestShow:
         output = climbed.run("show", "1", "--output").stdout
         assert "== verifier.log ==" in output
         assert "== provider_output.md ==" in output
-
-    def test_the_output_has_what_the_verifier_said(self, project: Project) -> None:
-        project.set_moves(answer(2, more='"fail": 1,\n'))
-        project.climb()
-        assert "told to fail" in project.run("show", "--output").stdout
+        climbed.set_moves(*MOVES, answer(2, more='"fail": 1,\n'))
+        climbed.climb()
+        assert "told to fail" in climbed.run("show", "--output").stdout
 
     def test_files_are_the_candidates_own_and_the_verifiers_in_a_new_folder(
         self, climbed: Project, tmp_path: Path

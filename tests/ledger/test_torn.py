@@ -105,7 +105,7 @@ def test_without_any_record_in_git_there_is_nothing_to_mend(path: Path) -> None:
 def test_the_command_line_goes_on_from_a_torn_file_and_from_one_that_was_put_away(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(4), answer(5))
     project.climb("iterate", "-n", "2")
-    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    path = project.results
     content = path.read_bytes()
     path.write_bytes(content[:-200] + b"\0" * 200)
     ended = project.run("-v", "iterate")

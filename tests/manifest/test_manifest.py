@@ -182,6 +182,18 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         ("digits", "d" * 101, "line :2: project.name: has 101 characters; a project's name has 100 at most"),
         ('"accuracy" }', '"accuracy", min_delta = -0.1 }', "line :5: metric.min_delta: zero or more"),
         ('["experiment.py"]', '["!x.py"]', "line :3: scope.writable: '!x.py' takes back what nothing has named"),
+        ('"accuracy" }', '"accuracy", max_repeats = 1 }', "line :5: metric.max_repeats: at least 2"),
+        ('"accuracy" }', '"accuracy", alpha = 0.9 }', "line :5: metric.alpha: more than 0 and at most 0.5"),
+        ('"accuracy" }', '"accuracy", window = 0 }', "line :5: metric.window: at least 1"),
+        ('"accuracy" }', '"accuracy", repeats = 0 }', "line :5: metric.repeats: at least 1"),
+        ('"accuracy" }', '"accuracy", noise = "some" }', "line :5: metric.noise: should be 'auto', 'none' or 'always'"),
+        ('"accuracy" }', '"accuracy", aggregate = "sum" }', "line :5: metric.aggregate: should be 'median', 'mean'"),
+        ("sees =", "once = true\nsees =", "line :9: verify[0].once: nothing would be left to repeat"),
+        (
+            'query = "accuracy" }',
+            'source = "wall", command = "a" }\n[[verify]]\nname = "a"\nrun = "true"\nonce = true\n',
+            "line :9: verify[0].once: the metric is this command's",
+        ),
         ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' takes back what nothing has named"),
         (
             '"both"',

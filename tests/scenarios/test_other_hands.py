@@ -69,8 +69,7 @@ def climb_on(project: Project) -> list[dict[str, Any]]:
 
 
 def audit(project: Project) -> None:
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended
+    project.check("audit")
 
 
 def values(project: Project) -> list[float | None]:
@@ -185,7 +184,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     way_on = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
     assert way_on, ended.stderr
     waiting.git(*way_on[1].split())
-    assert waiting.run("iterate").exit_code == 0
+    waiting.check("iterate")
     assert values(waiting)[: 2 if is_at_work else None] == [1, 11, 12][: 2 if is_at_work else None]
     audit(waiting)
 
@@ -198,7 +197,7 @@ def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, 
         climb_on(waiting)
     lay(hand, waiting)
     assert not started or finished(started).exit_code == 0
-    assert waiting.run("iterate").exit_code == 0
+    waiting.check("iterate")
     assert values(waiting)[:3] == [1, 11, 12]
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
     audit(waiting)
@@ -249,8 +248,7 @@ def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
         make_project, tmp_path, AGENT.replace("1%s", "0.%s"), 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     )
     for _ in range(5 + 7):
-        ended = project.run("step")
-        assert ended.exit_code == 0, ended.stderr
+        project.check("step")
         project.git("gc", "--quiet", "--prune=now")
     record = project.iterations()[-1]
     assert (record["iteration"], record["reason"]) == (1, "worse")
@@ -267,12 +265,12 @@ def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(
     """The prune is staged: it looks, the phase moves a ref, then it removes what it saw nobody name."""
     home("go").touch()
     if "baseline" not in phase:
-        assert waiting.run("baseline").exit_code == 0
+        waiting.check("baseline")
     while phase.split()[0] not in waiting.run("step").stdout.partition("next: ")[2]:
         pass
     named = waiting.git("rev-list", "--objects", "--no-object-names", "--all").split()
     records = len(waiting.records())
-    assert waiting.run("step").exit_code == 0
+    waiting.check("step")
     if not is_recent:
         shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     for path in waiting.top.glob(".git/objects/??/*"):
@@ -300,7 +298,7 @@ def test_a_climb_goes_on_beside_a_gc_that_prunes_all_the_time(waiting: Project) 
 def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 3):
-        assert waiting.run("step").exit_code == 0
+        waiting.check("step")
     shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     waiting.git("gc", "--quiet", "--prune=now")
     shutil.rmtree(waiting.run_folder(1) / "snapshot")

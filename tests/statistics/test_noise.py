@@ -20,14 +20,10 @@ from noise_sessions import (
 
 from goalseek.humanize import format_comparison
 from goalseek.ledger.records import MeasurementRecord, RunRecord
-from goalseek.phase_values import Verdict
+from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import scale_of, smallest_step, spread
-from goalseek.statistics.sequential_test import (
-    alpha_of,
-    baseline_needs_run,
-    next_step,
-)
+from goalseek.statistics.sequential_test import BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
 DOWN = metric_of("minimize")
@@ -56,6 +52,18 @@ def counts(runs: tuple[VerifierRun, ...]) -> tuple[int, int]:
 )
 def test_a_baseline_is_run_until_it_is_known_whether_it_moves(noise: str, measured: list[float], more: bool) -> None:
     assert baseline_needs_run(metric_of("minimize", noise), measured) == more  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        ([1.0] * 3, "measured at aaaaaaaaaaaa, 3 runs, all the same to the last bit"),
+        ([1.0] * 4 + [2.0], "measured at aaaaaaaaaaaa, 5 runs, not all the same"),
+    ],
+)
+def test_a_baseline_says_how_often_it_was_run(measured: list[float], why: str) -> None:
+    verdict = BaselineRule(DOWN, (), "a" * 40).next_step(Evidence(runs_of("candidate", *measured)))
+    assert isinstance(verdict, Verdict) and (verdict.value, verdict.why) == (1.0, why)
 
 
 def test_a_deterministic_metric_costs_four_runs_more_and_decides_as_plain_comparison_does() -> None:
@@ -118,6 +126,7 @@ def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -
     assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == "candidate"
     assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == "incumbent"
     assert next_step(metric_of("minimize", "none"), state, ()) == "candidate"
+    assert isinstance(next_step(metric_of("minimize", "none"), state, runs_of("candidate", 9.9)), Verdict)
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
     assert next_step(DOWN, state, ()) == "incumbent"
     assert next_step(metric_of("minimize", window=31), state, ()) == "candidate"

@@ -31,7 +31,6 @@ def build_schema(name: str) -> dict[str, Any]:
 
 
 def to_text(schema: dict[str, Any]) -> str:
-    """The text of the published file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
