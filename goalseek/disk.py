@@ -69,12 +69,12 @@ _REFUSAL_MESSAGES = tuple(map(os.strerror, _REFUSAL_ERRNOS))
 
 
 def machine_error(error: Exception) -> GoalseekError | None:
-    """The GoalseekError for a full disk or a missing permission, which are no faults of goalseek; else None."""
-    return full_disk_error(error) or _permission_error(error)
+    """The GoalseekError for a fault of the machine's, reported by the system or by git in the C locale; else None.
 
-
-def _permission_error(error: Exception) -> GoalseekError | None:
-    """The error for a file of another account, on a read-only disk, or in place of a folder; git's in the C locale."""
+    A full disk, or a file of another account, on a read-only disk, or in place of a folder.
+    """
+    if fault := full_disk_error(error):
+        return fault
     if isinstance(error, OSError) and error.errno in _REFUSAL_ERRNOS and error.filename is not None:
         message = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
     elif isinstance(error, GitFailed) and any(word in error.said for word in _REFUSAL_MESSAGES):

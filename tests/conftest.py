@@ -18,6 +18,7 @@ from typing import Any
 import fork_server
 import promoting
 import pytest
+import reviewing
 from fake_agents import Fake
 from project import IDENTITY, Project, end_all
 
@@ -153,6 +154,12 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project
 def played(made_once: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
     """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session."""
     return functools.partial(made_once, Project.play, tmp_path / "repository")
+
+
+@pytest.fixture
+def reviewed(tmp_path: Path) -> Callable[..., Project]:
+    """Makes a project with an author, and a reviewer who says these words."""
+    return functools.partial(reviewing.reviewed_project, tmp_path)
 
 
 @pytest.fixture

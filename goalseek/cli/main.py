@@ -114,7 +114,6 @@ def _show_error(error: GoalseekError) -> int:
 
 
 def _show_bug(error: Exception) -> int:
-    """Prints a traceback for a bug report; gives the exit code of a bug."""
     import platform
     import traceback
 

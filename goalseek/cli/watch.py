@@ -125,7 +125,6 @@ def _look_until_end(look: Callable[[], ClimbState]) -> Iterator[ClimbState]:
 
 
 def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    """Prints a line for each phase and each record until the climb ends."""
     previous, is_first = None, True
     for snapshot in _look_until_end(look):
         _print_news(options, snapshot, is_first)
@@ -155,7 +154,6 @@ def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, loo
 
 
 def _print_news(options: argparse.Namespace, snapshot: ClimbState, is_first: bool) -> None:
-    """Prints new output and a line for each new record."""
     if options.output:
         lines = clean_lines(snapshot.printed)
         if lines:

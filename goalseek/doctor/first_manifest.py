@@ -15,7 +15,7 @@ from typing import Any
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    Measurement,
+    MeasuredValue,
     baseline_error,
     current_target,
     measure_target,
@@ -141,7 +141,8 @@ def parse_reading(text: str) -> tuple[str, str, str]:
 def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
     metric = {"direction": answers.direction}
-    name = answers.metric or _first_word(answers.regex)
+    first_word = re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)  # accuracy of accuracy: ([0-9.]+)
+    name = answers.metric or (first_word[1] if first_word else "")
     if name and name != answers.query:
         metric["name"] = name
     metric |= {"query": answers.query} if answers.query else {"regex": answers.regex}
@@ -170,7 +171,7 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
         raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
 
 
-def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> Measurement:
+def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> MeasuredValue:
     """Measures HEAD's tree once, as an iteration would, writes the manifest, and records the measurement.
 
     The first baseline uses that record. Raises GoalseekError where something does not fit or there is no number: then
@@ -194,12 +195,6 @@ def refuse_existing(path: Path) -> None:
     """Raises GoalseekError where there is a manifest already."""
     if path.exists():
         raise GoalseekError(f"{path} is there already", "edit it, or name another: goalseek -m NAME init", USAGE)
-
-
-def _first_word(regex: str) -> str:
-    """``accuracy`` of ``accuracy: ([0-9.]+)``."""
-    match = re.match(r"([A-Za-z_]\w+)\s*[:=]", regex)
-    return match[1] if match else ""
 
 
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:

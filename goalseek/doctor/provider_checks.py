@@ -40,7 +40,7 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
         return
     chosen = make_permitted_provider(project.loaded, table)
     note = chosen.look_over(writable_files(project.repository, config.scope, entries))
-    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
+    yield CheckResult("provider", True, f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
     for provider in chosen.members:
         if isinstance(provider, AgentProvider):
             yield _version(_launch(evaluation), provider)

@@ -9,7 +9,7 @@ from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.evaluation.measurements import (
     Evaluation,
-    Measurement,
+    MeasuredValue,
     Target,
     baseline_error,
     measure_target,
@@ -50,7 +50,7 @@ def try_verifier(
     interrupted, but not before the first baseline if the verifier turns out not to fit.
     """
     manifest = subject.config.manifest
-    measurements: list[Measurement] = []
+    measurements: list[MeasuredValue] = []
     is_fit = True
     try:
         while len(subject.known) < NUMBERS:
@@ -85,7 +85,7 @@ def try_verifier(
                 record_measurement(project, subject, measurement, "doctor")
 
 
-def _describe_numbers(manifest: Manifest, known: Sequence[Measurement], has_differed: bool) -> Iterator[CheckResult]:
+def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool) -> Iterator[CheckResult]:
     """The last two numbers with their times, and what they say of the noise, the seed and the cost of deciding."""
     numbers = [
         f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
@@ -99,7 +99,7 @@ def _describe_numbers(manifest: Manifest, known: Sequence[Measurement], has_diff
     yield CheckResult("cost", True, cost_of_deciding(manifest, is_noisy, seconds))
 
 
-def check_unchanged(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
+def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> CheckResult:
     """Whether a candidate that changes nothing would win by luck, in either order of the last two measurements."""
     first, second = known[-2:]
     evidence = Evidence(guard_runs=(first.guards, second.guards))
@@ -126,14 +126,14 @@ def check_unchanged(manifest: Manifest, known: Sequence[Measurement]) -> CheckRe
     return CheckResult("unchanged", True, text)
 
 
-def seed_hint(known: Sequence[Measurement]) -> Iterator[CheckResult]:
+def seed_hint(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
     """A finding where long runs give equal numbers: the script may fix its seed."""
     hint = fixed_seed_hint(median([measurement.seconds for measurement in known]))
     if hint and len({measurement.value for measurement in known}) == 1:
         yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
 
 
-def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
+def _as_candidate(manifest: Manifest, candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
     evidence = Evidence((run,), (candidate.guards,), candidate.verify)
     state = NoiseState(value=incumbent.value)
@@ -185,7 +185,7 @@ def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> 
     return objects.splice(subject.tree, edits)
 
 
-def how_noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:
+def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue]) -> str:
     """How the verifier noticed the breakage; "" where it did not.
 
     Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    Measurement,
+    MeasuredValue,
     Target,
     baseline_error,
     in_turn,
@@ -38,7 +38,7 @@ from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
-Pair = tuple[Measurement, Measurement]
+Pair = tuple[MeasuredValue, MeasuredValue]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
     It ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first measurement.
     Raises GoalseekError where a measurement has no number.
     """
-    measurements: list[Measurement] = []
+    measurements: list[MeasuredValue] = []
     while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
         for index in (len(measurements), len(measurements) + 1):
             side = in_turn(index, before, after)

@@ -42,7 +42,7 @@ class Evaluation(DataClass):
     config: Config
 
 
-class Measurement(DataClass):
+class MeasuredValue(DataClass):
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
     ``before``: it was measured by an earlier command.
@@ -69,7 +69,7 @@ class Target(DataClass):
     epoch: int
     baseline_tree: str
     baseline_seconds: dict[str, float] = field(default_factory=dict)
-    known: tuple[Measurement, ...] = ()
+    known: tuple[MeasuredValue, ...] = ()
     own_folder: str = ""
     bench: BenchName = "a"
 
@@ -94,16 +94,16 @@ def current_target(evaluation: Evaluation) -> Target:
     Raises GoalseekError for an uncommitted change of the ruler's files before the first baseline.
     """
     project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
-    known: tuple[Measurement, ...] = ()
+    known: tuple[MeasuredValue, ...] = ()
     if incumbent := standing.incumbent:
         runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
-        known = (Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True),)
+        known = (MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True),)
         target = pinned_target(standing, config, incumbent.tree)
     else:
         tree = project.repository.tree_of(project.repository.head())
         target = Target(config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
     pool = standing.pooled(target.tree, target.ruler)
-    recorded = (Measurement(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
+    recorded = (MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
     return replace(target, known=(*known, *recorded))
 
 
@@ -162,21 +162,21 @@ def sync_bench(evaluation: Evaluation, tree: str) -> None:
                 bench.sync_to(sees, tree)
 
 
-def measurement_of(evidence: Evidence) -> Measurement:
+def measurement_of(evidence: Evidence) -> MeasuredValue:
     """The measurement in evidence that has exactly one, with a value."""
     run = evidence.runs[0]
     assert run.value is not None
-    return Measurement(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
+    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
 
 
-def number_in(target: Target, evidence: Evidence) -> Measurement | Verdict:
+def number_in(target: Target, evidence: Evidence) -> MeasuredValue | Verdict:
     """The measurement in evidence of one; a verdict, with the reason, where it failed or its value is not valid."""
     manifest = target.config.manifest
     verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
     return measurement_of(evidence) if verdict is None else verdict
 
 
-def record_measurement(project: Project, target: Target, measurement: Measurement, asked_by: str) -> None:
+def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:
     """Writes a measurement into the ledger, where the next baseline finds it."""
     make_log_folders(project.loaded)
     record = MeasurementRecord(
@@ -201,14 +201,15 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
     """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
-    evidence = Evidence()
-    for record in pool:
-        run = VerifierRun("candidate", record.value, record.seed, record.seconds)
-        evidence = evidence.plus(Evidence((run,), (record.guards,), record.verify))
+    runs = tuple(VerifierRun("candidate", record.value, record.seed, record.seconds) for record in pool)
     lines = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pool]
     (run_folder / "verifier.log").write_text("".join(lines))
     (run_folder / "metrics.json").write_text(json.dumps({"value": pool[-1].value, **pool[-1].guards}) + "\n")
-    return evidence
+    return Evidence(
+        runs,
+        tuple(record.guards for record in pool),
+        tuple(command for record in pool for command in record.verify),
+    )
 
 
 def take_ruler(evaluation: Evaluation) -> Ruler:

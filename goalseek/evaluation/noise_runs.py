@@ -16,7 +16,7 @@ from pathlib import Path
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    Measurement,
+    MeasuredValue,
     Target,
     baseline_error,
     current_target,
@@ -52,14 +52,14 @@ def refuse_unreadable(reading: Reading) -> None:
 
 def run_command(
     command: str, folder: Path, reading: Reading, timeout: float | None, count: int
-) -> Iterator[Measurement | Failure]:
+) -> Iterator[MeasuredValue | Failure]:
     """Runs a shell command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``; see ``_repeat``.
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
 
-        def run() -> Measurement | Failure:
+        def run() -> MeasuredValue | Failure:
             seed = secrets.randbelow(2**31)
             printed = HeadAndTail()
             launch = Launch(("sh", "-c", command), {**os.environ, "GOALSEEK_SEED": str(seed)}, folder)
@@ -68,7 +68,7 @@ def run_command(
                 value = _value_of(reading, result, timeout)
             except NoNumber as error:
                 return Failure(error.reason, error.why, printed.content().decode("utf-8", "replace"))
-            return Measurement(value, {}, (), round(result.seconds, 6), seed)
+            return MeasuredValue(value, {}, (), round(result.seconds, 6), seed)
 
         def first_error(failure: Failure) -> GoalseekError:
             message = with_last_lines(f"the first run has no number: {failure.why}", failure.printed)
@@ -78,8 +78,8 @@ def run_command(
 
 
 def _repeat(
-    measure: Callable[[], Measurement | Failure], count: int, first_error: Callable[[Failure], GoalseekError] | None
-) -> Iterator[Measurement | Failure]:
+    measure: Callable[[], MeasuredValue | Failure], count: int, first_error: Callable[[Failure], GoalseekError] | None
+) -> Iterator[MeasuredValue | Failure]:
     """Measures until ``count`` numbers are there. A run that failed does not count; three of them end it.
 
     Where ``first_error`` is given, it is raised where the first run fails.
@@ -129,17 +129,17 @@ def noise_target(project: Project) -> Target:
     return replace(target, known=_runs_before(project, target)) if has_begun else target
 
 
-def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Measurement | Failure]:
+def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[MeasuredValue | Failure]:
     """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded; see ``_repeat``."""
     known = target.known[-count:]
     yield from known
     seeds = {measurement.seed for measurement in target.known}
 
-    def measure() -> Measurement | Failure:
+    def measure() -> MeasuredValue | Failure:
         seed = next(seed for number in itertools.count() if (seed := unused_seed(project, number)) not in seeds)
         seeds.add(seed)
         result = number_in(target, measure_target(project, target, seed))
-        if not isinstance(result, Measurement):
+        if not isinstance(result, MeasuredValue):
             return Failure(result.reason, result.why)
         with deferring_signals():
             record_measurement(project, target, result, "noise")
@@ -151,7 +151,7 @@ def repeat_measurements(project: Project, target: Target, count: int) -> Iterato
     yield from _repeat(measure, count - len(known), None if known else first_error)
 
 
-def _runs_before(project: Project, target: Target) -> tuple[Measurement, ...]:
+def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:
     """The incumbent's measurements in the order of the records, without the one that it was kept for."""
     standing, incumbent = project.standing, project.standing.incumbent
     assert incumbent
@@ -165,7 +165,7 @@ def _runs_before(project: Project, target: Target) -> tuple[Measurement, ...]:
         *((record.seq, record) for record in standing.pooled(target.tree, target.ruler)),
     ]
     return tuple(
-        Measurement(run.value, {}, (), run.seconds, run.seed, before=True)
+        MeasuredValue(run.value, {}, (), run.seconds, run.seed, before=True)
         for _, run in sorted(runs, key=lambda item: item[0])
         if run.value is not None
     )

@@ -1,4 +1,10 @@
-"""Hardened git commands: a cleaned environment, no hook, no filter, and only the settings that ``KEPT_SETTINGS`` names.
+"""Hardened git commands: a cleaned environment, no hook, no filter, and none of the user's settings but these.
+
+* safe.directory: where git calls a repository's owner dubious, ``locate`` asks the user's own git.
+* core.sharedRepository: ``Repository.sharing`` asks for it once, and it goes with every git that writes there.
+* core.worktree: ``locate`` takes git's answer, but not for a tree of somebody else's; every later git is told both
+  folders.
+* how the repository is stored: core.repositoryFormatVersion, extensions.*, objects/info/alternates, info/attributes.
 
 Single commands (``git``), and processes that stay open and answer one request after another (``BatchProcesses``). What
 users would run themselves, ``git status`` in their checkout and the commits of ``promote``, runs under their whole
@@ -20,21 +26,6 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.values import StopReason
 
 AUTHOR = ("goalseek", "goalseek@localhost")
-
-KEPT_SETTINGS = {
-    "safe.directory": "who may be trusted is the user's word, or the machine's, never the repository's: where git calls"
-    " a repository's owner dubious, ``locate`` asks the user's own git, which knows which files may say so",
-    "core.sharedRepository": "colleagues must be able to read, and add to, what is written into a repository that they"
-    " share: ``Repository.sharing`` asks for it once, and it goes with every git that writes there",
-    "core.worktree": "the checkout may lie elsewhere: ``locate`` takes git's answer, but not for a tree of somebody"
-    " else's, and every later git is told both folders",
-    "core.repositoryFormatVersion, extensions.*": "how the repository is stored: git reads it wherever GIT_DIR points",
-    "objects/info/alternates, info/attributes": "no settings, but of the repository: where more of its objects are,"
-    " which are only read; and which files a checkout has in another form, which is only said",
-}
-"""Each setting of the system, the user or the repository that is kept: why, and how. Everything else is dropped:
-by ``environment``, which names no file of the system's or the user's, and for the repository's own by
-``OVERRIDDEN_SETTINGS``."""
 
 OVERRIDDEN_SETTINGS = {
     "core.hooksPath": "/dev/null",  # programs: hooks

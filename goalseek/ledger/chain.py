@@ -7,17 +7,15 @@ difference among the newest.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-from goalseek.errors import GoalseekError
-from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
-from goalseek.git.objects import Objects
-from goalseek.ledger.records import IterationRecord, Record, parse_record
+from goalseek.git.commits import Commit
+from goalseek.ledger.records import Record, parse_record
 from goalseek.ledger.seal import Seal, key_of
-from goalseek.values import StopReason, to_line
+from goalseek.values import to_line
 
 
 @dataclass(frozen=True)
@@ -63,25 +61,6 @@ def check_seal(entry: LedgerEntry, seal: Seal, foreign: list[tuple[str | None, i
         foreign.append((key_of(actual), number))
     else:
         yield from value_deviations("the seal does not hold", f"record {number}", expected, actual)
-
-
-def iterations_by_outcome(objects: Objects, head: str | None, outcomes: Collection[str]) -> Iterator[IterationRecord]:
-    """The iterations with these outcomes below a ledger commit, newest first; read only as far as it is iterated.
-
-    Raises GoalseekError where the chain ends before its root, or a message is no record.
-    """
-    patterns = [f'"outcome":"{outcome}"' for outcome in outcomes]  # in a row's strings there is a backslash between
-    name = head
-    try:
-        for commit in walk_first_parents(partial(read_commit, objects), head):
-            name = commit.name
-            if commit.parents and any(mark in commit.message for mark in patterns):
-                record = parse_record(commit.message)
-                if isinstance(record, IterationRecord) and record.outcome in outcomes:
-                    yield record
-    except (UnreadableCommit, ValueError) as error:
-        name = error.name if isinstance(error, UnreadableCommit) else name
-        raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
 
 
 NOTHING = "nothing"

@@ -50,21 +50,13 @@ class CheckpointName(NamedTuple):
         return cls(match[2], int(match[3] or 1), bool(match[1])) if match else None
 
 
-class StoredCheckpoint(NamedTuple):
-    """A checkpoint as it is in its file: the value as plain JSON, the digest of its input, its seal, and seconds."""
+class Checkpoint(NamedTuple):
+    """A phase's answer; its ``seal`` is the digest of the next phase's input. In a file the value is plain JSON."""
 
     value: Any
     made_from: str
     seal: str
     seconds: float
-
-
-class Checkpoint(Struct, frozen=True):
-    """A phase's result with the seconds that it took; ``digest`` is the input digest of the next phase."""
-
-    value: Any
-    seconds: float
-    digest: str
 
 
 class Checkpoints:
@@ -85,7 +77,7 @@ class Checkpoints:
         if stored is None or stored.made_from != input_digest:
             return None
         try:
-            return Checkpoint(from_plain(kind, stored.value), stored.seconds, stored.seal)
+            return stored._replace(value=from_plain(kind, stored.value))
         except ValueError:
             return None
 
@@ -93,7 +85,7 @@ class Checkpoints:
         """Stores a phase's result: a temporary name, fsync, rename."""
         content, seal = self._encode(name, value, input_digest, seconds)
         write_atomic(self.folder / f"{name}.json", content, durable=True)
-        return Checkpoint(value, seconds, seal)
+        return Checkpoint(value, input_digest, seal, seconds)
 
     def note(self, name: CheckpointName, value: Any, input_digest: str) -> None:
         """Stores without fsync, and nothing where it cannot be written: a power cut may lose it, a kill does not."""
@@ -115,7 +107,7 @@ class Checkpoints:
         seal = self._seal.of("memory", body)
         return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
 
-    def stored(self) -> dict[CheckpointName, StoredCheckpoint]:
+    def stored(self) -> dict[CheckpointName, Checkpoint]:
         """The phases' answers of this run: of two with the same input digest, an attempt comes before a verdict."""
         answers = {}
         for path in sorted(self.folder.glob("*.json")):
@@ -123,13 +115,13 @@ class Checkpoints:
                 answers[name] = stored
         return answers
 
-    def _read(self, path: Path) -> StoredCheckpoint | None:
+    def _read(self, path: Path) -> Checkpoint | None:
         """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
         stored = _read_sealed(path, self._seal) or {}
         try:
             if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self._run_id, self._follows):
                 return None
-            return StoredCheckpoint(*(stored[key] for key in StoredCheckpoint._fields))
+            return Checkpoint(*(stored[key] for key in Checkpoint._fields))
         except (KeyError, TypeError):
             return None
 
@@ -246,11 +238,6 @@ def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
 
     For read-only commands: the seal is not checked.
     """
-    try:
-        stored = json.loads((folder / f"{_SECONDS}.json").read_text())
-        if (stored["run_id"], stored["follows"]) != (run_id, follows):
-            return 0.0
-        total = math.fsum(stored["value"]["phases"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0.0
+    stored = Checkpoints(folder, None, run_id, follows).load(_SECONDS, Seconds, str(_SECONDS))
+    total = math.fsum(stored.value.phases.values()) if stored else 0.0
     return total if math.isfinite(total) else 0.0

@@ -59,21 +59,17 @@ class Ledger:
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
         self.measured = TreeIndex(repository.own / "measured.sqlite", self.history, self.standing.seq, on_note)
 
-    def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
+    def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
         """Numbers and seals a record and commits it; gives it as written.
 
-        ``candidate`` becomes the second parent. ``ruler`` (JSON) begins an epoch: it is this and every later
-        commit's tree, so that the head always has the pinned one. Raises GoalseekError where somebody else moved
-        the ledger.
+        ``ruler`` (JSON) begins an epoch. Raises GoalseekError where somebody else moved the ledger.
         """
         record = replace(record, seq=self.standing.seq + 1, seal="")
         sealed = replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
-        line = to_line(sealed)
-        timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-        before = self.head
-        root = before or self.repository.commit(self._tree(None), (), f"goalseek ledger {record.project}\n", 0)
-        parents = (root, candidate) if candidate else (root,)
-        after = self.repository.commit(self._tree(ruler), parents, line, timestamp)
+        if ruler is not None:
+            write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
+        line, before = to_line(sealed), self.head
+        after = _write_entry(self.repository, before or _write_root(self.repository), line, sealed, ruler)
         try:
             self.repository.move([RefMove(self.repository.ledger_ref, before, after)])
         except RefMoved:
@@ -101,13 +97,6 @@ class Ledger:
     def now(self) -> str:
         """The time for a new record, UTC to the millisecond."""
         return datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
-
-    def _tree(self, ruler: str | None) -> str:
-        objects = self.repository.objects
-        if ruler is not None:
-            write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
-            return objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
-        return self.repository.tree_of(self.head) if self.head else objects.write_tree({})
 
     def _write(self, line: str) -> None:
         """Appends the newest line; where somebody changed the file since the last one, adds all missing lines."""
@@ -187,7 +176,10 @@ def repair_head(repository: Repository, history: History, head: str) -> None:
     below, missing = _find_newest_commit(repository, lines)
     try:
         for line in missing:
-            below = _commit(repository, below, line)
+            record = parse_record(line)
+            is_baseline = isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE
+            ruler = ruler_copy_path(repository).read_text() if is_baseline else None
+            below = _write_entry(repository, below, line, record, ruler)
     except (ValueError, OSError):
         raise MissingObject(head) from None
     if below == head:
@@ -210,17 +202,21 @@ def _find_newest_commit(repository: Repository, lines: list[str]) -> tuple[str, 
     for index in reversed(range(len(lines))):
         if lines[index] in known:
             return known[lines[index]], lines[index + 1 :]
-    empty = repository.objects.write_tree({})
-    return repository.commit(empty, (), f"goalseek ledger {repository.name}\n", 0), lines
+    return _write_root(repository), lines
 
 
-def _commit(repository: Repository, below: str, line: str) -> str:
-    record = parse_record(line)
-    objects, tree, parents = repository.objects, repository.tree_of(below), [below]
-    if isinstance(record, IterationRecord):
-        parents += [record.commit_hash] if record.commit_hash else []
-        if record.outcome == Outcome.BASELINE:
-            blob = objects.write_bytes(ruler_copy_path(repository).read_bytes())
-            tree = objects.write_tree({RULER_FILE: Entry("100644", blob)})
+def _write_root(repository: Repository) -> str:
+    return repository.commit(repository.objects.write_tree({}), (), f"goalseek ledger {repository.name}\n", 0)
+
+
+def _write_entry(repository: Repository, before: str, line: str, record: Record, ruler: str | None) -> str:
+    """Stores the commit of a record, whose candidate becomes its second parent.
+
+    The ruler that begins an epoch is the tree of this and every later commit, so that the head has the pinned one.
+    """
+    objects, tree = repository.objects, repository.tree_of(before)
+    if ruler is not None:
+        tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
+    candidate = record.commit_hash if isinstance(record, IterationRecord) else None
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, parents, line, timestamp)
+    return repository.commit(tree, (before, candidate) if candidate else (before,), line, timestamp)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
 from goalseek.git.command import MissingObject
-from goalseek.git.commits import Commit, UnreadableCommit, read_commit
+from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_number, pluralize
-from goalseek.ledger.chain import iterations_by_outcome
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import IterationRecord, parse_record
 from goalseek.values import Outcome, StopReason
+
+_KEPT = (Outcome.KEPT, Outcome.BASELINE)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
             raise _conflict_error(change.record, conflicts) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
-            message, record = commit_message(change.record), change.record
+            record = change.record
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -62,11 +65,6 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
-
-
-def commit_message(record: IterationRecord) -> str:
-    """The commit message: title, why, and the metric."""
-    return f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
 
 
 def commit_title(record: IterationRecord) -> str:
@@ -191,13 +189,27 @@ def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
 
 
 def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
-    """Keeps and baselines, newest first."""
-    for record in iterations_by_outcome(repository.objects, repository.refs().ledger, (Outcome.KEPT, Outcome.BASELINE)):
-        commit = _commit(repository, str(record.commit_hash))
-        if commit.tree != record.tree_hash:
-            message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
-            raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
-        yield record
+    """Keeps and baselines, newest first; the ledger is read only as far as this is iterated."""
+    marks = [f'"outcome":"{outcome}"' for outcome in _KEPT]  # in a row's strings there is a backslash between
+    name = repository.refs().ledger
+    try:
+        for entry in walk_first_parents(partial(read_commit, repository.objects), name):
+            name = entry.name
+            if not entry.parents or not any(mark in entry.message for mark in marks):
+                continue
+            record = parse_record(entry.message)
+            if isinstance(record, IterationRecord) and record.outcome in _KEPT:
+                _refuse_other_tree(_commit(repository, str(record.commit_hash)), record)
+                yield record
+    except (UnreadableCommit, ValueError) as error:
+        name = error.name if isinstance(error, UnreadableCommit) else name
+        raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
+
+
+def _refuse_other_tree(commit: Commit, record: IterationRecord) -> None:
+    if commit.tree != record.tree_hash:
+        message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
+        raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
 
 
 def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:

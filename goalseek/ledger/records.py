@@ -7,37 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, DataClass, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, CommandRun, DataClass, Number, Usage, VerifierRun, from_line
 
 SCHEMA = 1
-REASONS: dict[str, tuple[Reason, ...]] = {
-    Outcome.BASELINE: (Reason.MEASURED,),
-    Outcome.KEPT: (Reason.BETTER, Reason.SIMPLER),
-    Outcome.REVERTED: (
-        Reason.WORSE,
-        Reason.TIE,
-        Reason.WITHIN_NOISE,
-        Reason.BELOW_MIN_DELTA,
-        Reason.GUARD,
-        Reason.NOT_VALID,
-        Reason.VERIFY_FAILED,
-        Reason.VERIFY_TIMEOUT,
-        Reason.NO_METRIC,
-        Reason.NOT_FINITE,
-        Reason.UNMEASURABLE,
-        Reason.REVIEW_REJECTED,
-        Reason.DECLINED,
-    ),
-    Outcome.SKIPPED: (
-        Reason.NO_CHANGE,
-        Reason.DUPLICATE,
-        Reason.OUT_OF_SCOPE,
-        Reason.PROVIDER_FAILED,
-        Reason.PROVIDER_TIMEOUT,
-        Reason.NO_PLAN,
-        Reason.INTERRUPTED,
-    ),
-}
 
 
 class Head(DataClass, kw_only=True):

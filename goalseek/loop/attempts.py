@@ -22,10 +22,10 @@ from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan, Review, Verdict
 from goalseek.proposal.prompt import Problem
+from goalseek.providers.answer import CHANGES_REQUESTED
 from goalseek.values import Attempt as EndedAttempt
 from goalseek.values import Reason, StopReason
 
-CHANGES_REQUESTED = "changes_requested"
 _REVIEW_PROBLEM = (
     "It was measured and would be kept. But somebody else who reviewed it by the project's criteria asks for changes "
     "first. Put right what the review names, and nothing else. Its reasons:"
@@ -84,7 +84,8 @@ class Attempt(Struct):
         if not (self.candidate and self.change and self.evidence):
             return ()
         if self.review:
-            return (EndedAttempt(self.candidate.commit, CHANGES_REQUESTED, self.change.usage.plus(self.review.usage)),)
+            usage = self.change.usage.plus(self.review.usage)
+            return (EndedAttempt(self.candidate.commit, CHANGES_REQUESTED.lower(), usage),)
         reason = self.evidence.failure.reason if self.evidence.failure else ""
         return (EndedAttempt(self.candidate.commit, reason, self.change.usage),)
 

@@ -87,7 +87,7 @@ class Iteration:
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
         provider = self.project.provider()
-        repair_limit = self.project.provider_table().repair if provider.repairs else 0
+        repair_limit = self.project.provider_table().repair if provider.repairers else 0
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
         return self.attempts
 
@@ -124,8 +124,8 @@ class Iteration:
         for answer in answers:
             if answer and answer.provider:
                 return answer.provider, answer.model
-        provider = self.project.provider()
-        return provider.name, provider.model
+        author = self.project.provider().editors[0]
+        return author.name, author.model
 
     def seed(self, measurement: int) -> int:
         """The seed of a measurement, counted from 1 over all attempts."""

@@ -87,7 +87,7 @@ class StepRunner:
             except Rejected as rejected:
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
                 spent = elapsed()
-                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).digest
+                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).seal
                 self._finished[name] = FinishedStep(phase, spent, rejected.usage, rejected.reason)
                 self._count_phase()
                 raise
@@ -96,7 +96,7 @@ class StepRunner:
         if is_timed:
             usage = getattr(checkpoint.value, "usage", Usage())
             self._finished[name] = FinishedStep(phase, checkpoint.seconds, usage)
-        self._digest = checkpoint.digest
+        self._digest = checkpoint.seal
         result: Value = checkpoint.value
         return result
 
@@ -128,7 +128,7 @@ class StepRunner:
         assert checkpoint
         if has_worked:
             self._count_phase()
-        self._finished[name], self._digest = FinishedStep(phase, checkpoint.seconds), checkpoint.digest
+        self._finished[name], self._digest = FinishedStep(phase, checkpoint.seconds), checkpoint.seal
         return value, work
 
     def has(self, *names: CheckpointName) -> bool:
@@ -199,7 +199,7 @@ class StepRunner:
         checkpoint = self._checkpoints.load(name.rejection, Rejection, self._digest)
         if checkpoint is None:
             return
-        self._digest = checkpoint.digest
+        self._digest = checkpoint.seal
         rejection: Rejection = checkpoint.value
         self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage, rejection.reason)
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.paths import quote_path
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, StoredCheckpoint
+from goalseek.ledger.checkpoints import Checkpoint, CheckpointName, Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
@@ -171,12 +171,12 @@ def _key_of(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def _ends_change(name: CheckpointName, checkpoint: StoredCheckpoint, review: str) -> bool:
+def _ends_change(name: CheckpointName, checkpoint: Checkpoint, review: str) -> bool:
     """Whether a checkpoint says that nothing came of the change that this review, given by its seal, asked for."""
     return name.answer == "change" and name.is_rejection and checkpoint.made_from == review
 
 
-def _chain_of(stored: Mapping[CheckpointName, StoredCheckpoint], name: CheckpointName) -> list[CheckpointName]:
+def _chain_of(stored: Mapping[CheckpointName, Checkpoint], name: CheckpointName) -> list[CheckpointName]:
     """The names of a checkpoint and of those that it was made from, newest first."""
     by_seal = {answer.seal: other for other, answer in stored.items()}
     chain: list[CheckpointName] = []

@@ -62,11 +62,11 @@ class Landing:
         """The refs as they are now."""
         return self._repository.refs()
 
-    def append(self, record: AnyRecord, candidate: str | None = None, ruler: str | None = None) -> AnyRecord:
+    def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
         """Commits a record to the ledger and gives it as written; see ``Ledger.append``."""
         ledger = self._project.ledger
         ledger.mended = ""
-        sealed = ledger.append(record, candidate, ruler)
+        sealed = ledger.append(record, ruler)
         if ledger.mended:
             self._project.watch.on_note(ledger.mended)
         if isinstance(sealed, IterationRecord):

@@ -101,6 +101,14 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     )
 
 
+def ask(question: Callable[[], Reply]) -> tuple[Reply, Rejected | None]:
+    """The reply to a call; where it failed, what was printed and used until then, and the failure."""
+    try:
+        return question(), None
+    except Rejected as rejected:
+        return Reply("", output=rejected.output, usage=rejected.usage), rejected
+
+
 def _writable_paths(briefing: Briefing, paths: Iterable[str]) -> tuple[str, ...]:
     """The existing files that the provider may edit, as it names them."""
     prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind

@@ -146,7 +146,7 @@ def _amount_left(limit: str, amount: Any) -> str:
             return f"{format_duration(amount)} of active time"
         case "cost_usd":
             return f"${format_number(amount)}"
-        case "deadline":
-            return f"{amount} is the deadline"
-        case _:
+        case "iterations" | "tokens":
             return f"{amount} {limit}"
+        case _:
+            return f"{amount} is the {limit}"

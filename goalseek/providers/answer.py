@@ -16,7 +16,7 @@ TITLE_LIMIT = 200
 USAGE_LIMIT = 2**16
 REASON_LIMIT = 500
 REASONS_LIMIT = 40
-VERDICTS = ("APPROVED", "CHANGES_REQUESTED", "REJECTED")
+APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"  # a review's first line
 
 
 def find_block(output: str, kind: str, nonce: str) -> list[str] | None:
@@ -45,7 +45,7 @@ def parse_plan(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
 def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
     """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
     lines = [line.strip() for line in find_block(output, Phase.REVIEW, nonce) or () if line.strip()]
-    if not lines or lines[0] not in VERDICTS:
+    if not lines or lines[0] not in (APPROVED, CHANGES_REQUESTED, REJECTED):
         return "", ()
     return lines[0], tuple(clean_title(line.removeprefix("- "), REASON_LIMIT) for line in lines[1 : 1 + REASONS_LIMIT])
 

@@ -21,7 +21,7 @@ _PRICE_TOKENS = 1_000_000
 
 
 class ProviderChain(Struct, frozen=True):
-    """The providers that plan, edit and review, each list in the order of asking. Its name is the first editor's."""
+    """The providers that plan, edit and review, each list in the order of asking."""
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
@@ -34,24 +34,14 @@ class ProviderChain(Struct, frozen=True):
         return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers)))
 
     @property
-    def name(self) -> str:
-        """The first editor's."""
-        return self.editors[0].name
-
-    @property
-    def model(self) -> str:
-        """The first editor's."""
-        return self.editors[0].model
-
-    @property
     def needs_consent(self) -> bool:
         """Whether any of them runs a program."""
         return any(provider.needs_consent for provider in self.members)
 
     @property
-    def repairs(self) -> bool:
-        """Whether any editor can repair a change when it gets the problem: a script cannot."""
-        return any(_can_repair(provider) for provider in self.editors)
+    def repairers(self) -> tuple[Provider, ...]:
+        """The editors that can repair a change when they get the problem: a script cannot."""
+        return tuple(provider for provider in self.editors if getattr(provider, "repairs", True))
 
     def played_out(self, attempt: int) -> str:
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
@@ -69,9 +59,7 @@ class ProviderChain(Struct, frozen=True):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """The change of the first that answers; edits of one that failed are undone before the next is asked."""
-        editors = self.editors
-        if call.phase == "repair":
-            editors = tuple(provider for provider in editors if _can_repair(provider))
+        editors = self.repairers if call.phase == "repair" else self.editors
         return self._ask_in_turn(editors, call, lambda provider: provider.apply(call, plan))
 
     def review(self, call: Call) -> Reply:
@@ -120,11 +108,6 @@ class ProviderChain(Struct, frozen=True):
 
     def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
-
-
-def _can_repair(provider: Provider) -> bool:
-    """Whether a provider can repair a change; one of another package can, unless it says otherwise."""
-    return bool(getattr(provider, "repairs", True))
 
 
 def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:

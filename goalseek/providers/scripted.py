@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import stat
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert
 
 from goalseek import process
 from goalseek.errors import GoalseekError, Rejected
@@ -23,12 +22,12 @@ from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.values import Outcome, Reason, StopReason
 
 
-class Move(Struct, frozen=True):
+class Move(Struct, frozen=True, forbid_unknown_fields=True):
     """One ``[[move]]``: new texts by path, or a patch as ``git apply`` takes it, or both."""
 
     title: str
-    files: Mapping[str, str] = field(default_factory=dict)
-    patch: Path | None = None
+    files: dict[str, str] = {}
+    patch: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,9 @@ class ScriptedProvider(Provider):
         move = self._move(call)
         for path, text in move.files.items():
             _write(call.folder, path, text)
-        if move.patch is not None and (error := apply_patch(move.patch, call.folder)):
-            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{move.patch.name} does not apply: {error}")
+        patch = (self.script.parent / move.patch).resolve()
+        if move.patch and (error := apply_patch(patch, call.folder)):
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{patch.name} does not apply: {error}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def played_out(self, attempt: int) -> str:
@@ -110,19 +110,18 @@ def read_script(path: Path) -> list[Move]:
 
 
 def _move(path: Path, number: int, plain: Any) -> Move:
-    table = plain if isinstance(plain, dict) else {}
-    title, files, patch = table.get("title"), table.get("files", {}), table.get("patch", "")
-    is_valid = (
-        isinstance(patch, str) and isinstance(files, dict) and all(isinstance(text, str) for text in files.values())
-    )
-    if not isinstance(title, str) or not is_valid or set(table) - {"title", "files", "patch"} or not (files or patch):
+    try:
+        move = convert(plain, Move)
+    except ValidationError:
+        move = None
+    if move is None or not (move.files or move.patch):
         message = f"{path}: move {number}: has title, and files or patch"
         raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', StopReason.PROVIDER)
-    for name in files:
+    for name in move.files:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             message = f"{path}: move {number}: {name!r} leaves the folder"
             raise GoalseekError(message, "paths are relative to the manifest's folder", StopReason.PROVIDER)
-    return Move(title, files, (path.parent / patch).resolve() if patch else None)
+    return move
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

@@ -10,13 +10,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import quote_path
 
 Value = float | int | str
+_READERS: dict[str, Callable[[str], Value]] = {"float": float, "int": int, "choice": str}
 
 EXAMPLE = "LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log"
 _FORMS = 'write float LOW..HIGH [log], int LOW..HIGH [log | step N], or choice "A" "B"'
@@ -39,69 +40,48 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
 
 
 @dataclass(frozen=True)
-class Range:
-    """Numbers from ``low`` to ``high``, both allowed; of kind "int" only ``low`` plus multiples of ``step``."""
+class Domain:
+    """The values that a constant may take: numbers of kind "float" or "int", or for "choice" the ``options``.
+
+    Numbers are from ``low`` to ``high``, both allowed; of kind "int" only ``low`` plus multiples of ``step``.
+    """
 
     kind: str
-    low: float
-    high: float
+    low: float = 0
+    high: float = 0
     log: bool = False
     step: int = 1
+    options: tuple[str, ...] = ()
 
     @property
     def values(self) -> Sequence[Value] | None:
-        """All of these numbers; None where they cannot be listed."""
-        return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else None
+        """All of them; None where they cannot be listed."""
+        return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else self.options or None
 
     def holds(self, value: Value) -> bool:
-        """Whether the value is one of these numbers."""
-        if isinstance(value, str) or not self.low <= value <= self.high:
-            return False
-        return self.kind == "float" or (value - self.low) % self.step == 0
+        """Whether the value is one of them."""
+        if self.options or isinstance(value, str):
+            return value in self.options
+        return self.low <= value <= self.high and (self.kind == "float" or (value - self.low) % self.step == 0)
 
     def read(self, text: str) -> Value | None:
-        """The number of a literal; None where it is none of this kind."""
+        """The value of a literal; None where it is none of this kind."""
         try:
-            return int(text) if self.kind == "int" else float(text)
+            return _READERS[self.kind](text)
         except ValueError:
             return None
 
     def nearest(self, value: Value) -> Value:
-        """The value as it is written: floats with four significant digits, and never outside of the range."""
-        if self.kind == "int":
-            return int(value)
-        return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
+        """The value as it is written: floats with four significant digits, and never outside of the bounds."""
+        if self.kind == "float":
+            return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
+        return value if isinstance(value, str) else int(value)
 
     def __str__(self) -> str:
+        if self.options:
+            return "choice " + " ".join(f'"{option}"' for option in self.options)
         text = f"{self.kind} {format_literal(self.low)}..{format_literal(self.high)}"
         return text + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """One of at least two texts."""
-
-    options: tuple[str, ...]
-
-    @property
-    def values(self) -> Sequence[Value] | None:
-        """All of these texts."""
-        return self.options
-
-    def holds(self, value: Value) -> bool:
-        """Whether the value is one of these texts."""
-        return value in self.options
-
-    def read(self, text: str) -> Value | None:
-        """The text itself."""
-        return text
-
-    def nearest(self, value: Value) -> Value:
-        """The value as it is written."""
-        return value
-
-    def __str__(self) -> str:
-        return "choice " + " ".join(f'"{option}"' for option in self.options)
 
 
 @dataclass(frozen=True)
@@ -111,7 +91,7 @@ class Constant:
     path: str
     line: int
     name: str
-    domain: Range | Choices
+    domain: Domain
     value: Value
     start: int
     end: int
@@ -183,16 +163,16 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _domain(specification: str) -> Range | Choices:
+def _domain(specification: str) -> Domain:
     kind, rest = (*specification.split(None, 1), "", "")[:2]
     if kind == "choice":
         return _choices(rest)
-    if kind not in ("float", "int"):
+    if kind not in _READERS:
         raise _BadMark(f"unknown kind {kind!r} of mark", _FORMS)
     match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
     if not match or (match[4] and kind == "float"):
         raise _BadMark(f"cannot read the mark {specification!r}", _FORMS)
-    low, high = (Range(kind, 0, 0).read(text) for text in (match[1], match[2]))
+    low, high = (Domain(kind).read(text) for text in (match[1], match[2]))
     if not isinstance(low, int | float) or not isinstance(high, int | float):
         raise _BadMark(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
     if not (math.isfinite(low) and math.isfinite(high)) or (kind == "int" and max(abs(low), abs(high)) > _EXACT):
@@ -204,10 +184,10 @@ def _domain(specification: str) -> Range | Choices:
     step = int(match[4] or 1)
     if match[4] and not 1 <= step <= high - low:
         raise _BadMark(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
-    return Range(kind, low, high, bool(match[3]), step)
+    return Domain(kind, low, high, bool(match[3]), step)
 
 
-def _choices(rest: str) -> Choices:
+def _choices(rest: str) -> Domain:
     options: list[str] = []
     position = 0
     while rest[position:].strip():
@@ -218,22 +198,22 @@ def _choices(rest: str) -> Choices:
         position = match.end()
     if len(set(options)) < 2 or len(set(options)) < len(options):
         raise _BadMark("a choice needs at least two different values", 'write choice "A" "B"')
-    return Choices(tuple(options))
+    return Domain("choice", options=tuple(options))
 
 
-def _constant(path: str, line: int, region: str, offset: int, domain: Range | Choices) -> Constant:
-    if isinstance(domain, Range):
-        start, end, value = _number(region, domain)
-        problem = f"the value {region[start:end]} is outside of {domain}"
-    else:
+def _constant(path: str, line: int, region: str, offset: int, domain: Domain) -> Constant:
+    if domain.options:
         start, end, value = _choice(region, domain)
         problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
+    else:
+        start, end, value = _number(region, domain)
+        problem = f"the value {region[start:end]} is outside of {domain}"
     if not domain.holds(value):
         raise _BadMark(problem, "change the value, or the mark so that it holds the value")
     return Constant(path, line, _name(region[:start]) or f"line{line}", domain, value, offset + start, offset + end)
 
 
-def _number(region: str, domain: Range) -> tuple[int, int, Value]:
+def _number(region: str, domain: Domain) -> tuple[int, int, Value]:
     for match in reversed(list(_NUMBER.finditer(region))):
         value = domain.read(match[1])
         if value is not None:
@@ -241,7 +221,7 @@ def _number(region: str, domain: Range) -> tuple[int, int, Value]:
     raise _BadMark(f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}")
 
 
-def _choice(region: str, domain: Choices) -> tuple[int, int, Value]:
+def _choice(region: str, domain: Domain) -> tuple[int, int, Value]:
     quoted = [match.span(match.lastindex or 0) for match in _QUOTED.finditer(region)]
     outside = _QUOTED.sub(lambda match: " " * len(match[0]), region)
     bare = [match.span() for match in _BARE.finditer(outside)]

@@ -23,7 +23,7 @@ from goalseek.phase_values import Plan
 from goalseek.providers import tunables
 from goalseek.providers.preset import json_or_none
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
-from goalseek.providers.tunables import Choices, Constant, Range, Value
+from goalseek.providers.tunables import Constant, Domain, Value
 from goalseek.values import Outcome, Reason
 
 Setting = dict[str, Value]
@@ -191,7 +191,7 @@ def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Set
 
 
 def _choose_sampler(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
-    numbers = sum(isinstance(constant.domain, Range) for constant in constants.values())
+    numbers = sum(not constant.domain.options for constant in constants.values())
     if sampler != "cmaes" or numbers > 1:
         return sampler, []
     return "tpe", ["cmaes needs two numbers at least; tpe took its place."]
@@ -215,7 +215,7 @@ def _make_sampler(optuna: Any, name: str, present: Setting, seed: int, base: int
 
 def _distribution(optuna: Any, constant: Constant) -> Any:
     domain = constant.domain
-    if not isinstance(domain, Range):
+    if domain.options:
         return optuna.distributions.CategoricalDistribution(domain.options)
     if domain.kind == "float":
         return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
@@ -241,10 +241,9 @@ def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed:
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
 
 
-def _draw(domain: Range | Choices, rng: random.Random) -> Value:
+def _draw(domain: Domain, rng: random.Random) -> Value:
     if domain.values is not None:
         return rng.choice(domain.values)
-    assert isinstance(domain, Range)
     if domain.log:
         return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
     return domain.nearest(rng.uniform(domain.low, domain.high))

@@ -1,8 +1,8 @@
 """Programs restricted by the kernel's Landlock, for machines without bubblewrap: trees are seen at their real paths.
 
 It stops: reading and writing files outside the view, listing folders there, TCP where the kernel knows it (version 4),
-reaching abstract unix sockets and signalling other processes (version 6), tracing them, and outliving the command.
-``GAPS`` says what it does not stop.
+reaching abstract unix sockets and signalling other processes (version 6), and tracing them. ``GAPS`` says what it does
+not stop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from goalseek.own_folders import parent_of
 from goalseek.sandbox import landlock_exec
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.view import Launch, View, needs_owner_capabilities, system_paths
+from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, system_paths
 
 TRUNCATES, TCP, SCOPES = 3, 4, 6
 SCOPE_ONLY = ("--scope-only",)  # no way to abstract unix sockets of others, and all else as it was
@@ -30,6 +30,11 @@ GAPS = (
     "it sees the names and command lines of other programs, and shares /dev/shm with them",
 )
 _WITHOUT_SYSTEMS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}  # git fails where it may not read a file
+_OLDER_GAPS = (
+    (TRUNCATES, "it can empty files that are yours, though not read them"),
+    (TCP, "it has the network"),
+    (SCOPES, "it can connect to abstract unix sockets, and send signals to your other programs"),
+)
 _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
@@ -44,14 +49,7 @@ def abi() -> int:
 
 def gaps(version: int) -> tuple[str, ...]:
     """What a program can do in spite of this version of Landlock, each a clause beginning with "it"."""
-    clauses = list(GAPS)
-    if version < TRUNCATES:
-        clauses.append("it can empty files that are yours, though not read them")
-    if version < TCP:
-        clauses.append("it has the network")
-    if version < SCOPES:
-        clauses.append("it can connect to abstract unix sockets, and send signals to your other programs")
-    return tuple(clauses)
+    return (*GAPS, *(gap for needed, gap in _OLDER_GAPS if version < needed))
 
 
 def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
@@ -61,11 +59,7 @@ def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str],
     """
     _link_from_home(view)
     variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
-    restriction: list[str] = []
-    for path in _readable(view):
-        restriction += ["--read", str(path)]
-    for path in _writable(view):
-        restriction += ["--write", str(path)]
+    restriction = [word for option, path in dict.fromkeys(_grants(view)) for word in (option, str(path))]
     if not view.network:
         restriction.append("--no-tcp")
     if needs_owner_capabilities(view):
@@ -96,14 +90,16 @@ def _link_from_home(view: View) -> None:
                     os.symlink(shown.source, location[1], dir_fd=location[0])
 
 
-def _readable(view: View) -> Iterator[Path]:
+def _grants(view: View) -> Iterator[tuple[str, Path]]:
     masked = [resolve_links(path).real for path in view.masked]
-    shown = [path.source for path in view.everything() if not path.writable]
-    for path in dict.fromkeys(resolve_links(path).real for path in (*system_paths(view.network), *shown)):
-        yield from _unmasked_parts(path, masked)
-    yield Path("/proc")
+    for mount in (*map(Mount.in_place, system_paths(view.network)), *view.everything()):
+        for path in _unmasked_parts(resolve_links(mount.source).real, masked):
+            yield "--write" if mount.writable else "--read", path
+    yield "--read", Path("/proc")
     if view.devices:
-        yield Path("/sys")
+        yield "--read", Path("/sys")
+    for device in (*(Path("/dev", name) for name in _WRITABLE_DEVICES), *view.devices):
+        yield "--write", device
 
 
 def _unmasked_parts(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
@@ -116,13 +112,3 @@ def _unmasked_parts(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
     for inner in sorted(Path(path, name) for name in os.listdir(path)):
         if inner not in masked and not inner.is_symlink():
             yield from _unmasked_parts(inner, masked)
-
-
-def _writable(view: View) -> Iterator[Path]:
-    masked = [resolve_links(path).real for path in view.masked]
-    for shown in view.everything():
-        if shown.writable:
-            yield from _unmasked_parts(resolve_links(shown.source).real, masked)
-    for name in _WRITABLE_DEVICES:
-        yield Path("/dev", name)
-    yield from view.devices

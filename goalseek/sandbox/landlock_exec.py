@@ -21,6 +21,7 @@ ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OWNER_CAPABILITIES = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
 CANNOT_START = 126
+FLAGS = ("--no-tcp", "--scope-only", "--keep-owner-rights")
 
 kernel = ctypes.CDLL(None, use_errno=True)
 
@@ -45,44 +46,28 @@ def pack_integers(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
 
-class Options:
-    """What the program is granted."""
+def restrict(options: list[str]) -> None:
+    """Gives up for good what the options do not grant.
 
-    def __init__(self) -> None:
-        self.readable: list[str] = []
-        self.writable: list[str] = []
-        self.flags: set[str] = set()
-
-
-def parse_options(arguments: list[str]) -> tuple[Options, list[str]]:
-    """The options, and the program behind them."""
-    options, remaining = Options(), iter(arguments)
-    for argument in remaining:
-        if argument == "--":
-            break
-        if argument == "--read":
-            options.readable.append(next(remaining))
-        elif argument == "--write":
-            options.writable.append(next(remaining))
-        elif argument in ("--no-tcp", "--scope-only", "--keep-owner-rights"):
-            options.flags.add(argument)
+    Raises OSError if the kernel refuses any of it, and SystemExit for an unknown option.
+    """
+    granted: dict[str, list[str]] = {"--read": [], "--write": []}
+    flags, remaining = set(), iter(options)
+    for option in remaining:
+        if option in granted:
+            granted[option].append(next(remaining))
+        elif option in FLAGS:
+            flags.add(option)
         else:
-            raise SystemExit(f"goalseek: {argument!r} is no option")
-    return options, list(remaining)
-
-
-def restrict(options: Options) -> None:
-    """Gives up for good what the options do not grant. Raises OSError if the kernel refuses any of it."""
-    flags = options.flags
+            raise SystemExit(f"goalseek: {option!r} is no option")
     version = system_call(CREATE, None, 0, 1)
     handled = 0 if "--scope-only" in flags else (1 << FILE_RIGHTS[min(version, 5)]) - 1
     network = TCP if "--no-tcp" in flags and version >= 4 else 0
     scopes = 0 if version < 6 else ABSTRACT_SOCKETS if "--scope-only" in flags else ABSTRACT_SOCKETS | SIGNALS
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = system_call(
-        CREATE, pack_integers(handled, network, scopes)[:size], size, 0
-    )  # closed on exec, as the kernel makes it
-    for paths, rights in ((options.readable, handled & READ_ACCESS), (options.writable, handled)):
+    attributes = pack_integers(handled, network, scopes)[:size]
+    ruleset = system_call(CREATE, attributes, size, 0)  # closed on exec, as the kernel makes it
+    for paths, rights in ((granted["--read"], handled & READ_ACCESS), (granted["--write"], handled)):
         for path in paths:
             allow(ruleset, path, rights)
     if prctl(NO_NEW_PRIVILEGES, 1) != 0:
@@ -109,11 +94,9 @@ def allow(ruleset: int, path: str, rights: int) -> None:
 def drop_capabilities(keep_owner_rights: bool) -> None:
     """Removes capabilities from the bounding set: then even root has none after the next exec."""
     prctl(AMBIENT, AMBIENT_CLEAR)
-    number = 0
-    while number < 64:
+    for number in range(64):
         if not (keep_owner_rights and number in OWNER_CAPABILITIES):
             prctl(DROP_BOUNDING, number)
-        number += 1
 
 
 def execute(command: list[str], environment: dict[str, str]) -> None:
@@ -132,9 +115,10 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
 
 def main() -> None:
     """Restricts this process as its arguments say, and executes the program behind them: the probe of a level."""
-    options, command = parse_options(sys.argv[2:])
+    end = sys.argv.index("--")
+    command = sys.argv[end + 1 :]
     try:
-        restrict(options)
+        restrict(sys.argv[2:end])
         execute(command, dict(os.environ))
     except OSError as error:
         os.write(2, f"goalseek: cannot start {command[0]}: {error}\n".encode("utf-8", "replace"))

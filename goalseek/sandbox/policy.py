@@ -135,12 +135,6 @@ class SandboxPolicy:
             self._required[key] = tuple(entry for entry in required if not self._is_in_tree(entry.path))
         return self._required[key]
 
-    def _is_in_tree(self, path: Path) -> bool:
-        """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
-        is_shared = any(path.is_relative_to(shared) for shared in self.shared)
-        is_environment = any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
-        return path.is_relative_to(self.top) and (is_shared or not is_environment)
-
     def readable(self) -> tuple[Path, ...]:
         """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""
         paths = tuple(expand_path("sandbox.read", text, self.folder) for text in self.table.read)
@@ -188,6 +182,13 @@ class SandboxPolicy:
             return ()
         caches = ", ".join(self.table.cache)
         return (f"sandbox.cache: what a candidate leaves in {caches}, the next one finds",)
+
+    def _is_in_tree(self, path: Path) -> bool:
+        """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
+        if not path.is_relative_to(self.top):
+            return False
+        is_shared = any(map(path.is_relative_to, self.shared))
+        return is_shared or not any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
 
     def _cache_mounts(self, owner: str) -> Iterator[Mount]:
         """Mounts of goalseek's own folders over those that ``sandbox.cache`` names: the user's are not touched."""

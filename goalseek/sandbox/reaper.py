@@ -209,11 +209,10 @@ def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int,
         os.chdir(_decode(subject))
         if message["restriction"]:
             subject = "Landlock"
-            options, _ = landlock_exec.parse_options([*map(_decode, message["restriction"]), "--"])
             landlock_exec.prctl(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(127)
-            landlock_exec.restrict(options)
+            landlock_exec.restrict([*map(_decode, message["restriction"])])
         subject = message["arguments"][0]
         environment = {_decode(name): _decode(value) for name, value in message["environment"].items()}
         landlock_exec.execute([_decode(word) for word in message["arguments"]], environment)

@@ -32,6 +32,7 @@ from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
+Descriptors = tuple[int, int, int]
 
 
 class ProgramResult(Struct, frozen=True):
@@ -64,8 +65,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         on_terminal: bool = False,
     ) -> None:
         self.owner = owner
-        self._on_terminal = on_terminal
         self.pulse = pulse
+        self._on_terminal = on_terminal
         self._lock = _open_locked(lock) if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
@@ -96,20 +97,16 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     ) -> ProgramResult:
         """Runs a program to its end, or to its limit; then no descendant of it is left running.
 
-        ``timeout`` is in seconds of a clock that stops while the machine sleeps, as the program does. It limits the
-        program's own time, even if this process was stopped and looks late. At the limit every descendant gets SIGTERM
-        and, five seconds later, SIGKILL; those left after the program's own end are killed at once, so that nothing is
-        written after it. ``exit_code`` is None if the limit ended it, and negative for a signal, as in subprocess.
-        Raises OSError if the program cannot be started, or its restriction cannot be applied.
+        ``timeout`` is in seconds of a clock that stops while the machine sleeps. It limits the program's own time, even
+        if this process was stopped and looks late. At the limit every descendant gets SIGTERM, those inside a cage
+        first, and five seconds later SIGKILL; those left after the program's own end are killed at once, so that
+        nothing is written after it. What is left in a cage goes with it and is not counted. Raises OSError if the
+        program cannot be started, or its restriction cannot be applied.
 
-        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before its start to
-        its own end, not that of its descendants. They include the start of the sandbox or shell around it
-        (milliseconds) and of its interpreter, not the making of its tree or the ending of its descendants.
-
-        ``on_output`` is called with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
-
-        At the limit the programs inside a cage are ended first. What is left at their own end goes with the cage and is
-        not counted, and the exit code of a program that a signal ended is the cage's: 128 plus the signal's number.
+        ``exit_code`` is None if the limit ended it, and negative for a signal; in a cage that is 128 plus its number.
+        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
+        the sandbox or shell around it to the program's own end, not that of its descendants. ``on_output`` is called
+        with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
@@ -160,8 +157,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         Raises OSError if the program cannot be started, or its restriction cannot be applied.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
-        began = self._request_start(launch, token, (0, 1, 2))
-        child = RunningProgram(self._open_channel(), 0, 1, 2, began)
+        child = self._request_start(launch, token, (0, 1, 2), (0, 1, 2))
         while child.exit_code is None:
             child.receive()
         self._end(child, token, GRACE_SECONDS)
@@ -172,7 +168,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         ours = (pipes[0][1], pipes[1][0], pipes[2][0])
         try:
-            began = self._request_start(launch, token, theirs)
+            return self._request_start(launch, token, theirs, ours)
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -180,11 +176,9 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        assert self._channel
-        return RunningProgram(self._channel, *ours, began)
 
-    def _request_start(self, launch: Launch, token: str, descriptors: tuple[int, ...]) -> float:
-        """Asks for a program with these as its standard streams; gives when it began. Raises OSError if it cannot."""
+    def _request_start(self, launch: Launch, token: str, theirs: Descriptors, ours: Descriptors) -> RunningProgram:
+        """Starts a program with ``theirs`` as its standard streams. Raises OSError if it cannot be started."""
         environment = {**launch.environment, MARK_VARIABLE: token}
         message = {
             "do": "start",
@@ -195,11 +189,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             "folder": _encode(launch.folder),
             "environment": {_encode(name): _encode(value) for name, value in environment.items()},
         }
-        answer = self._ask(message, descriptors)
+        answer = self._ask(message, theirs)
         if answer.get("errno"):
             subject = os.fsdecode(answer["named"].encode("latin-1"))
             raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
-        return float(answer["at"])
+        assert self._channel
+        return RunningProgram(self._channel, *ours, answer["at"])
 
     def _end(self, child: RunningProgram, token: str, grace: float) -> int:
         """Ends what is left of a program; gives the number of processes."""

@@ -11,11 +11,10 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import dropwhile
 from typing import Literal
 
 from msgspec import Struct
-
-from goalseek.git.paths import looks_like_git
 
 Hazard = tuple[str, str]
 _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
@@ -51,7 +50,6 @@ RULES = (
     Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
 )
 _EXPRESSIONS = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
-_GIT_NAME_REASON = "no candidate may bring a name that git takes for its own"
 
 # The running interpreter need not be the verifier's: what Python 3.11 to 3.14 have, whichever of them runs this.
 _SOME_VERSIONS = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk compression crypt distutils imghdr imp
@@ -79,11 +77,6 @@ def needs_listing(pattern: str) -> bool:
     """Whether a writable glob names a file that a candidate may add only because the glob names it."""
     path = pattern.strip("/")
     return any(forbidden_names(path)) or any(import_shadowing(path, True, TreePaths()))
-
-
-def git_name_refusal(path: str) -> str:
-    """Why a name is refused although the manifest may list it, or ""."""
-    return _GIT_NAME_REASON if looks_like_git(path) else ""
 
 
 class TreePaths(Struct, frozen=True):
@@ -152,5 +145,5 @@ def fold_name(name: str) -> str:
 
 def doubles_back(target: str) -> bool:
     """Whether a link's target has ``..`` after a name: where it leads then depends on what the name is a link to."""
-    parts = [part for part in target.split("/") if part not in ("", ".")]
-    return ".." in parts[next((index for index, part in enumerate(parts) if part != ".."), len(parts)) :]
+    parts = (part for part in target.split("/") if part not in ("", "."))
+    return ".." in dropwhile(lambda part: part == "..", parts)

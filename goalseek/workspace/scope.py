@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -148,14 +149,8 @@ def build_scope(
 
 def leaves_tree(path: str, target: str) -> bool:
     """Whether a symbolic link at ``path`` points outside the tree."""
-    if target.startswith("/"):
-        return True
-    depth = path.count("/")
-    for part in target.split("/"):
-        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
-        if depth < 0:
-            return True
-    return False
+    steps = (-1 if part == ".." else 1 for part in target.split("/") if part not in ("", "."))
+    return target.startswith("/") or min(accumulate(steps, initial=path.count("/"))) < 0
 
 
 def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:

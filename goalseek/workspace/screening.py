@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
+from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
 from goalseek.workspace.forbidden_names import (
@@ -20,7 +20,6 @@ from goalseek.workspace.forbidden_names import (
     doubles_back,
     fold_name,
     forbidden_names,
-    git_name_refusal,
     import_shadowing,
 )
 from goalseek.workspace.scan import Changes
@@ -209,8 +208,8 @@ class AddedFiles:
     def name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
         """Why there may be no new file of this name, or ""."""
         quoted = quote_path(path)
-        if why := git_name_refusal(path):
-            return f"{quoted}: {why}"
+        if looks_like_git(path):
+            return f"{quoted}: no candidate may bring a name that git takes for its own"
         for part, why in self._hazards(path, is_ignored, is_link):
             if not self.scope.names(path, part):
                 return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"

@@ -53,7 +53,6 @@ def floor_of(module: Module) -> int | None:
 
 
 def without_floor(source: Source) -> list[str]:
-    """Modules that no list names."""
     return [module.short_name for module in source.every if floor_of(module) is None]
 
 
@@ -102,7 +101,6 @@ def impurities(source: Source) -> list[str]:
 
 
 def relative_imports(source: Source) -> list[str]:
-    """Imports with leading dots."""
     return [
         f"{module.short_name}:{one.line}"
         for module in source.every

@@ -85,7 +85,6 @@ def parameters(function: Function) -> list[ast.arg]:
 
 
 def functions_of_many_parameters(source: Source, least: int) -> list[str]:
-    """Functions with so many parameters or more."""
     return [
         f"{name} ({len(parameters(function))})"
         for module in source.modules
@@ -170,7 +169,6 @@ def _names(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _texts(tree: ast.AST) -> Iterator[ast.AST]:
-    """Docstrings, and the constant parts of f-strings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and is_text(node):
             yield node.value

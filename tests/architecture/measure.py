@@ -52,7 +52,6 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the number is within its limit; None where nothing was measured."""
         if self.now is None:
             return None
         low, _, high = self.limit.rpartition(" to ")
@@ -60,12 +59,10 @@ class Row:
 
 
 def static_rows(source: Source) -> list[Row]:
-    """What the source tells."""
     return [row for measure in STATIC for row in measure(source)]
 
 
 def sizes(source: Source) -> Iterator[Row]:
-    """Modules by folder, and how long they are."""
     modules, folders = source.modules, source.folders()
     inner = {name: count for name, count in folders.items() if name != "." and name not in EXEMPT_FOLDERS}
     largest = max(inner, key=lambda name: inner[name], default=".")
@@ -134,7 +131,6 @@ def habits(source: Source) -> Iterator[Row]:
 
 
 def volumes(source: Source) -> Iterator[Row]:
-    """Lines of Python, all of them."""
     tests = sum(len(path.read_text("utf-8").splitlines()) for path in (source.checkout / "tests").rglob("*.py"))
     yield Row("product lines", sum(module.lines for module in source.every), "<= 28500")
     yield Row("test lines", tests, "<= 27000")
@@ -166,7 +162,6 @@ def climb_rows(checkout: Path) -> Iterator[Row]:
 
 
 def suite_row(checkout: Path, is_run: bool) -> Row:
-    """The seconds of the fast tests with two workers."""
     name, limit = "seconds of the fast suite", "<= 150"
     if not is_run:
         return Row(name, None, limit, note="--suite runs it")
@@ -183,7 +178,6 @@ def _python(checkout: Path) -> str:
 
 
 def print_table(rows: list[Row]) -> None:
-    """Measure, now, limit, whether it holds."""
     print(f"{'measure':<46} {'now':>7}  {'limit':<10} holds")
     for row in rows:
         now = "-" if row.now is None else f"{row.now:g}" if row.now < 1e6 else str(row.now)
@@ -192,7 +186,6 @@ def print_table(rows: list[Row]) -> None:
 
 
 def print_places(rows: list[Row]) -> None:
-    """What is behind each number that is past its limit."""
     for row in rows:
         if row.holds is False and row.why:
             print(f"\n{row.measure}:")
@@ -200,7 +193,6 @@ def print_places(rows: list[Row]) -> None:
 
 
 def main() -> int:
-    """Measures a checkout."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=HERE.parents[2], metavar="FOLDER")
     parser.add_argument("--why", action="store_true", help="name what is behind each number past its limit")

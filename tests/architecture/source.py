@@ -35,12 +35,10 @@ class Module:
 
     @functools.cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree."""
         return ast.parse(self.text, str(self.path))
 
     @property
     def is_package(self) -> bool:
-        """Whether it is an ``__init__.py``."""
         return self.path.name == "__init__.py"
 
     @property
@@ -50,7 +48,6 @@ class Module:
 
     @property
     def lines(self) -> int:
-        """How many lines the file has."""
         return len(self.text.splitlines())
 
     @property
@@ -178,7 +175,6 @@ def nodes_for_types(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a docstring."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

@@ -47,7 +47,6 @@ class Trace:
         self._kept: list[FrameType] = []  # so that no identity is used twice
 
     def on_profile(self, frame: FrameType, event: str, _: object) -> None:
-        """For ``sys.setprofile``."""
         code = frame.f_code
         if not self.is_on:
             is_answer = event == "return" and code.co_name == "apply" and code.co_filename.endswith(PROVIDER)
@@ -57,7 +56,6 @@ class Trace:
             self._enter(frame, module)
 
     def on_audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        """For ``sys.addaudithook``."""
         if self.is_on and event == "open":
             path, _, flags = arguments
             is_written = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)

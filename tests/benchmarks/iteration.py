@@ -1,13 +1,11 @@
 """What an iteration costs beside its provider and verifier, next to the same iteration by a shell script.
 
     python tests/benchmarks/iteration.py [--files 10,2000,50000] [--iterations 40]
-    python tests/benchmarks/iteration.py --growth [--iterations 1000]
-    python tests/benchmarks/iteration.py --start
     python tests/benchmarks/iteration.py --profile --files 10
 
 Both sides do the same edits of the same repository in turn, goalseek in one process, the script in another that is
 told when to do its next round; so a machine that is busy for a while is busy for both. Medians are printed, the first
-two rounds left out.
+two rounds left out. Whether an iteration costs more the more were done, ``soak.py`` tells.
 """
 
 from __future__ import annotations
@@ -15,12 +13,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import cProfile
-import itertools
 import os
 import pstats
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -50,19 +46,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="10,2000,50000")
     parser.add_argument("--iterations", type=int)
-    parser.add_argument("--growth", action="store_true", help="iteration 1,000 against iteration 10")
-    parser.add_argument("--start", action="store_true", help="--help and --version against python -c pass")
     parser.add_argument("--profile", action="store_true", help="where the time of an iteration goes")
     options = parser.parse_args()
     os.environ.update(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="goalseek-benchmark-") as place:
         os.environ["XDG_CACHE_HOME"] = str(Path(place, "cache"))
         os.environ["HOME"] = place
-        if options.growth:
-            growth(Path(place), options.iterations or 1000)
-        elif options.start:
-            start(options.iterations or 30)
-        elif options.profile:
+        if options.profile:
             profile(Path(place), int(options.files.split(",")[0]), options.iterations or 100)
         else:
             compare(Path(place), [int(text) for text in options.files.split(",")], options.iterations)
@@ -90,41 +80,7 @@ def compare(place: Path, sizes: list[int], iterations: int | None) -> None:
         print(f"{size:>7} {ours * 1000:>8.1f}ms {theirs * 1000:>8.1f}ms {ours / theirs:>7.2f} {verdict}", flush=True)
 
 
-def growth(place: Path, iterations: int) -> None:
-    """Whether an iteration costs more the more were done: a young and an old climb, in turn."""
-    width = min(30, iterations // 3)
-    old = own_seconds(make_repository(place / "old", 10, iterations), iterations)
-    for _ in range(iterations - width):
-        next(old)
-    young = own_seconds(make_repository(place / "young", 10, iterations), iterations)
-    pairs = list(zip(itertools.islice(young, width), old, strict=True))[WARM:]
-    first, last = zip(*pairs, strict=True)
-    print(f"iterations {WARM + 1} to {width}: {statistics.median(first) * 1000:.1f} ms")
-    print(f"iterations {iterations - width + WARM + 1} to {iterations}: {statistics.median(last) * 1000:.1f} ms")
-    print(f"ratio {statistics.median(last) / statistics.median(first):.2f} (wanted: about 1)")
-
-
-def start(rounds: int) -> None:
-    """What the command line costs before it does anything. Wanted: at most 60 ms more than ``python -c pass``."""
-    commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "goalseek --version": [sys.executable, "-m", "goalseek", "--version"],
-        "goalseek --help": [sys.executable, "-m", "goalseek", "--help"],
-    }
-    taken: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, arguments in commands.items():
-            began = time.perf_counter()
-            subprocess.run(arguments, stdout=subprocess.DEVNULL, check=True)
-            taken[name].append(time.perf_counter() - began)
-    least = statistics.median(taken["python -c pass"])
-    for name, seconds in taken.items():
-        median = statistics.median(seconds)
-        print(f"{name:<20} {median * 1000:>7.1f} ms  {(median - least) * 1000:>+7.1f} ms")
-
-
 def profile(place: Path, size: int, iterations: int) -> None:
-    """The functions that take the time of goalseek's own part."""
     seconds = own_seconds(make_repository(place / "profile", size, iterations), iterations)
     for _ in range(WARM):
         next(seconds)

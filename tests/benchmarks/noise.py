@@ -47,7 +47,6 @@ class Scenario:
 
     @property
     def unit(self) -> float:
-        """One standard deviation of one run, as a share of the level for timings."""
         return 0.03 if self.noise == "timing" else 1.0
 
 
@@ -80,7 +79,6 @@ class Bound:
         return ", ".join(f"{name}{bound:g}" for name, bound in (*named, *more) if bound is not None)
 
     def holds(self, cell: Cell) -> bool:
-        """Whether a cell keeps the bound."""
         upper = [(cell.false, self.false_most), (cell.share, self.share_most), (cell.claim, self.claim_most)]
         upper += [(abs(cell.settled), self.settled_most), (cell.runs, self.runs_most)]
         lower = self.gain_least is None or cell.gain >= self.gain_least
@@ -150,8 +148,6 @@ class Rule:
 
 @dataclass
 class Greedy:
-    """Keep if better."""
-
     claims: list[float] = field(default_factory=list)
 
     def __call__(self, candidate: Measure, incumbent: Measure) -> bool:
@@ -177,7 +173,6 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """False keeps of all keeps, in percent."""
         return 100 * self.false / self.kept if self.kept else 0.0
 
     def __str__(self) -> str:
@@ -188,7 +183,6 @@ class Cell:
 
 
 def session(scenario: Scenario, rule: Rule | Greedy, seed: int) -> Cell:
-    """One climb."""
     draw = random.Random(seed)
     verifier = Verifier(scenario, random.Random(seed + 1), allowed=scenario.runs, phase=draw.uniform(0, 2 * math.pi))
     gain, decisions, false = 0.0, list[bool](), 0
@@ -213,7 +207,6 @@ def session(scenario: Scenario, rule: Rule | Greedy, seed: int) -> Cell:
 
 
 def effect_of(scenario: Scenario, draw: random.Random) -> float:
-    """A candidate's true gain, in units."""
     kind = draw.random()
     if kind < scenario.helps:
         return draw.uniform(0.25, 3.0)

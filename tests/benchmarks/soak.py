@@ -104,12 +104,10 @@ def proposed(number: int) -> str:
 
 
 def loose(repository: Path) -> set[str]:
-    """The names of the loose objects."""
     return {path.parent.name + path.name for path in repository.glob(".git/objects/??/*")}
 
 
 def packs(repository: Path) -> int:
-    """How many packs the object store has."""
     return len(list(repository.glob(".git/objects/pack/*.pack")))
 
 
@@ -119,7 +117,6 @@ def resident() -> float:
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -129,7 +126,6 @@ def children() -> int:
 
 
 def size(folder: Path) -> int:
-    """Bytes on disk."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
 
 

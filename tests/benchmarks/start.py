@@ -61,7 +61,6 @@ def main() -> int:
 
 
 def way(level: Name, folder: Path, network: bool) -> Callable[[], Launch]:
-    """A program in a view that stands ready."""
     keeper, cache = probe(level), folder / "cache"
     scratch = cache / "scratch"
     seen = build_view(cache / "tree", folder / "repository", scratch)
@@ -71,7 +70,6 @@ def way(level: Name, folder: Path, network: bool) -> Callable[[], Launch]:
 
 
 def whole_way(level: Name, folder: Path) -> Callable[[], Launch]:
-    """A verify command's way."""
     top, cache = folder / "repository", folder / "cache"
     scratch = cache / "scratch"
     confines = SandboxPolicy(probe(level), SandboxTable(), top, top, scratch, cache / "kept", (), (cache,))

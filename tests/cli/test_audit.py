@@ -33,16 +33,12 @@ def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
     return made_once(climb, tmp_path / "repository")
 
 
-def results(project: Project) -> Path:
-    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-
-
 def lines(project: Project) -> list[str]:
-    return results(project).read_text().splitlines()
+    return project.results.read_text().splitlines()
 
 
 def write_lines(project: Project, *found: str) -> None:
-    results(project).write_text("".join(line + "\n" for line in found))
+    project.results.write_text("".join(line + "\n" for line in found))
 
 
 def audited(project: Project, *arguments: str) -> list[dict[str, str]]:
@@ -81,7 +77,7 @@ def clone(climbed: Project, tmp_path: Path) -> Project:
 
 def test_a_clean_climb_is_clean_and_nothing_is_changed(climbed: Project) -> None:
     def everything() -> tuple[object, ...]:
-        files = (results(climbed).read_bytes(), secret(climbed).read_bytes())
+        files = (climbed.results.read_bytes(), secret(climbed).read_bytes())
         return climbed.users(), climbed.git("for-each-ref"), *files
 
     before = everything()
@@ -126,7 +122,7 @@ def test_a_changed_value_is_named_by_line_and_key(climbed: Project) -> None:
 
 
 def test_each_damage_to_the_file_is_named_once_by_its_line(climbed: Project) -> None:
-    raw, (first, second, *rest) = results(climbed).read_bytes(), lines(climbed)
+    raw, (first, second, *rest) = climbed.results.read_bytes(), lines(climbed)
     appended = rest[-1].replace('"seq":7', '"seq":8')
     for changed, line, what in (
         ([first, second[:-5], *rest], 2, "a line was changed"),
@@ -140,9 +136,9 @@ def test_each_damage_to_the_file_is_named_once_by_its_line(climbed: Project) -> 
     assert sorted(what for _, what in named(climbed)) == ["a line is missing", "a line is out of its place"]
     assert {where for where, _ in named(climbed)} == {"results.jsonl line 1", "results.jsonl line 2"}
     for torn, line in ((raw + b'{"schema":', 9), (raw[:-40], 8), (raw[:-1], 8)):
-        results(climbed).write_bytes(torn)
+        climbed.results.write_bytes(torn)
         assert named(climbed) == [(f"results.jsonl line {line}", "a torn last line")]
-    results(climbed).unlink()
+    climbed.results.unlink()
     assert named(climbed) == [("results.jsonl", "the file is missing")]
 
 
@@ -189,7 +185,7 @@ def test_a_forged_record_or_a_true_one_at_another_place_has_no_seal_that_holds(c
 
 
 def test_a_ledger_commit_that_is_no_record_is_named(climbed: Project) -> None:
-    before, head = results(climbed).read_bytes(), climbed.git("rev-parse", LEDGER)
+    before, head = climbed.results.read_bytes(), climbed.git("rev-parse", LEDGER)
     last = json.loads(climbed.git("log", "-1", "--format=%B", LEDGER))
     in_other_bytes = json.dumps({**last, "seq": last["seq"] + 1})
     others = ("a commit\n", "[1]", '{"kind":"run","schema":1}', '{"schema":9,"kind":"run"}', "[" * 90000)
@@ -197,7 +193,7 @@ def test_a_ledger_commit_that_is_no_record_is_named(climbed: Project) -> None:
         made = add_to_ledger(climbed, message)
         assert (f"ledger commit {made}", "the message is no record") in named(climbed)
         assert climbed.run("audit", "--rebuild").exit_code == 1
-        assert results(climbed).read_bytes() == before
+        assert climbed.results.read_bytes() == before
         climbed.git("update-ref", LEDGER, head)
 
 
@@ -233,13 +229,13 @@ CONTRADICTIONS: list[tuple[dict[str, object], str, str]] = [
 
 
 def test_a_record_that_git_contradicts_is_named_without_any_seal(climbed: Project) -> None:
-    before, head = results(climbed).read_text(), climbed.git("rev-parse", LEDGER)
+    before, head = climbed.results.read_text(), climbed.git("rev-parse", LEDGER)
     climbed.run_folder(9).mkdir()
     for change, where, what in CONTRADICTIONS:
         reforged(climbed, lambda row, change=change: {**row, **change})  # type: ignore[misc]
         assert [row for row in audited(climbed) if row["where"].startswith(where) and row["what"] == what], change
         climbed.git("update-ref", LEDGER, head)
-        results(climbed).write_text(before)
+        climbed.results.write_text(before)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +280,7 @@ def test_an_edited_result_is_named(climbed: Project) -> None:
 def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(climbed: Project) -> None:
     name, other = (climbed.git("rev-parse", f"{LEDGER}~{place}") for place in (3, 1))
     path, another = (climbed.top / ".git" / "objects" / each[:2] / each[2:] for each in (name, other))
-    whole, before = path.read_bytes(), results(climbed).read_bytes()
+    whole, before = path.read_bytes(), climbed.results.read_bytes()
     shutil.rmtree(climbed.top / ".git/goalseek/demo/recent")
     for damaged in (whole[:40], whole[:-20], another.read_bytes(), None):
         path.unlink()
@@ -292,7 +288,7 @@ def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(climbed: Project) -> N
             path.write_bytes(damaged)
         assert named(climbed) == [(f"ledger commit {name}", "the chain is broken")]
         assert climbed.run("audit", "--rebuild").exit_code == 1
-        assert results(climbed).read_bytes() == before
+        assert climbed.results.read_bytes() == before
         ended = climbed.run("promote")
         assert (ended.exit_code, ended.stdout) == (3, "") and "goalseek audit" in ended.stderr
         path.unlink(missing_ok=True)
@@ -320,29 +316,29 @@ def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
 def test_a_snapshot_that_says_otherwise_is_named(project: Project) -> None:
     project.set_moves(*[answer(number) for number in range(2, 18)])
     project.climb("iterate", "-n", "16")
-    path = results(project).with_name("standing.json")
+    path = project.results.with_name("standing.json")
     assert audited(project) == []
     path.write_text(path.read_text().replace('"tried":', '"tried":1'))
     assert named(project) == [("standing.json, tried", "the snapshot differs from the records")]
 
 
 def test_the_records_come_back_byte_for_byte_after_everything_is_gone(climbed: Project) -> None:
-    before = results(climbed).read_bytes()
+    before = climbed.results.read_bytes()
     shutil.rmtree(climbed.folder / ".goalseek")
     ended = climbed.run("audit", "--rebuild")
     assert ended.exit_code == 0 and "8 lines" in ended.stdout and "0 differences" in ended.stdout
-    assert results(climbed).read_bytes() == before
+    assert climbed.results.read_bytes() == before
     assert climbed.git("status", "--porcelain") == ""
-    assert sorted(path.name for path in results(climbed).parent.iterdir()) == ["results.jsonl"]
+    assert sorted(path.name for path in climbed.results.parent.iterdir()) == ["results.jsonl"]
     assert climbed.climb()[-1]["outcome"] in ("kept", "reverted")
     assert audited(climbed) == []
 
 
 def test_rebuilding_takes_back_what_was_tampered_with(climbed: Project) -> None:
-    before = results(climbed).read_bytes()
-    results(climbed).write_bytes(before.replace(b'"value":2', b'"value":9')[:-7])
+    before = climbed.results.read_bytes()
+    climbed.results.write_bytes(before.replace(b'"value":2', b'"value":9')[:-7])
     assert audited(climbed, "--rebuild") == []
-    assert results(climbed).read_bytes() == before
+    assert climbed.results.read_bytes() == before
 
 
 def lose_last(project: Project, count: int) -> str:
@@ -355,10 +351,10 @@ def lose_last(project: Project, count: int) -> str:
 
 
 def test_rebuilding_makes_the_last_commits_again_from_their_lines(climbed: Project) -> None:
-    name, before = lose_last(climbed, 3), results(climbed).read_bytes()
+    name, before = lose_last(climbed, 3), climbed.results.read_bytes()
     assert named(climbed)[0] == (f"ledger commit {name}", "the chain is broken")
     assert audited(climbed, "--rebuild") == []
-    assert climbed.git("rev-parse", LEDGER) == name and results(climbed).read_bytes() == before
+    assert climbed.git("rev-parse", LEDGER) == name and climbed.results.read_bytes() == before
 
 
 def test_what_neither_git_nor_the_records_have_is_said_with_the_way_on(climbed: Project) -> None:

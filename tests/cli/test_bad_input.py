@@ -156,7 +156,7 @@ def test_a_provider_that_cannot_start(project: Project) -> None:
 def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb()
-    state = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    state = project.logs / "state.json"
     before = state.read_bytes()
     for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
         assert project.run(*arguments).exit_code == 2
@@ -206,8 +206,16 @@ def test_a_baseline_whose_verifier_cannot_start_or_that_is_outside_its_valid_ran
     refused(project, 1, "outside its valid range, 5 to 6")
 
 
-def test_submodules_and_lfs_files_are_told_with_the_remedy(project: Project) -> None:
-    project.write({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "big.bin": "version 1\n"})
+def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(project: Project) -> None:
+    project.write(
+        {
+            ".gitattributes": "# secret\n*.key filter=git-crypt diff=git-crypt\n*.txt -filter text\n"
+            "*.bin filter=lfs diff=lfs merge=lfs -text\n",
+            "data/.gitattributes": "*.csv text working-tree-encoding=UTF-16\n",
+            "data/a.csv": "1\n".encode("utf-16"),
+            **dict.fromkeys(("one.key", "data/two.key", "b.csv", "big.bin"), "1\n"),
+        }
+    )
     project.git("add", "-A")
     project.git("update-index", "--add", "--cacheinfo", f"160000,{project.git('rev-parse', 'HEAD')},module")
     project.git("commit", "--quiet", "-m", "more")
@@ -217,24 +225,11 @@ def test_submodules_and_lfs_files_are_told_with_the_remedy(project: Project) -> 
     assert ended.exit_code == 0, ended.stderr
     assert "submodules are not in the trees: module" in ended.stderr and "scope.share" in ended.stderr
     assert "Git LFS files are pointers in the trees: big.bin" in ended.stderr
-
-
-def test_files_that_a_filter_makes_are_told_with_the_remedy(project: Project) -> None:
-    project.write({".gitattributes": "# secret\n*.key filter=git-crypt diff=git-crypt\n*.txt -filter text\n"})
-    project.write(
-        {"data/.gitattributes": "*.csv text working-tree-encoding=UTF-16\n", "data/a.csv": "1\n".encode("utf-16")}
-    )
-    project.write({"one.key": "1\n", "data/two.key": "2\n", "b.csv": "1\n"})
-    project.commit()
-    project.set_moves(answer(2))
-    ended = project.run("iterate")
-    assert ended.exit_code == 0, ended.stderr
     told = "files are in the trees as git stores them, before"
     assert f"{told} filter=git-crypt: data/two.key, one.key; keep what a command needs" in ended.stderr
     assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
     assert ended.stderr.count(told) == 2
-    quick = project.run("doctor", "--quick").stdout
-    assert f"{told} filter=git-crypt: data/two.key, one.key" in quick
+    assert f"{told} filter=git-crypt: data/two.key, one.key" in project.run("doctor", "--quick").stdout
 
 
 def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None:
@@ -408,7 +403,7 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
 
     monkeypatch.setattr(invocation, "check_provider", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
-    assert (project.folder / ".goalseek/demo/logs").is_dir()
+    assert (project.logs).is_dir()
     assert project.git("status", "--short") == ""
 
 

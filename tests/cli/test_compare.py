@@ -75,7 +75,7 @@ def test_under_noise_there_are_pairs_an_interval_and_fresh_seeds(two: Project) -
     assert (again["interval"], again["is_sure"]) == (None, False)
 
 
-def test_the_checkout_is_measured_and_neither_index_nor_files_change(two: Project) -> None:
+def test_the_checkout_is_measured_and_neither_index_nor_files_change(two: Project, tmp_path: Path) -> None:
     (two.top / "other.txt").unlink()
     two.write({"answer.json": answer(13), "staged.txt": "staged\n"})
     two.git("add", "staged.txt")
@@ -86,6 +86,10 @@ def test_the_checkout_is_measured_and_neither_index_nor_files_change(two: Projec
     assert (found["before"]["median"], found["after"]["median"], found["after"]["commit"]) == (12, 15, None)
     assert (two.traces(), two.users()) == ([], before)
     assert told(two, "HEAD~1", "--dirty")["before"]["median"] == 10
+    two.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
+    other = Project(tmp_path / "other", tmp_path / "other")
+    other.write({"answer.json": answer(99)})
+    assert told(other, "--dirty", "-n", "1")["after"]["median"] == 99, "a worktree of its own is the checkout"
 
 
 def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project) -> None:
@@ -220,15 +224,6 @@ def test_a_manifest_in_a_subfolder_and_hidden_files_from_elsewhere(
     found = json.loads(ended.stdout)
     assert (found["before"]["median"], found["after"]["median"]) == (10, 11)
     assert (project.traces(), project.users()) == ([], before)
-
-
-def test_a_worktree_of_its_own_is_the_checkout_that_is_meant(two: Project, tmp_path: Path) -> None:
-    two.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
-    other = Project(tmp_path / "other", tmp_path / "other")
-    other.write({"answer.json": answer(99)})
-    found = told(other, "--dirty")
-    assert (found["before"]["median"], found["after"]["median"]) == (12, 99)
-    assert two.git("status", "--porcelain") == ""
 
 
 @pytest.mark.slow

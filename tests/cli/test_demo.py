@@ -18,9 +18,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def case(tmp_path: Path) -> Case:
     """An empty folder."""
-    case = Case(tmp_path / "empty", tmp_path / "own home", tmp_path / "runs")
+    case = Case(tmp_path / "empty", tmp_path / "runs")
     case.folder.mkdir()
-    case.home.mkdir()
     return case
 
 
@@ -104,7 +103,7 @@ def test_without_the_extra_nothing_is_written(case: Case) -> None:
     assert ended.returncode == 3, ended.stderr
     assert "goalseek[tune]" in ended.stderr
     assert list(case.folder.iterdir()) == []
-    assert not (case.home / "cache").exists()
+    assert not (case.home / "cache/goalseek").exists()
 
 
 def test_the_list_and_what_is_asked_for_wrongly_write_nothing(case: Case) -> None:

@@ -72,8 +72,7 @@ def test_directions_reach_prompt_brief_and_record_in_their_range_from_the_next_i
     assert [record["directions"] for record in records] == [[], *told]
 
 
-def test_the_list_shows_what_holds(project: Project) -> None:
-    assert project.run("direct", "--list").stdout == ""
+def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project, agent: Agent) -> None:
     project.run("direct", TEXT)
     project.run("direct", "only now", "--from", "2", "--to", "4")
     shown = project.run("direct", "--list").stdout.splitlines()
@@ -84,16 +83,13 @@ def test_the_list_shows_what_holds(project: Project) -> None:
     listed = [json.loads(line) for line in project.run("direct", "--list", "--json").stdout.splitlines()]
     assert listed[1] == {"number": 2, "text": "only now", "first": 2, "last": 4}
 
-
-def test_a_dropped_direction_is_told_no_more_and_its_number_not_used_again(project: Project, agent: Agent) -> None:
-    project.run("direct", TEXT)
+    assert json.loads(project.run("direct", "--drop", "2", "--json").stdout) == {"dropped": 2}
     iterate(project)
     assert project.run("direct", "--drop", "1").exit_code == 0
     assert project.run("direct", "--list").stdout == ""
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
-    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 2
-    assert json.loads(project.run("direct", "--drop", "2", "--json").stdout) == {"dropped": 2}
+    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 3
     again = project.run("direct", "--drop", "1")
     assert again.exit_code == 2
     assert "no direction 1" in again.stderr

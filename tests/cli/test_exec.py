@@ -13,18 +13,9 @@ from skips import levels
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project with a kept and a reverted candidate, then one that had no commit."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
-    assert [record["outcome"] for record in project.climb("iterate", "-n", "3")] == [
-        *("baseline", "kept", "reverted", "skipped")
-    ]
-    return project
+    return played(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, more=(answer(3),))
 
 
 def shell(project: Project, script: str, *options: str) -> Ended:
@@ -43,25 +34,21 @@ def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files
     assert "move 1" in shell(climbed, "git log --format=%s", "--as", "agent").stdout
 
 
-def test_the_verifiers_place_is_the_bench_where_its_last_command_can_be_run(climbed: Project) -> None:
+def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
+    climbed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = shell(climbed, "pwd -P").stdout.strip()
     assert Path(place).is_relative_to(climbed.trees() / "bench")
-    assert shell(climbed, "cat answer.json", "--as", "verify").stdout == answer(2)
     assert shell(climbed, "ls -A hidden").stdout.split() == ["judge.sh"]
-    shown = shell(climbed, 'sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"').stdout
-    assert shown == answer(2)
-
-
-def test_each_gets_its_own_variables_and_not_the_users(climbed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = 'cat answer.json; sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"'
+    assert shell(climbed, judged, "--as", "verify").stdout == answer(2) * 2
     monkeypatch.setenv("SECRET_TOKEN", "mine")
-    agents = shell(climbed, "env", "--as", "agent").stdout
-    verifiers = shell(climbed, "env").stdout
+    agents, verifiers = shell(climbed, "env", "--as", "agent").stdout, shell(climbed, "env").stdout
     assert f"GOALSEEK_PROJECT_ROOT={climbed.trees() / 'workspace'}\n" in agents
     assert "GOALSEEK_RUN_DIR=" not in agents
     for name in ("GOALSEEK_RUN_DIR=", "GOALSEEK_SEED=", "GOALSEEK_ITERATION=4\n", "PYTHONDONTWRITEBYTECODE=1\n"):
         assert name in verifiers
-    assert "SECRET_TOKEN" not in agents + verifiers
-    assert "GIT_CONFIG_GLOBAL" not in agents + verifiers
+    assert "SECRET_TOKEN" not in agents + verifiers and "GIT_CONFIG_GLOBAL" not in agents + verifiers
 
 
 @pytest.mark.parametrize("who", ["agent", "verify"])
@@ -79,13 +66,11 @@ def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_ow
         assert ended.exit_code == 2
         assert which in ended.stderr
     ended = climbed.run("exec", "--", "no-such-program")
-    assert ended.exit_code == 2
-    assert "no-such-program" in ended.stderr
+    assert ended.exit_code == 2 and "no-such-program" in ended.stderr
     ended = climbed.run("exec", "--", "printf", "%s|", "--as", "agent", "--json", "-q", "--")
     assert ended.stdout == "--as|agent|--json|-q|--|"
-    for code in (0, 1, 7, 125):
-        assert climbed.run("exec", "--", "sh", "-c", f"exit {code}").exit_code == code
-        assert climbed.run("exec", "--as", "agent", "--", "sh", "-c", f"exit {code}").exit_code == code
+    for who, code in (("verify", 0), ("verify", 125), ("agent", 7)):
+        assert climbed.run("exec", "--as", who, "--", "sh", "-c", f"exit {code}").exit_code == code
 
 
 @pytest.mark.parametrize("mode", levels("none", "landlock"))

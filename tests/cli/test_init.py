@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doctor_cases import Case, make_case
-from shown import read_soon
+from shown import Shown
 
 from goalseek.doctor.first_manifest import guess_answers
 
 FLAGS = (
-    "--writable",
-    "answer.txt",
-    "--hidden",
-    "judge.sh",
-    "--run",
-    "sh judge.sh",
-    "--direction",
-    "maximize",
-    "--regex",
-    r"score: (\S+)",
-    "--name",
-    "demo",
+    *("--writable", "answer.txt", "--hidden", "judge.sh", "--run", "sh judge.sh"),
+    *("--direction", "maximize", "--regex", r"score: (\S+)", "--name", "demo"),
 )
 
 
@@ -171,18 +156,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')
     (case.folder / "a note, too.txt").write_text("for a later try\n")
     case.commit()
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "goalseek", "init", "--provider", "scripted"],
-        cwd=case.folder,
-        env=case.environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        close_fds=True,
-    )
-    os.close(theirs)
-    seen = ""
+    terminal = Shown(case.folder, "init", "--provider", "scripted")
     answers = (
         ("1/5", "my-name"),
         ("2/5", "nope.txt"),
@@ -193,28 +167,17 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
         ("5/5", r"maximize /score: (\S+)/"),
     )
     for question, reply in answers:
-        seen = _read_until(ours, question, "]: " if question in ("1/5", "3/5", "4/5") else ": ")
-        os.write(ours, reply.encode() + b"\n")
-    seen = _read_until(ours, "next:", "\n")
-    assert child.wait(timeout=30) == 0
-    os.close(ours)
+        terminal.hear(question)
+        terminal.hear(": ")
+        terminal.type(f"{reply}\n")
+    seen = terminal.hear("next:")
+    terminal.hear("\n")
+    assert terminal.ended() == 0
     assert "score = 5, in" in seen
     plain = written(case)
     assert plain["project"] == {"name": "my-name"}
     assert plain["scope"] == {"writable": ["answer.txt", "a note, too.txt"], "hidden": ["judge.sh"]}
     assert plain["provider"] == {"name": "scripted"}
-
-
-def _read_until(terminal: int, mark: str, end: str) -> str:
-    """What the terminal shows up to ``mark`` and, after it, ``end``."""
-    seen = ""
-    deadline = time.monotonic() + 30
-    while mark not in seen or end not in seen[seen.index(mark) :]:
-        assert time.monotonic() < deadline, seen
-        read = read_soon(terminal)
-        assert read, seen
-        seen += read.decode("utf-8", "replace")
-    return seen
 
 
 def test_what_looking_around_finds() -> None:

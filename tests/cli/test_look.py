@@ -33,17 +33,9 @@ ESCAPE = "\x1b["
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project after the iterations of ``OUTCOMES``."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(*MOVES)
-    records = project.climb("iterate", "-n", "6")
-    assert [(record["iteration"], record["outcome"], record["reason"]) for record in records] == OUTCOMES
-    return project
+    return played(*MOVES)
 
 
 def rows(ended: Ended) -> list[Any]:
@@ -220,11 +212,9 @@ class TestShow:
         output = climbed.run("show", "1", "--output").stdout
         assert "== verifier.log ==" in output
         assert "== provider_output.md ==" in output
-
-    def test_the_output_has_what_the_verifier_said(self, project: Project) -> None:
-        project.set_moves(answer(2, more='"fail": 1,\n'))
-        project.climb()
-        assert "told to fail" in project.run("show", "--output").stdout
+        climbed.set_moves(*MOVES, answer(2, more='"fail": 1,\n'))
+        climbed.climb()
+        assert "told to fail" in climbed.run("show", "--output").stdout
 
     def test_files_are_the_candidates_own_and_the_verifiers_in_a_new_folder(
         self, climbed: Project, tmp_path: Path

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import sys
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +12,7 @@ from typing import Any
 
 import pytest
 from project import Ended, Project, answer, ended, home, until
-from shown import read_soon
+from shown import on_a_terminal
 
 from goalseek.locks import project_lock
 
@@ -65,20 +58,16 @@ class TestOfAProject:
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
             assert word in ended.stdout
         assert "1. pass $GOALSEEK_SEED on" in ended.stdout
+        with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
+            assert noisy.run("noise").exit_code == 4
+        first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))
+        assert count() == 5, "runs made before count"
+        assert [run["before"] for run in first] == [True] * 4
+        assert (more[:4], len({run["seed"] for run in more})) == (first, 5)
+        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
         noisy.set_moves(answer(0))
         baseline = noisy.climb()[0]
         assert [run["seed"] for run in baseline["runs"]][:4] == seeds
-
-    def test_runs_made_before_count(self, noisy: Project) -> None:
-        assert noisy.run("noise", "-n", "3").exit_code == 0
-        first = told(noisy.run("noise", "-n", "3", "--json"))
-        assert count() == 3
-        assert [run["before"] for run in first["runs"]] == [True] * 3
-        more = told(noisy.run("noise", "-n", "5", "--json"))
-        assert count() == 5
-        assert more["runs"][:3] == first["runs"]
-        assert len({run["seed"] for run in more["runs"]}) == 5
-        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
 
     def test_the_run_for_which_the_incumbent_was_kept_is_left_out(self, noisy: Project) -> None:
         noisy.set_moves(answer(7))
@@ -140,10 +129,6 @@ class TestOfAProject:
         (home() / "slow").unlink()
         assert len(told(noisy.run("noise", "-n", "4", "--json"))["runs"]) == 4
         assert count() == 5
-
-    def test_while_another_run_is_at_work_it_is_refused(self, noisy: Project) -> None:
-        with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
-            assert noisy.run("noise").exit_code == 4
 
 
 class TestOfAnyCommand:
@@ -215,18 +200,9 @@ class TestOfAnyCommand:
 def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
     tmp_path: Path, variable: str, is_colored: bool
 ) -> None:
-    arguments = [sys.executable, "-m", "goalseek", "noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED"]
-    environment = {**os.environ, "TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
-    process = subprocess.Popen([*arguments, "--regex", "(.+)"], cwd=tmp_path, env=environment, stdout=theirs)
-    os.close(theirs)
-    shown = b""
-    while chunk := read_soon(ours):
-        shown += chunk
-    os.close(ours)
-    assert process.wait(timeout=120) == 0
-    text = shown.decode().replace("\r\n", "\n")
+    arguments = ("noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED", "--regex", "(.+)")
+    environment = {"TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
+    text = on_a_terminal(tmp_path, *arguments, columns=60, environment=environment)
     assert ("\x1b[" in text) == is_colored
     lines = re.sub(r"\x1b\[\d+m", "", text).splitlines()
     assert max(map(len, lines)) <= 60

@@ -1,6 +1,5 @@
 """Standard streams that are closed, full, read by nobody, in plain letters, or of a terminal that is gone."""
 
-import json
 import os
 import select
 import shlex
@@ -12,24 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer, until
-from shown import Shown, read_soon
+from project import Project, answer, until
+from shown import Shown, read_soon, waiting_project
 
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """A project that climbed one step; what it says has letters that ASCII lacks."""
-    return made_once(climb, tmp_path / "repo")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves({"title": "größer → 日本", "files": {"answer.json": answer(2)}}, answer(3), answer(4), answer(5))
-    project.climb("iterate", "-n", "1")
-    return project
+    odd = {"title": "größer → 日本", "files": {"answer.json": answer(2)}}
+    return played(odd, more=(answer(3), answer(4), answer(5)))
 
 
 def ended_in(
@@ -66,7 +59,7 @@ def test_what_is_asked_for_and_cannot_be_given_is_said(climbed: Project) -> None
 def test_a_climb_whose_lines_cannot_be_written_goes_on_later(climbed: Project) -> None:
     for _, done in ended_in(climbed, "G >/dev/full", "iterate"):
         assert done.returncode == 3, done.stderr
-    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    state = climbed.state()
     assert (state["status"], state["stop_reason"]) == ("blocked", "disk")
     assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
 
@@ -89,7 +82,7 @@ def test_a_reader_that_goes_away_ends_it_silently(climbed: Project) -> None:
 def test_a_climb_whose_reader_goes_away_was_interrupted_and_is_no_bug(climbed: Project) -> None:
     for _, done in ended_in(climbed, "set -o pipefail; G 2>/dev/null | true", "iterate -n 2"):
         assert done.returncode == 141
-    state = json.loads((climbed.folder / ".goalseek/demo/logs/state.json").read_text())
+    state = climbed.state()
     assert (state["status"], state["stop_reason"]) == ("interrupted", "interrupted")
     assert [record["iteration"] for record in climbed.climb("iterate")] == [0, 1, 2, 3]
 
@@ -117,25 +110,6 @@ def test_where_there_are_few_letters_they_do(climbed: Project, environment: dict
 def test_a_file_name_that_is_no_text_is_printed_as_it_is(climbed: Project) -> None:
     for _, done in ended_in(climbed, r"G -o $'n\xff.html'", "report", environment={"PYTHONIOENCODING": "utf-8"}):
         assert (done.returncode, done.stdout) == (0, b"n\xff.html\n"), done.stderr
-
-
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Callable[[bool], Project]]:
-    """A project whose measurements wait for a file; call it to have that file, or not."""
-    go = tmp_path / "go"
-    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}}
-    waiting = f'until [ -e "$WAIT" ]; do sleep 0.02; done\n{JUDGE}'
-    project = Project.make(tmp_path / "repo", {**FILES, "hidden/judge.sh": waiting}, more)
-    project.set_moves(answer(2), answer(3), answer(4))
-    go.touch()
-    project.climb("iterate", "-n", "1")
-
-    def let(may_go: bool) -> Project:
-        go.touch() if may_go else go.unlink()
-        return project
-
-    yield let
-    go.touch()
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
@@ -167,26 +141,26 @@ def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, 
     assert serving.returncode == 0
 
 
-def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(slow: Callable[[bool], Project]) -> None:
+def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(tmp_path: Path, go: Path) -> None:
     """As under ``nohup``, and as a job in the background of a script."""
-    project = slow(False)
+    project = waiting_project(tmp_path / "repo", go, (2, 3, 4), climbed=1)
     line = f"trap '' HUP INT; exec {shlex.join(GOALSEEK)} iterate -n 2"
     started = subprocess.Popen(["bash", "-c", line], cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (project.run_folder(2) / "candidate.json").exists())
     started.send_signal(signal.SIGHUP)
     started.send_signal(signal.SIGINT)
-    slow(True)
+    go.touch()
     stdout, stderr = started.communicate(timeout=30)
     assert started.returncode == 0, stderr
     assert b"3 kept of 3" in stdout
 
 
 @pytest.mark.slow
-def test_a_climb_that_outlives_its_terminal_goes_on(slow: Callable[[bool], Project]) -> None:
-    project = slow(False)
+def test_a_climb_that_outlives_its_terminal_goes_on(tmp_path: Path, go: Path) -> None:
+    project = waiting_project(tmp_path / "repo", go, (2, 3, 4), climbed=1)
     shown = Shown(project.folder, command=("bash", "-c", f"trap '' HUP; exec {shlex.join(GOALSEEK)} iterate -n 2"))
     shown.until(lambda text: "measuring" in text)
     shown.close()
-    slow(True)
+    go.touch()
     assert shown.child.wait(timeout=30) == 0
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept", "kept"]

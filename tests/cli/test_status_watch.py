@@ -23,7 +23,7 @@ def slow(tmp_path: Path, go: Path) -> Project:
 
 
 def wait_until_measuring(project: Project) -> None:
-    state = project.folder / ".goalseek/demo/logs/state.json"
+    state = project.logs / "state.json"
     until(lambda: read_state(state).get("phase") == "VERIFY")
 
 

@@ -49,27 +49,23 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
     home("go").touch()
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
-    state = json.loads((waiting.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    state = waiting.state()
     assert (state["status"], state["stop_reason"]) == ("completed", "asked")
     assert [record["iteration"] for record in waiting.iterations()] == [0, 1, 2]
     assert not request_of(waiting).exists()
     assert len(waiting.climb("iterate", "-n", "1")) == 4
 
 
-def test_for_a_program_it_answers_with_json(waiting: Project) -> None:
+def test_where_nothing_is_running_it_leaves_everything_as_it_is_and_a_program_gets_json(waiting: Project) -> None:
+    nothing = {"asked": False, "holder": None, "usual_seconds": None}
+    assert json.loads(waiting.run("--json", "stop").stdout) == nothing
+    assert waiting.traces() == []
     started = started_and_waiting(waiting)
     told = json.loads(waiting.run("--json", "stop").stdout)
     home("go").touch()
     started.communicate(timeout=30)
     assert told["asked"] is True and f"process {started.pid} " in told["holder"] and told["usual_seconds"] > 0
-    assert json.loads(waiting.run("--json", "stop").stdout) == {"asked": False, "holder": None, "usual_seconds": None}
-
-
-def test_where_nothing_is_running_it_says_so_and_leaves_everything_as_it_is(waiting: Project) -> None:
-    ended = waiting.run("stop")
-    assert (ended.exit_code, waiting.traces()) == (0, [])
-    assert "nothing is running" in ended.stdout
-    waiting.climb()
+    assert json.loads(waiting.run("--json", "stop").stdout) == nothing
     request_of(waiting).write_text("{}")
     assert "nothing is running" in waiting.run("stop").stdout
     assert request_of(waiting).read_text() == "{}"

@@ -45,11 +45,6 @@ def cheats_of(ended: Ended) -> list[dict[str, Any]]:
     return [one for one in found if one["name"] == "cheat"]
 
 
-def records(case: Case) -> list[dict[str, Any]]:
-    path = case.folder / ".goalseek/demo/logs/results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path: Path) -> None:
     case = with_cheats(
         tmp_path,
@@ -88,7 +83,7 @@ def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path:
     assert texts[4].endswith("skipped / out_of_scope: judge.sh is not the candidate's to edit")
     assert "then 3 runs with a cheat each" in ended.stderr and "5 to 7 to go" in ended.stderr
     assert case.count() == 6, "two numbers, one breakage, three cheats with a change in scope"
-    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    assert {record["tree"] for record in case.records()} == {case.git("rev-parse", "HEAD^{tree}")}
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_cases import JUDGE, Case, Ended, make_case
+from doctor_cases import JUDGE, Ended, make_case
 
 from goalseek.doctor.trial import GARBAGE, seed_hint
-from goalseek.evaluation.measurements import Measurement
+from goalseek.evaluation.measurements import MeasuredValue
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -25,11 +25,6 @@ def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
         one = json.loads(line)
         found.setdefault(one["name"], []).append(one)
     return found
-
-
-def records(case: Case) -> list[dict[str, Any]]:
-    path = case.folder / ".goalseek/demo/logs/results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def bad(ended: Ended) -> list[str]:
@@ -45,7 +40,7 @@ def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_st
     assert count == 3, "two numbers, and one run with a broken candidate"
     reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
     assert not any(GARBAGE.decode().strip() in case.git("cat-file", "-p", name) for name in reachable)
-    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    assert {record["tree"] for record in case.records()} == {case.git("rev-parse", "HEAD^{tree}")}
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""
@@ -55,8 +50,8 @@ def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_st
     assert second.stdout.count("measured before") == 2
     assert case.run("baseline").exit_code == 0
     assert case.count() == 5, "the baseline takes what doctor measured, and runs once more"
-    assert [record["kind"] for record in records(case)] == ["measurement", "measurement", "run", "iteration"]
-    runs = records(case)[-1]["runs"]
+    assert [record["kind"] for record in case.records()] == ["measurement", "measurement", "run", "iteration"]
+    runs = case.records()[-1]["runs"]
     assert [run["value"] for run in runs] == [5.0, 5.0, 5.0] and len({run["seed"] for run in runs}) == 3
 
 
@@ -69,9 +64,9 @@ def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Pat
     ended = case.run("doctor")
     assert ended.exit_code == 0 and "score = 6" in ended.stdout
     assert case.count() == before + 2
-    assert records(case)[-1]["kind"] == "measurement"
+    assert case.records()[-1]["kind"] == "measurement"
     assert case.run("iterate").exit_code == 0
-    assert records(case)[-1]["iteration"] == 2
+    assert case.records()[-1]["iteration"] == 2
 
 
 @pytest.mark.parametrize(
@@ -99,7 +94,7 @@ def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_n
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
-    made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
+    made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
     assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
@@ -116,7 +111,7 @@ def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_cand
     assert (ended.exit_code, bad(ended)) == ((1, ["unchanged"]) if "none" in metric else (0, [])), ended.stdout
     if "none" in metric:
         assert "noisy" in found["unchanged"][0]["text"] and "min_delta" in found["unchanged"][0]["remedy"]
-        assert len(records(case)) == 2, "the numbers are good, only the rule is not"
+        assert len(case.records()) == 2, "the numbers are good, only the rule is not"
     elif not metric:
         assert "run again, in turn with the incumbent" in found["unchanged"][0]["text"]
         (cost,) = found["cost"]

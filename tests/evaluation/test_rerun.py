@@ -62,7 +62,7 @@ def again(project: Project, number: int, exit_code: int) -> dict[str, Any]:
 
 
 def state(project: Project) -> object:
-    logs = project.folder / ".goalseek/demo/logs"
+    logs = project.logs
     return project.users(), project.git("for-each-ref"), (logs / "results.jsonl").read_bytes()
 
 

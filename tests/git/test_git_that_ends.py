@@ -30,7 +30,7 @@ def objects(repository: Repository) -> Objects:
     return repository.objects
 
 
-def test_before_it_was_asked(objects: Objects) -> None:
+def test_before_it_was_asked_and_in_the_middle_of_a_blob(objects: Objects) -> None:
     blob = objects.write_bytes(b"first")
     assert objects.read(blob) == b"first"
     for child in objects._processes.open.values():
@@ -39,11 +39,9 @@ def test_before_it_was_asked(objects: Objects) -> None:
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read(blob)
     assert objects.read(blob) == b"first"
-
-
-def test_in_the_middle_of_a_blob(objects: Objects) -> None:
     answers = "read name; printf 'abc blob 100\\nonly a part'"
     pretended = process.start_batch(["sh", "-c", answers], dict(os.environ), objects.git_dir)
+    objects.close()
     objects._processes.open["cat-file", "--batch"] = pretended
     with pytest.raises(ObjectsFailed, match="cat-file ended"):
         objects.read("abc")

@@ -62,17 +62,11 @@ def test_what_a_phase_hands_on_comes_back_equal(value: Any) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(records)
-def test_a_record_comes_back_from_its_line_equal(record: Record) -> None:
+def test_a_record_comes_back_equal_from_its_line_which_is_ascii_in_the_order_of_the_fields(record: Record) -> None:
     line = to_line(record)
     assert parse_record(line) == record
     assert parse_record(line.encode()) == record
     assert to_line(parse_record(line)) == line
-
-
-@settings(max_examples=25, deadline=None)
-@given(records)
-def test_a_line_is_ascii_without_a_newline_and_in_the_order_of_the_fields(record: Record) -> None:
-    line = to_line(record)
     assert line.isascii()
     assert "\n" not in line
     assert list(json.loads(line)) == [field.name for field in fields(record)]
@@ -92,26 +86,22 @@ def test_a_field_that_an_older_line_lacks_takes_its_default(record: IterationRec
 
 
 @settings(max_examples=25, deadline=None)
-@given(iteration_records, st.sampled_from(["seq", "outcome", "metric", "isolation", "run_dir"]))
-def test_a_line_without_a_field_that_has_no_default_is_refused(record: IterationRecord, name: str) -> None:
+@given(iteration_records, st.sampled_from(["seq", "outcome", "metric", "isolation", "run_dir"]), st.data())
+def test_a_line_that_is_torn_or_lacks_a_field_without_default_is_refused(
+    record: IterationRecord, name: str, data: st.DataObject
+) -> None:
     row = to_plain(record)
     del row[name]
     with pytest.raises(ValueError, match=name):
         parse_record(json.dumps(row))
+    with pytest.raises(ValueError):
+        parse_record(to_line(record)[: data.draw(st.integers(0, len(to_line(record)) - 1))])
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "3", "{}", '{"kind":"other","schema":1}', '{"kind":"run","schema":2}'])
 def test_a_line_that_is_no_record_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
         parse_record(line)
-
-
-@settings(max_examples=25, deadline=None)
-@given(iteration_records, st.data())
-def test_a_torn_line_is_refused(record: IterationRecord, data: st.DataObject) -> None:
-    line = to_line(record)
-    with pytest.raises(ValueError):
-        parse_record(line[: data.draw(st.integers(0, len(line) - 1))])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -134,14 +124,19 @@ def test_what_does_not_fit_is_refused(kind: type, plain: object) -> None:
         from_plain(kind, plain)
 
 
-def test_what_is_unknown_is_left_out() -> None:
+def test_what_is_unknown_is_left_out_and_moments_and_pairs_come_back_with_their_types() -> None:
     assert from_plain(Usage, {"input_tokens": 3, "newer": True}) == Usage(3)
-
-
-def test_moments_and_pairs_come_back_with_their_types() -> None:
     held = Held(datetime(2026, 12, 1, 7, tzinfo=UTC), ("a", 0.5))
     assert from_plain(Held, json.loads(to_line(held))) == held
 
 
 def test_every_kind_of_record_can_be_read() -> None:
     assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord, SettleRecord, HoldoutRecord}
+
+
+@pytest.mark.parametrize(("values", "named"), [((1, 2, 3, 4, 5, 6, 7), {}), ((), {"tokens": 3})])
+def test_a_value_with_other_fields_than_its_own_is_refused(values: tuple[int, ...], named: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="Usage has other fields"):
+        Usage(*values, **named)
+    with pytest.raises(TypeError, match="Attempt has other fields"):
+        Attempt("c" * 40)  # type: ignore[call-arg]

@@ -97,26 +97,6 @@ def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Proje
     assert not project.run_folder(3).exists(), "where the folder is gone, nothing is written again"
 
 
-@pytest.mark.parametrize(
-    ("log", "after_2", "after_5"),
-    [
-        ({}, {1: answer(2)}, {4: answer(3)}),
-        ({"keep_outputs": "none"}, {}, {}),
-        ({"keep_outputs": "kept"}, {0: answer(1), 1: answer(2)}, {0: answer(1), 1: answer(2), 4: answer(3)}),
-    ],
-)
-@pytest.mark.slow
-def test_outputs_of_whom_the_manifest_says(
-    make_project: Callable[..., Project], log: dict[str, Any], after_2: dict[int, str], after_5: dict[int, str]
-) -> None:
-    project = training(make_project, log)
-    project.climb("iterate", "-n", "2")
-    assert with_outputs(project) == after_2
-    project.climb("iterate", "-n", "3")
-    assert with_outputs(project) == after_5
-    assert not (project.trees() / "scratch").exists()
-
-
 @pytest.mark.slow
 def test_the_baselines_are_the_bests_until_there_is_a_better(
     make_project: Callable[..., Project], tmp_path: Path
@@ -138,7 +118,7 @@ def test_the_baselines_are_the_bests_until_there_is_a_better(
 
 
 @pytest.mark.slow
-def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., Project]) -> None:
+def test_the_bests_outputs_stay_and_the_others_wait_for_the_verdict(make_project: Callable[..., Project]) -> None:
     project = training(make_project, {})
     project.climb("iterate", "-n", "1")
     for following in ("PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"):
@@ -147,20 +127,26 @@ def test_outputs_wait_for_the_verdict_across_a_stop(make_project: Callable[..., 
     for _ in range(2):
         assert project.run("step").exit_code == 0
     assert with_outputs(project) == {1: answer(2)}
+    project.climb("iterate", "-n", "3")
+    assert with_outputs(project) == {4: answer(3)}
+    assert not (project.trees() / "scratch").exists()
 
 
 @pytest.mark.slow
-def test_what_a_kill_or_another_manifest_left_goes_at_the_start(make_project: Callable[..., Project]) -> None:
+def test_the_manifest_says_whose_outputs_stay_and_what_a_kill_or_another_left_goes_at_the_start(
+    make_project: Callable[..., Project],
+) -> None:
     project = training(make_project, {"keep_outputs": "kept"})
     project.climb("iterate", "-n", "4")
     shutil.copytree(project.run_folder(4) / "outputs", project.run_folder(2) / "outputs")
     project.climb("iterate", "-n", "1")
-    assert sorted(with_outputs(project)) == [0, 1, 4]
-    tables = {"verify": TRAIN, "log": {"keep_outputs": "best"}}
-    project.set_manifest(tables)
-    project.set_moves(*["unused"] * 5, answer(2.6))
-    project.climb("iterate", "-n", "1")
-    assert sorted(with_outputs(project)) == [4]
+    assert with_outputs(project) == {0: answer(1), 1: answer(2), 4: answer(3)}
+    project.set_moves(*["unused"] * 5, answer(2.6), answer(4))
+    for keep_outputs, left in (("best", [4]), ("none", [])):
+        project.set_manifest({"verify": TRAIN, "log": {"keep_outputs": keep_outputs}})
+        project.climb("iterate", "-n", "1")
+        assert sorted(with_outputs(project)) == left
+    assert project.iterations()[-1]["outcome"] == "kept"
 
 
 def test_outputs_of_an_undecided_iteration_and_of_somebody_elses_are_left_alone(own: Path) -> None:

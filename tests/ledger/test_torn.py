@@ -13,9 +13,8 @@ from goalseek.ledger.results_file import History, Snapshot, repair
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Lines as long as records are."""
-    return [f'{{"schema":1,"seq":{seq},"why":"{"x" * (300 + seq)}"}}' for seq in range(5)]
+def lines() -> list[str]:
+    return [f'{{"schema":1,"seq":{seq},"why":"{"x" * (30 + seq)}"}}' for seq in range(5)]
 
 
 @pytest.fixture
@@ -32,23 +31,16 @@ def whole(lines: list[str]) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def test_cut_at_any_byte_of_its_last_two_lines_the_same_lines_are_there_again(path: Path, lines: list[str]) -> None:
+@pytest.mark.parametrize("rest", [b"", b"\0"], ids=["cut", "zeros, as after a power cut"])
+def test_torn_at_any_byte_of_its_last_two_lines_the_same_lines_are_there_again(
+    path: Path, lines: list[str], rest: bytes
+) -> None:
     wanted = whole(lines)
     for size in range(len(whole(lines[:-2])), len(wanted)):
-        path.write_bytes(wanted[:size])
-        assert "results.jsonl" in mended(path, lines)
-        assert path.read_bytes() == wanted, size
-    assert mended(path, lines) == ""
-
-
-@pytest.mark.slow
-def test_zeros_from_any_byte_of_its_last_two_lines_on_are_mended(path: Path, lines: list[str]) -> None:
-    """What a power cut leaves where the size reached the disk before the content did."""
-    wanted = whole(lines)
-    for size in range(len(whole(lines[:-2])), len(wanted)):
-        path.write_bytes(wanted[:size] + b"\0" * (len(wanted) - size))
+        path.write_bytes(wanted[:size] + rest * (len(wanted) - size))
         assert "torn" in mended(path, lines)
         assert path.read_bytes() == wanted, size
+    assert mended(path, lines) == ""
 
 
 @pytest.mark.parametrize(
@@ -113,7 +105,7 @@ def test_without_any_record_in_git_there_is_nothing_to_mend(path: Path) -> None:
 def test_the_command_line_goes_on_from_a_torn_file_and_from_one_that_was_put_away(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(4), answer(5))
     project.climb("iterate", "-n", "2")
-    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
+    path = project.results
     content = path.read_bytes()
     path.write_bytes(content[:-200] + b"\0" * 200)
     ended = project.run("-v", "iterate")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer
+from project import Project, answer, home
 from shown import Shown
 
 import goalseek
@@ -49,24 +49,12 @@ def climbed(project: Project, iterations: int = 1) -> list[tuple[int, str, str]]
     return [(record.iteration, record.outcome, record.reason) for record in records]
 
 
-def said(project: Project, *words: str) -> Ended:
-    ended = project.run(*words)
-    assert ended.exit_code == 0, ended.stderr
-    return ended
-
-
 def measured() -> list[str]:
-    return Path(os.environ["HOME"], "measured").read_text().split()
+    return home("measured").read_text().split()
 
 
 def request_of(project: Project) -> Path:
-    return project.folder / ".goalseek" / "demo" / "logs" / "word.json"
-
-
-def state(project: Project) -> dict[str, Any]:
-    path = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return project.logs / "word.json"
 
 
 @pytest.mark.slow
@@ -76,10 +64,10 @@ def test_without_a_terminal_it_ends_with_5_and_an_approved_keep_goes_on_unmeasur
         assert ended.exit_code == 5
         assert "iteration 1 waits for a person's word: kept, 2 beats 1 by 1; move 1" in ended.stderr
         assert "goalseek approve 1, or goalseek decline 1" in ended.stderr
-        told = state(asking)
+        told = asking.state()
         assert (told["status"], told["stop_reason"]) == ("blocked", "needs_human")
-    told = said(asking, "approve", "1")
-    assert told.stdout == "iteration 1 will be kept: 2 beats 1 by 1; goalseek iterate goes on\n"
+    told = asking.check("approve", "1")
+    assert told == "iteration 1 will be kept: 2 beats 1 by 1; goalseek iterate goes on\n"
     ended = asking.run("iterate", "-n", "2")
     assert (ended.exit_code, measured()) == (0, ["0", "1", "2"])
     first, second = asking.iterations()[1:]
@@ -92,7 +80,7 @@ def test_a_declined_keep_is_reverted_and_the_last_word_wins(asking: Project) -> 
     error = waited(asking)
     assert (error.exit_code, error.stop_reason) == (NEEDS_HUMAN, "needs_human")
     for word in ("decline", "approve", "decline"):
-        told = json.loads(said(asking, word, "1", "--json").stdout)
+        told = json.loads(asking.check(word, "1", "--json"))
         kept = "kept" if word == "approve" else "reverted"
         assert (told["iteration"], told["word"], told["outcome"], told["holder"]) == (1, word, kept, None)
     assert climbed(asking) == [(1, "reverted", "declined")]
@@ -102,7 +90,7 @@ def test_a_declined_keep_is_reverted_and_the_last_word_wins(asking: Project) -> 
     rollback = record["rollback_commit_hash"]
     assert asking.git("log", "-1", "--format=%B", rollback).endswith(f"This reverts commit {record['commit_hash']}.\n")
     assert asking.git("rev-parse", f"{rollback}^{{tree}}") == asking.git("rev-parse", "main^{tree}")
-    assert asking.run("audit").exit_code == 0
+    asking.check("audit")
 
 
 def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(asking: Project) -> None:
@@ -111,7 +99,7 @@ def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(askin
     for number, word in ((1, "approve"), (2, "decline")):
         error = waited(asking)
         assert f"iteration {number} waits for a person's word: reverted, " in error.message
-        assert f"iteration {number} will be reverted" in said(asking, word, str(number)).stdout
+        assert f"iteration {number} will be reverted" in asking.check(word, str(number))
     assert "iteration 3 waits for a person's word: kept" in waited(asking).message
     reasons = [(record["outcome"], record["reason"]) for record in asking.iterations()]
     assert reasons == [("baseline", "measured"), ("reverted", "worse"), ("reverted", "worse")]
@@ -143,7 +131,7 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
 @pytest.mark.slow
 def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) -> None:
     waited(asking)
-    said(asking, "approve", "1")
+    asking.check("approve", "1")
     given = json.loads(request_of(asking).read_text())
     assert set(given) == {"run_id", "iteration", "commit", "decided", "word"}
     other = {"run_id": "20200101T000000Z-dead", "iteration": 2, "commit": "0" * 40, "decided": "0" * 64, "word": "yes"}
@@ -160,7 +148,7 @@ def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) 
 
 def test_a_word_that_was_given_counts_even_where_no_word_is_asked_for_any_more(asking: Project) -> None:
     waited(asking)
-    said(asking, "decline", "1")
+    asking.check("decline", "1")
     change(asking, approve={"before": "never"})
     assert climbed(asking) == [(1, "reverted", "declined")]
 
@@ -169,7 +157,7 @@ def test_what_waits_is_finished_though_a_limit_is_reached_meanwhile(asking: Proj
     waited(asking)
     change(asking, limits={"deadline": LATER})
     assert waited(asking).exit_code == NEEDS_HUMAN
-    said(asking, "approve", "1")
+    asking.check("approve", "1")
     assert climbed(asking, 9) == [(1, "kept", "better")]
 
 
@@ -179,11 +167,11 @@ def test_step_names_the_wait_and_a_stored_word_is_not_asked_for_again(asking: Pr
     assert next(climb).outcome == "baseline"
     climb.close()
     for _ in range(6):
-        told = json.loads(said(asking, "step", "--json").stdout)
+        told = json.loads(asking.check("step", "--json"))
     assert told == {"done": "DECIDE", "next": "APPROVE"}
     assert asking.run("step").exit_code == 5
-    said(asking, "decline", "1")
-    assert said(asking, "step").stdout == "done: APPROVE; next: LOG\n"
+    asking.check("decline", "1")
+    assert asking.check("step") == "done: APPROVE; next: LOG\n"
     request_of(asking).unlink()
     refused = asking.run("approve", "1")
     assert refused.exit_code == 2 and "nothing waits" in refused.stderr
@@ -193,18 +181,18 @@ def test_step_names_the_wait_and_a_stored_word_is_not_asked_for_again(asking: Pr
 
 def test_status_says_what_waits_and_what_to_type_and_prune_leaves_it(asking: Project) -> None:
     waited(asking)
-    shown = said(asking, "status").stdout
+    shown = asking.check("status")
     assert "iteration 1: kept, better" in shown and "changed    answer.json" in shown
     assert str(asking.run_folder(1) / "changes.diff") in shown
     assert shown.endswith("next: goalseek approve 1, or goalseek decline 1; then goalseek iterate\n")
-    said(asking, "approve", "1")
-    told = json.loads(said(asking, "status", "--json").stdout)
+    asking.check("approve", "1")
+    told = json.loads(asking.check("status", "--json"))
     assert (told["waits"]["iteration"], told["word"]) == (1, "approve")
     assert told["next"] == "iteration 1 has its word, approve: goalseek iterate goes on"
-    said(asking, "prune", "--keep", "0")
+    asking.check("prune", "--keep", "0")
     assert climbed(asking) == [(1, "kept", "better")]
     assert measured() == ["0", "1"]
-    after = json.loads(said(asking, "status", "--json").stdout)
+    after = json.loads(asking.check("status", "--json"))
     assert (after["waits"], after["word"]) == (None, None)
 
 
@@ -222,9 +210,9 @@ def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) ->
     shown = terminal.hear("keep iteration 1? [y]es, [n]o, [d]iff, or ^C to decide later: ")
     for part in ("kept, better", "2 beats 1 by 1", "move 1", "answer.json", "1 added, 1 removed", "changes.diff"):
         assert part in shown
-    told = state(asking)
+    told = asking.state()
     assert (told["status"], told["phase"], told["iteration"], told["ended_at"]) == ("waiting", "APPROVE", 1, None)
-    asked = json.loads(Path(os.environ["HOME"], "told").read_text())
+    asked = json.loads(home("told").read_text())
     assert (asked["event"], asked["iteration"], asked["title"]) == ("waiting", 1, "move 1")
     assert "beats" in asked["why"] and "goalseek approve 1" in asked["next"]
     terminal.type("what?\nd\n")
@@ -232,12 +220,12 @@ def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) ->
     assert '+{"score": 2,' in terminal.hear("keep iteration 1?")
     terminal.child.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
-    assert (state(asking)["status"], measured()) == ("interrupted", ["0", "1"])
+    assert (asking.state()["status"], measured()) == ("interrupted", ["0", "1"])
 
     terminal = Shown(asking.folder, "iterate", "-n", "3")
     terminal.hear("decide later: ")
-    assert json.loads(said(asking, "status", "--json").stdout)["status"] == "waiting"
-    assert f"process {terminal.child.pid} " in said(asking, "approve", "1").stdout
+    assert json.loads(asking.check("status", "--json"))["status"] == "waiting"
+    assert f"process {terminal.child.pid} " in asking.check("approve", "1")
     terminal.hear("approve, said goalseek approve 1")
     terminal.hear("keep iteration 3?")
     terminal.type("n\n")

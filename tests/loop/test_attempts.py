@@ -31,7 +31,6 @@ def attempts(repairs: int = 2) -> Attempts:
 
 
 def crash(every: Attempts, attempt: Attempt) -> None:
-    """The attempt becomes a commit, and its command crashes."""
     with every.trying(attempt):
         attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
         attempt.evidence = CRASHED

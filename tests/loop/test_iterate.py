@@ -1,12 +1,10 @@
 """``goalseek iterate``: each outcome with its reason, and what ends an invocation or a run."""
 
 import json
-import os
 import time
-from pathlib import Path
 
 import pytest
-from project import FILES, Project, answer
+from project import FILES, Project, answer, home
 
 OUTCOMES = [
     (answer(2), "kept", "better"),
@@ -65,23 +63,41 @@ def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
     assert [text.partition(" is ")[2].partition(",")[0] for text in whole[1:]] == ["a text", "a boolean", "a list"]
 
 
-def test_a_run_folder_holds_what_each_phase_wrote(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+def test_events_a_run_folder_and_the_verifiers_variables_are_those_of_the_contract(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = " ".join(f"$GOALSEEK_{name}" for name in ("PROJECT_ROOT", "RUN_DIR", "ITERATION", "SEED"))
+    line = f'echo "{variables} $PWD $SECRET_OF_MINE" >> "$HOME/verifier"\n'
+    project.write({"hidden/judge.sh": line + FILES["hidden/judge.sh"]})
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    monkeypatch.setenv("SECRET_OF_MINE", "leaked")
+    events = [json.loads(line) for line in project.check("--json", "iterate", "-n", "2").splitlines()]
+    phases = [event["phase"] for event in events if event["event"] == "phase" and event["iteration"] == 1]
+    assert phases == ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE", "LOG"]
+    told = [event["record"]["reason"] for event in events if event["event"] == "iteration"]
+    assert told == ["measured", "better", "better"]
+    assert events[-1]["event"] == "stopped" and events[-1]["stop_reason"] == "count"
+
+    records = project.iterations()
+    lines = [line.split(" ") for line in home("verifier").read_text().splitlines()]
+    assert [line[2] for line in lines] == ["0", "1", "2"]
+    assert [int(line[3]) for line in lines] == [record["runs"][0]["seed"] for record in records]
+    assert len({line[3] for line in lines}) == 3
+    assert all(line[0] == line[4] and line[5] == "" for line in lines)
+
     wanted = """git_before.txt env.json prompt.md plan.md provider_output.md changes.diff verifier.log metrics.json
         evidence.json verdict.json result.json results_discussion.md git_after.txt""".split()
-    folder = project.run_folder(1)
+    folder, baseline = project.run_folder(1), project.run_folder(0)
     assert [name for name in wanted if not (folder / name).is_file()] == []
     assert (folder / "snapshot" / "answer.json").read_text() == answer(2)
     assert (folder / "measurements" / "1" / "metrics.json").read_text() == answer(2)
     assert json.loads((folder / "metrics.json").read_text())["score"] == 2
     assert '+{"score": 2,' in (folder / "changes.diff").read_text()
-    assert json.loads((folder / "result.json").read_text()) == project.iterations()[1]
+    assert json.loads((folder / "result.json").read_text()) == records[1]
     assert "judge ended with 0" in (folder / "verifier.log").read_text()
     assert "move 1" in (folder / "plan.md").read_text()
-    after = (folder / "git_after.txt").read_text()
-    assert project.iterations()[1]["commit_hash"] in after
-    baseline = project.run_folder(0)
+    assert records[1]["commit_hash"] in (folder / "git_after.txt").read_text()
     assert all((baseline / name).is_file() for name in ("verifier.log", "metrics.json", "result.json", "evidence.json"))
 
 
@@ -144,41 +160,12 @@ def test_a_verifier_without_candidate_code_may_refuse_to_judge_or_stop_the_run(p
     assert [record["reason"] for record in project.iterations()] == ["measured", "unmeasurable", "verify_failed"]
 
 
-def test_json_gives_one_event_a_line(project: Project) -> None:
-    project.set_moves(answer(2))
-    ended = project.run("--json", "iterate")
-    events = [json.loads(line) for line in ended.stdout.splitlines()]
-    phases = [event["phase"] for event in events if event["event"] == "phase" and event["iteration"] == 1]
-    assert phases == ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE", "LOG"]
-    assert [event["record"]["reason"] for event in events if event["event"] == "iteration"] == ["measured", "better"]
-    assert events[-1]["event"] == "stopped" and events[-1]["stop_reason"] == "count"
-
-
 def test_query_takes_a_part_of_the_json_and_smaller_is_better_where_the_manifest_says_so(project: Project) -> None:
     project.set_manifest({"metric": {"direction": "minimize", "query": "score"}})
     project.set_moves(answer(2), answer(0.5))
     ended = project.run("--query", "[record.reason, record.metric.delta]", "iterate", "-n", "2")
     told = [row for row in map(json.loads, ended.stdout.splitlines()) if row != [None, None]]
     assert told == [["measured", None], ["worse", -1], ["better", 0.5]]
-
-
-def test_seeds_differ_between_measurements_and_the_variables_are_those_of_the_contract(project: Project) -> None:
-    names = "PROJECT_ROOT RUN_DIR ITERATION SEED".split()
-    shown = " ".join(f"$GOALSEEK_{name}" for name in names)
-    line = f'echo "{shown} $PWD $SECRET_OF_MINE" >> "$HOME/verifier"\n'
-    project.write({"hidden/judge.sh": line + FILES["hidden/judge.sh"]})
-    project.commit()
-    project.set_moves(answer(2), answer(3))
-    os.environ["SECRET_OF_MINE"] = "leaked"
-    try:
-        records = project.climb("iterate", "-n", "2")
-    finally:
-        del os.environ["SECRET_OF_MINE"]
-    lines = [line.split(" ") for line in (Path(os.environ["HOME"]) / "verifier").read_text().splitlines()]
-    assert [line[2] for line in lines] == ["0", "1", "2"]
-    assert [int(line[3]) for line in lines] == [record["runs"][0]["seed"] for record in records]
-    assert len({line[3] for line in lines}) == 3
-    assert all(line[0] == line[4] and line[5] == "" for line in lines)
 
 
 def test_a_query_over_json_lines_and_a_regex_over_output_give_numbers(project: Project) -> None:

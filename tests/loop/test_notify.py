@@ -2,11 +2,10 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer
+from project import Project, answer, home
 
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load
@@ -18,8 +17,7 @@ TELL = 'cat >> "$HOME/told"'
 
 
 def told() -> list[dict[str, Any]]:
-    path = Path(os.environ["HOME"]) / "told"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [json.loads(line) for line in home("told").read_text().splitlines()] if home("told").exists() else []
 
 
 def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | None = None, **more: Any) -> None:
@@ -53,7 +51,7 @@ def test_only_what_on_names_is_told(project: Project) -> None:
 def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
     set_notify(project, on=["needs_human"], tables={"limits": {"stagnation_stop": 1}})
     project.set_moves(answer(2), answer(1.5))
-    assert project.run("iterate", "-n", "1").exit_code == 0
+    project.check("iterate", "-n", "1")
     assert told() == []
     assert project.run("iterate", "--forever").exit_code == 5
     assert [end["stop_reason"] for end in told()] == ["needs_human"]
@@ -68,11 +66,11 @@ def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(pr
     project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
     project.climb("iterate", "--forever")
     for _ in range(3):
-        assert project.run("iterate", "--no-wait").exit_code == 0
+        project.check("iterate", "--no-wait")
     assert [end["stop_reason"] for end in told()] == ["iterations"]
     set_notify(project, on=["stopped"], tables={"limits": {"iterations": 2}})
     for _ in range(3):
-        assert project.run("iterate", "--no-wait").exit_code == 0
+        project.check("iterate", "--no-wait")
     assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
     set_notify(project, on=["stopped"])
     for _ in range(2):
@@ -103,7 +101,7 @@ def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
     for name, value in {**given, "GOALSEEK_SEED": "7", "PATH": f".:{os.environ['PATH']}:"}.items():
         monkeypatch.setenv(name, value)
     project.climb()
-    seen = (Path(os.environ["HOME"]) / "seen").read_text().splitlines()
+    seen = home("seen").read_text().splitlines()
     assert {f"{name}={value}" for name, value in given.items()} <= set(seen)
     assert not [line for line in seen if line.startswith(("GOALSEEK_SEED=", "MADE=", "PATH=.:"))]
     assert seen[-1] == str(project.folder)
@@ -120,7 +118,7 @@ def test_a_program_that_candidates_may_change_is_not_run_and_that_is_said_before
     assert ended.stderr.count("tell.sh is not run: scope.writable lets") == 3, "at the start, the keep and the end"
     scope["scope"]["writable"].append("!tell.sh")
     project.set_manifest({"notify": {"command": ["sh", "tell.sh"]}, **scope})
-    assert project.run("iterate").exit_code == 0
+    project.check("iterate")
     assert [end["stop_reason"] for end in told()] == ["count"]
 
 
@@ -144,8 +142,6 @@ def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], 
 
 
 class Notes(Observer):
-    """Remembers what it was told."""
-
     def __init__(self) -> None:
         self.heard: list[str] = []
 

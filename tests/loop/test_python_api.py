@@ -11,25 +11,20 @@ from goalseek.errors import GoalseekError
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 
-def test_a_climb_from_python_yields_each_record_as_it_is_written(project: Project) -> None:
-    project.set_moves(answer(2), answer(0.5), answer(3))
+def test_a_climb_from_python_yields_each_record_as_it_is_written_and_left_early_loses_nothing(project: Project) -> None:
+    project.set_moves(answer(2), answer(0.5), answer(3), answer(4), answer(5))
     manifest = goalseek.load(project.manifest)
     seen = []
     for record in goalseek.iterate(manifest, iterations=2):
         seen.append((record.iteration, record.outcome, record.metric.value))
         assert len(project.iterations()) == len(seen)
     assert seen == [(0, "baseline", 1), (1, "kept", 2), (2, "reverted", 0.5)]
-    path = project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-    assert [record.kind for record in goalseek.read_results(path)] == ["run", *["iteration"] * 3]
+    assert [record.kind for record in goalseek.read_results(project.results)] == ["run", *["iteration"] * 3]
     assert project.climb()[-1]["metric"]["value"] == 3, "the command line goes on from there"
-
-
-def test_leaving_the_loop_early_frees_the_lock_and_loses_nothing(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    climb = goalseek.iterate(goalseek.load(str(project.manifest)))
-    assert next(climb).outcome == "baseline"
+    climb = goalseek.iterate(goalseek.load(str(project.manifest)), iterations=2)
+    assert next(climb).metric.value == 4
     climb.close()
-    assert [record["iteration"] for record in project.climb()] == [0, 1]
+    assert [record["metric"]["value"] for record in project.climb()] == [1, 2, 0.5, 3, 4, 5], "the lock was given back"
 
 
 def test_what_a_person_can_put_right_is_a_goalseek_error(project: Project, tmp_path: Path) -> None:

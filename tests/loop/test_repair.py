@@ -97,9 +97,9 @@ def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kep
     assert f"attempt    {attempt['commit_hash']}: verify_failed" in shown.stdout
     assert_sound(project)
     project.git("checkout", "--quiet", "-b", "taken")
-    assert project.run("promote", "--branch", "mine").exit_code == 0
+    project.check("promote", "--branch", "mine")
     assert project.git("show", "mine:answer.json") == '{"score": 2}'
-    assert project.run("promote", "--branch", "better").exit_code == 0
+    project.check("promote", "--branch", "better")
     assert project.git("log", "--format=%s", "main..better") == "the idea of 1"
     assert project.git("rev-parse", "better^{tree}") == record["tree_hash"]
 
@@ -222,7 +222,7 @@ def test_where_the_budget_has_no_room_for_a_repair_the_candidate_is_judged_as_it
 def test_a_person_is_asked_about_the_repaired_change(agent: Callable[..., Project]) -> None:
     project = agent(CRASHES, MENDS, approve={"before": "kept"})
     assert project.run("iterate").exit_code == 5
-    assert project.run("decline", "1").exit_code == 0
+    project.check("decline", "1")
     record = project.climb()[-1]
     assert (record["outcome"], record["reason"]) == ("reverted", "declined") and len(branch(project)) == 4
     assert called() == ["1 apply", "1 repair"]
@@ -343,7 +343,7 @@ def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_inter
 def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Callable[..., Project]) -> None:
     project = agent(CRASHES, MENDS)
     project.step_until((project.run_folder(1) / "candidate-2.json").exists)
-    assert project.run("audit").exit_code == 0
+    project.check("audit")
     records = project.climb("iterate", "-n", "2", "--new")
     assert [record["reason"] for record in records[1:]] == ["interrupted", "better"]
     assert_sound(project)

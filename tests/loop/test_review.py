@@ -12,29 +12,10 @@ from typing import Any
 import pytest
 from fake_agents import Fake
 from project import Project, home
-from reviewing import (
-    CRITERIA,
-    REPORT,
-    asked,
-    assert_audited,
-    command,
-    killed,
-    measured,
-    outcome,
-    reviewed_project,
-    scores,
-    shown,
-    tokens,
-)
+from reviewing import CRITERIA, REPORT, asked, command, killed, measured, outcome, scores, tokens
 from skips import levels
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def reviewed(make_project: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
-    """A project with an author, and a reviewer who says these words."""
-    return lambda *words, **how: reviewed_project(make_project, tmp_path, words, **how)
 
 
 def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[..., Project]) -> None:
@@ -47,9 +28,9 @@ def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[.
     (prompt,) = asked("reviews")
     for part in (*CRITERIA, "a score", '-{"score": 1}', '+{"score": 2}', "score is 2 with it and\n1 without"):
         assert part in prompt
-    assert "note       review by command: APPROVED" in shown(project)
-    assert "# APPROVED" in shown(project, "--output") and CRITERIA[0] in shown(project, "--prompt")
-    assert_audited(project)
+    assert "note       review by command: APPROVED" in project.check("show")
+    assert "# APPROVED" in project.check("show", "--output") and CRITERIA[0] in project.check("show", "--prompt")
+    project.check("audit")
 
 
 def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(
@@ -64,7 +45,7 @@ def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(
     assert f"reverted/review_rejected 2: a score -- {why}\n" in asked("authors")[1]
     assert project.git("show", "goalseek/demo:answer.json") == '{"score": 1}'
     assert record["rollback_commit_hash"] == project.git("rev-parse", "goalseek/demo")
-    assert_audited(project)
+    project.check("audit")
 
 
 BLOCK = r"printf '<<<GOALSEEK REVIEW %s\n%s\nGOALSEEK REVIEW %s>>>\n'"
@@ -129,7 +110,7 @@ echo '{"score": 9}' > answer.json; echo x > other.txt; echo x > new.txt; rm -rf 
 say APPROVED "$told" "$GOALSEEK_PHASE $(cat "$GOALSEEK_BRIEF" | tr -d '\\n' | sed 's/.*\\"review\\"//')"
 """
     program = "[ -e knobs ]; " + looks
-    project = reviewed(program, program, edits=(scores(2), "true"), sandbox="none")
+    project = reviewed(program, program, edits=(scores(2), "true"))
     if sandbox != "none":  # a home of its own: the programs have nothing but their words
         script = f'say() {{ printf "<<<GOALSEEK REVIEW $GOALSEEK_NONCE\\n"; printf "%s\\n" "$@"; printf "GOALSEEK REVIEW $GOALSEEK_NONCE>>>\\n"; }}\n{looks}'
         edit = "if grep -q 1 answer.json; then printf '{\"score\": 2}\\n' > answer.json; echo a score; fi"
@@ -164,7 +145,7 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     assert (len(asked("authors")), len(asked("reviews")), measured()) == (1, 2, ["0", "1"])
     assert record["notes"][0].startswith("a call in REVIEW came to no answer")
     assert (project.trees() / "workspace" / "answer.json").read_text() == '{"score": 1}\n'
-    assert_audited(project)
+    project.check("audit")
 
 
 def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:
@@ -173,7 +154,7 @@ def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) 
     assert project.run("iterate", "-n", "2").exit_code == 5
     assert outcome(project.iterations()[1]) == ("reverted", "review_rejected")
     assert len(asked("reviews")) == 2 and len(project.iterations()) == 2
-    assert project.run("approve", "2").exit_code == 0
+    project.check("approve", "2")
     assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("kept", "better")
     assert len(asked("reviews")) == 2 and measured() == ["0", "1", "2"]
 

@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, home
-from reviewing import (
-    FILES,
-    REPORT,
-    asked,
-    assert_audited,
-    killed,
-    measured,
-    outcome,
-    reviewed_project,
-    scores,
-    tokens,
-)
+from reviewing import FILES, REPORT, asked, killed, measured, outcome, scores, tokens
 from test_repair import killed_when_stored
 
 pytestmark = pytest.mark.slow
@@ -27,12 +16,6 @@ pytestmark = pytest.mark.slow
 ASKS = 'say CHANGES_REQUESTED "No test is weakened: put it back" "It is short: yes"'
 APPROVES = 'say APPROVED "fine now"'
 REJECTS = "say REJECTED never"
-
-
-@pytest.fixture
-def reviewed(make_project: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
-    """A project with an author, and a reviewer who says these words."""
-    return lambda *words, **how: reviewed_project(make_project, tmp_path, words, **how)
 
 
 def commits(project: Project) -> list[str]:
@@ -69,7 +52,7 @@ def test_changes_are_asked_for_once_measured_again_and_approved(reviewed: Callab
         "review by command: APPROVED",
     ]
     assert tokens(record) == 400
-    assert_audited(project)
+    project.check("audit")
     assert outcome(project.climb()[-1])[0] == "skipped"
 
 
@@ -82,7 +65,7 @@ def test_a_rejection_at_last_reverts_every_try_newest_first(reviewed: Callable[.
     values = [line.rpartition(": ")[2] for line in told]
     assert values == ["1}", "2}", "3}", "4}", "3}", "2}"]
     assert [line.startswith("Revert") for line in told] == [True] * 3 + [False] * 3
-    assert_audited(project)
+    project.check("audit")
     following = project.climb()[-1]
     assert following["parent_commit_hash"] == record["rollback_commit_hash"]
 
@@ -108,7 +91,7 @@ def test_a_verifier_that_says_no_is_never_overruled(reviewed: Callable[..., Proj
     record = project.climb()[-1]
     assert outcome(record) == ("reverted", reason)
     assert len(asked("reviews")) == 1 and content(project) == '{"score": 1}'
-    assert_audited(project)
+    project.check("audit")
 
 
 @pytest.mark.parametrize("edit", ["true", "exit 1", "echo x > other.txt", scores(2)])
@@ -118,7 +101,7 @@ def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Callable[.
     assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
     assert (len(asked("reviews")), tokens(record)) == (1, 200)
     assert content(project) == '{"score": 1}'
-    assert_audited(project)
+    project.check("audit")
 
 
 @pytest.mark.parametrize("where", ["author", "review"])
@@ -134,7 +117,7 @@ def test_killed_in_a_cycle_it_goes_on_there(reviewed: Callable[..., Project], wh
     calls = (3, 2) if where == "author" else (2, 3)
     assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
     assert tokens(record) == 400 and "came to no answer" in "; ".join(record["notes"])
-    assert_audited(project)
+    project.check("audit")
 
 
 STORED = ["verdict", "review", "change-2", "candidate-2", "evidence-2", "verdict-2", "review-2", "record"]
@@ -152,7 +135,7 @@ def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
     reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
     assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
-    assert_audited(project)
+    project.check("audit")
 
 
 def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Callable[..., Project]) -> None:
@@ -165,7 +148,7 @@ def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: 
     record = project.climb()[-1]
     assert (*outcome(record), record["metric"]["value"]) == ("kept", "better", 3)
     assert [attempt["reason"] for attempt in record["attempts"]] == ["changes_requested", "verify_failed"]
-    assert_audited(project)
+    project.check("audit")
 
 
 def test_whoever_is_asked_in_the_authors_place_finds_his_change(

@@ -1,7 +1,6 @@
 """Kill it anywhere, run the same command, it goes on; one phase at a time; one writer at a time."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -55,7 +54,7 @@ def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_record
     project: Project,
 ) -> None:
     project.set_moves(answer(2), answer(3), answer(4))
-    assert project.run("iterate", "-n", "1").exit_code == 0
+    project.check("iterate", "-n", "1")
     for _ in range(4):
         ended = project.run("step")
     assert "next: VERIFY" in ended.stdout
@@ -64,16 +63,16 @@ def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_record
     records = project.climb("iterate", "-n", "2", "--new")
     told = [(record["outcome"], record["reason"]) for record in records[2:]]
     assert told == [("skipped", "interrupted"), ("kept", "better")]
-    assert project.run("audit").exit_code == 0
-    assert project.run("baseline").exit_code == 0
+    project.check("audit")
+    project.check("baseline")
 
 
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     started.kill()
     started.communicate(timeout=120)
-    assert waiting.run("exec", "--", "true").exit_code == 0
-    assert living(Path(os.environ["HOME"])) == {}
+    waiting.check("exec", "--", "true")
+    assert living(home()) == {}
     home("go").touch()
     records = waiting.climb("iterate", "-n", "2")
     assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
@@ -94,8 +93,8 @@ def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: sign
     _, stderr = started.communicate(timeout=20)
     assert started.returncode == 128 + number
     assert "goes on" in stderr and "Traceback" not in stderr
-    assert living(Path(os.environ["HOME"])) == {}
-    state = json.loads((waiting.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    assert living(home()) == {}
+    state = waiting.state()
     assert (state["status"], state["stop_reason"]) == ("interrupted", "interrupted")
     home("go").touch()
     assert [record["metric"]["value"] for record in waiting.climb("iterate", "-n", "2")] == [1, 11, 12]
@@ -121,7 +120,7 @@ def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
 def test_stored_evidence_that_somebody_changed_is_not_believed(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 5):
-        assert waiting.run("step").exit_code == 0
+        waiting.check("step")
     evidence = waiting.run_folder(1) / "evidence.json"
     assert '"value":11' in evidence.read_text()
     evidence.write_text(evidence.read_text().replace('"value":11', '"value":99'))

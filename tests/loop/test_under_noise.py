@@ -89,11 +89,11 @@ def test_each_side_has_its_bench_and_evidence_that_was_stored_without_its_verdic
 def test_a_killed_session_makes_only_the_runs_that_are_still_owed(noisy: Project, killed_at: int) -> None:
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})
-    (home() / "during").write_text(
+    home("during").write_text(
         f'if [ "$(wc -l < "$HOME/journal")" -eq {killed_at} ]; then touch "$HOME/there"; sleep 60; fi\n'
     )
-    noisy.kill_when(home() / "there", "iterate")
-    (home() / "during").unlink()
+    noisy.kill_when(home("there"), "iterate")
+    home("during").unlink()
     baseline, kept = noisy.climb()
     made = [run["seed"] for record in (baseline, kept) for run in record["runs"]]
     ran = [int(line.split(" ")[1]) for line in journal()]
@@ -105,13 +105,13 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})
     noisy.climb("baseline")
-    (home() / "during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
+    home("during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
     ended = noisy.run("iterate")
     assert ended.exit_code == 1
     assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
     log = (noisy.run_folder(1) / "verifier.log").read_text()
     assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
-    (home() / "during").unlink()
+    home("during").unlink()
     assert noisy.climb()[-1]["outcome"] == "kept"
 
 
@@ -128,12 +128,12 @@ def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(no
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})
     noisy.climb("baseline")
-    (home() / "climbing").touch()
+    home("climbing").touch()
     second = 'elif [ -e "$HOME/failed" ] && [ ! -e "$HOME/there" ]; then touch "$HOME/there"; sleep 60; fi'
     fails = FAILS_ONCE.format(end="echo flaky; exit 3")
-    (home() / "during").write_text(fails.replace("\nfi", f"\n{second}") if is_killed else fails)
+    home("during").write_text(fails.replace("\nfi", f"\n{second}") if is_killed else fails)
     if is_killed:
-        noisy.kill_when(home() / "there", "iterate")
+        noisy.kill_when(home("there"), "iterate")
     record = noisy.climb()[-1]
     failed = [place for place, run in enumerate(record["runs"], 1) if run["value"] is None]
     assert record["outcome"] == "kept" and len(failed) == 1
@@ -152,7 +152,7 @@ def test_a_verifier_that_says_stop_of_the_incumbent_is_not_asked_again(make_proj
     project.set_moves(answer(90))
     project.climb("baseline")
     before = len(journal())
-    (home() / "during").touch()
+    home("during").touch()
     assert project.run("iterate").exit_code == 1 and len(journal()) == before + 1
 
 
@@ -163,7 +163,7 @@ class TestGuards:
     def test_a_guard_that_is_missing_on_a_later_run_rejects(self, make_project: Callable[..., Project]) -> None:
         project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
         project.set_moves(answer(90))
-        (home() / "during").write_text(
+        home("during").write_text(
             'if [ "$(grep -c "score.: 90" "$HOME/journal")" -eq 2 ]; then\n'
             'echo "{\\"score\\": 90}" > "$GOALSEEK_RUN_DIR/metrics.json"; exit 0; fi\n'
         )
@@ -174,7 +174,7 @@ class TestGuards:
     def test_its_bound_is_judged_on_the_median(self, make_project: Callable[..., Project]) -> None:
         project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
         # The first of the candidate's runs is over the bound, by luck; the others are not.
-        (home() / "during").write_text(
+        home("during").write_text(
             'n=$(grep -c "score.: 90" "$HOME/journal"); if [ "$n" -eq 1 ]; then\n'
             'printf \'{"score": 90.%s, "size": 21}\' "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"; exit 0; fi\n'
         )
@@ -202,7 +202,7 @@ class TestOnce:
         return make_project(files=files, manifest={"metric": METRIC, "verify": VERIFY, "guard": guard})
 
     def built(self) -> list[str]:
-        return (home() / "built").read_text().split()
+        return home("built").read_text().split()
 
     def test_once_a_candidate_and_what_it_left_is_there_for_every_repeat(self, building: Project) -> None:
         building.set_moves(answer(90), answer(0), answer(0, size=11))
@@ -235,7 +235,7 @@ def test_several_runs_make_one_measurement(make_project: Callable[..., Project])
     assert record["metric"]["value"] == max(float(f"1.{seed:010d}") for seed in seeds)
     folders = sorted(path.name for path in (project.run_folder(0) / "measurements" / "1").iterdir())
     assert folders == ["1", "2", "3"]
-    assert project.run("audit", "--rerun", "0").exit_code == 0
+    project.check("audit", "--rerun", "0")
 
 
 @pytest.mark.parametrize(("name", "value"), [("median", 2.0), ("mean", 4.0), ("min", 1.0), ("max", 9.0)])
@@ -258,7 +258,7 @@ def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_th
     noisy.set_manifest({"metric": {**METRIC, "alpha": 0.1, "window": 50, "max_repeats": 4, "settle": "none"}})
     assert "differs" not in noisy.run("status").stdout, "the rule's own terms do not"
     noisy.set_manifest({"metric": METRIC})
-    (home() / "during").write_text("shift=50\n")
-    assert noisy.run("noise", "-n", "10").exit_code == 0
+    home("during").write_text("shift=50\n")
+    noisy.check("noise", "-n", "10")
     moved = noisy.run("status").stdout
     assert "warning    the incumbent measures" in moved and "better than when it was kept, with the same code" in moved

@@ -74,7 +74,7 @@ def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a
 def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_stale(waiting: Project) -> None:
     started = waiting.start("iterate")
     until(lambda: home("waiting").exists())
-    picture = waiting.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    picture = waiting.logs / "state.json"
     first = read_state(picture)["heartbeat_at"]
     until(lambda: read_state(picture)["heartbeat_at"] != first)
     assert status(waiting)["silent"] == ""
@@ -92,7 +92,6 @@ def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_
 def two(
     make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Project]]:
-    """Two projects that measure with the same thing."""
     name = f"card of {tmp_path.name}"
     metric = {"direction": "maximize", "query": "score", "exclusive": name}
     made = [make_project(each, manifest={"metric": metric}) for each in ("one", "other")]
@@ -137,8 +136,8 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert re.search(named, refused.stderr), refused.stderr
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()
-    until(lambda: not living(Path(os.environ["HOME"])))
-    log = waiting.folder / ".goalseek" / "demo" / "logs" / "detached.log"
+    until(lambda: not living(home()))
+    log = waiting.logs / "detached.log"
     assert "goalseek stop asked for it" in log.read_text()
     assert status(waiting)["stop_reason"] == "asked"
 
@@ -150,7 +149,7 @@ def test_detached_it_runs_nothing_that_lies_in_the_users_folder(project: Project
     project.commit()
     ended = project.run("iterate", "--detach")
     assert ended.exit_code == 0, ended.stderr
-    until(lambda: not living(Path(os.environ["HOME"])))
+    until(lambda: not living(home()))
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept"]
 
 
@@ -196,7 +195,7 @@ def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     monkeypatch.setattr(disk, "LEAST_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 3
     assert "make room: at least" in capsys.readouterr().err
-    state_file = project.folder / ".goalseek" / "demo" / "logs" / "state.json"
+    state_file = project.logs / "state.json"
     assert read_state(state_file)["stop_reason"] == "disk"
 
 

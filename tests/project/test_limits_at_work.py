@@ -1,14 +1,13 @@
 """What a run may spend, through the real command line: it ends there, warns before, and goes on when there is more."""
 
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer
+from project import Ended, Project, answer, home
 
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
@@ -80,7 +79,7 @@ def test_stagnation_stop_asks_for_a_person_with_5(spending: Callable[..., Projec
     assert (ended.exit_code, last["stop_reason"]) == (5, "needs_human")
     assert "nothing was kept in 2 iterations" in last["why"]
     assert "goalseek direct" in last["next"] and "--new" in last["next"]
-    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    state = project.state()
     assert (state["status"], state["stop_reason"], state["next"]) == ("blocked", "needs_human", last["next"])
     assert end(project)[0].exit_code == 5
     assert len(project.iterations()) == 1 + 2
@@ -122,8 +121,7 @@ fi
 
 
 def phases() -> list[str]:
-    """What the agent was asked for, in order."""
-    return (Path(os.environ["HOME"]) / "phases").read_text().split()
+    return home("phases").read_text().split()
 
 
 @pytest.mark.parametrize("limits", [{"tokens": 100}, {"cost_usd": 0.25}, {"total": {"tokens": 99}}])

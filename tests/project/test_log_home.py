@@ -45,10 +45,10 @@ def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> No
 def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Callable[..., Project]) -> None:
     beside.write({"hidden/judge.sh": "echo judging\n" + JUDGE})
     beside.commit()
-    assert beside.run("iterate").exit_code == 0
-    assert beside.run("direct", "be bold").exit_code == 0
+    beside.check("iterate")
+    beside.check("direct", "be bold")
     for kind in ("html", "svg", "md"):
-        assert beside.run("report", "--format", kind).exit_code == 0
+        beside.check("report", "--format", kind)
     names = {path.name for path in (beside.folder / "logs").iterdir()}
     assert {"output.log", "last_end.json", "manifest.schema.json", "report.html", "state.json"} <= names
     other = make_project("other", manifest={"log": {"home": "."}})
@@ -63,10 +63,10 @@ def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project
 
 
 def test_before_there_are_records_no_report_is_put_beside_them(beside: Project) -> None:
-    assert beside.run("direct", "be bold").exit_code == 0
+    beside.check("direct", "be bold")
     ended = beside.run("report")
     assert ended.exit_code == 2 and "there are no records yet" in ended.stderr
-    assert beside.run("iterate").exit_code == 0
+    beside.check("iterate")
 
 
 def test_a_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: Project) -> None:
@@ -82,7 +82,7 @@ def test_a_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: 
     (beside.folder / "runs" / "0000").mkdir()
     (beside.folder / "runs" / "0000" / "env.json").touch()  # as a kill in the first phase leaves it
     shutil.move(beside.folder / "runs" / "0002", beside.folder / "0002")
-    assert beside.run("iterate", "-n", "1").exit_code == 0
+    beside.check("iterate", "-n", "1")
     shutil.move(beside.folder / "0002", beside.folder / "runs" / "0002")
     ended = beside.run("iterate", "-n", "1")
     assert ended.exit_code == 2 and "0002 is not goalseek's" in ended.stderr
@@ -100,7 +100,7 @@ def test_a_file_of_the_users_in_its_place_is_refused_by_name(beside: Project) ->
 def test_however_it_is_written_the_users_folder_is_not_ignored(project: Project) -> None:
     project.set_manifest({"log": {"home": "./"}})
     project.set_moves(answer(2))
-    assert project.run("iterate").exit_code == 0
+    project.check("iterate")
     assert sorted(path.parent.name for path in project.folder.glob("*/.gitignore")) == ["logs", "runs"]
     assert not (project.folder / ".gitignore").exists()
     assert (kind_of(project, "runs/0001/x.txt"), kind_of(project, "logs/x.txt")) == ("hidden", "hidden")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +45,7 @@ def test_in_a_climb_it_is_told_and_shown(
     assert main.run(["-C", str(project.folder), "iterate"]) == code
     told = capsys.readouterr().err
     assert words in told and ("Traceback" in told) == (code == BUG)
-    picture = json.loads((project.folder / ".goalseek/demo/logs/state.json").read_text())
+    picture = project.state()
     assert picture["status"] == ("blocked" if code == UNFIT else "failed")
 
 

@@ -49,7 +49,6 @@ def without_old(project: Project) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kept_climbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the climbs are kept that these tests begin with."""
     return tmp_path_factory.mktemp("climbs")
 
 
@@ -76,7 +75,6 @@ def climb_at(kept_climbs: Path, tmp_path: Path) -> Callable[[int], Project]:
 
 
 def copy_of(project: Project, top: Path) -> Project:
-    """A copy with a script of its own."""
     copy_folder(project.top, top)
     made = Project(top, top)
     if project.script.exists():
@@ -203,7 +201,6 @@ MOMENTS = {"narrower": range(1, 7), "no provider": range(1, 7), "past a limit": 
 
 
 def told_by(project: Project, *command: str) -> tuple[Ended, str]:
-    """How a command ended, and all that it said."""
     ended = project.run(*command)
     return ended, re.sub(r" +", " ", ended.stdout + ended.stderr)
 
@@ -222,7 +219,7 @@ def hold(project: Project, row: Row, tmp_path: Path) -> None:
             for command in NAMED.findall(ended.stderr.rpartition("goalseek: ")[2]):
                 assert other.run(*command.split()[1:]).exit_code == 0, (first, command)
         elif row.iterate[0] == 0:
-            assert copy.run("iterate").exit_code == 0
+            copy.check("iterate")
             assert "0 differences" in copy.run("audit").stdout
 
 
@@ -262,7 +259,7 @@ def test_a_baseline_makes_way_where_iterate_cannot_finish(climb_at: Callable[[in
     left, fresh = project.climb("baseline")[2:]
     assert (left["outcome"], left["reason"], left["provider"]) == ("skipped", "interrupted", "scripted")
     assert "no provider is named" in left["why"] and fresh["outcome"] == "baseline"
-    assert project.run("audit").exit_code == 0
+    project.check("audit")
 
 
 @pytest.mark.slow
@@ -313,7 +310,7 @@ def test_a_manifest_that_is_gone_for_a_while_is_gone_on_with(climb_at: Callable[
     for command in ("iterate", "baseline", "status"):
         assert project.run(command).exit_code == 2
     tables(project={"name": "another"})(project)
-    assert project.run("iterate").exit_code == 0
+    project.check("iterate")
     project.manifest.write_text(text)
     assert [record["iteration"] for record in project.climb()] == [0, 1, 2]
 

@@ -176,11 +176,7 @@ def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_pr
 
 
 def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Callable[..., Project]) -> None:
-    make = {
-        2: "mkdir -p hidden; echo 9 > hidden/labels.json",
-        3: "echo 9 > fixed.json",
-        4: "echo 9 > data.json",
-    }
+    make = {2: "mkdir -p hidden; echo 9 > hidden/labels.json", 3: "echo 9 > fixed.json", 4: "echo 9 > data.json"}
     cases = "; ".join(f"if grep -q 'score.: {number}' answer.json; then {step}; fi" for number, step in make.items())
     project = make_project(
         "places",
@@ -225,7 +221,7 @@ def test_a_shared_folder_that_changes_is_noted_in_the_record_and_by_status(proje
     third = project.climb()[-1]
     assert third["outcome"] == "kept" and third["digests"]["share"] != first["digests"]["share"]
     assert any("data/big.txt" in note for note in third["notes"])
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     assert "shared files" not in project.run("status").stdout
     assert project.climb()[-1]["notes"] == []
 

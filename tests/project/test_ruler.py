@@ -23,8 +23,7 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
     records = project.climb()
     assert records[-1]["metric"]["value"] == 3, "measured by the pinned judge, from the incumbent"
     assert project.git("show", "goalseek/demo:other.txt") == FILES["other.txt"].strip()
-    ended = project.run("baseline")
-    assert ended.exit_code == 0, ended.stderr
+    project.check("baseline")
     assert project.run("status").stdout.startswith("demo: completed"), "nobody interrupted it"
     fresh = project.iterations()[-1]
     assert (fresh["iteration"], fresh["outcome"], fresh["reason"]) == (3, "baseline", "measured")
@@ -48,7 +47,7 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Callable[
     record = project.iterations()[-1]
     assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
     assert "goalseek baseline adopts it" in ended.stderr
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     assert project.iterations()[-1]["metric"]["name"] == "size"
 
 
@@ -98,7 +97,7 @@ def test_a_tree_measured_under_the_old_ruler_is_measured_again_under_the_new(pro
     assert [record["reason"] for record in project.climb("iterate", "-n", "2")[1:]] == ["worse", "duplicate"]
     project.write({"hidden/more": "1\n"})
     project.commit()
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     assert project.climb()[-1]["reason"] == "worse"
 
 
@@ -124,7 +123,7 @@ def test_a_baseline_that_failed_is_measured_anew_the_next_time(project: Project,
 def test_a_stored_number_of_another_ruler_is_not_taken_for_this_one(project: Project) -> None:
     project.set_moves(answer(2))
     for _ in range(3):
-        assert project.run("step").exit_code == 0
+        project.check("step")
     assert (project.run_folder(0) / "evidence.json").exists() and not project.records()
     project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
     assert project.climb()[0]["metric"]["value"] == 10

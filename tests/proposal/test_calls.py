@@ -201,9 +201,7 @@ RESUMED = "an earlier invocation ended in the middle; gone on with from its cont
 
 @KILLS
 @pytest.mark.slow
-def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
-    project: Project, number: signal.Signals
-) -> None:
+def test_a_call_that_was_killed_is_charged_the_median_call(project: Project, number: signal.Signals) -> None:
     project.set_agent(HANGS + REPORT + BETTER).climb("iterate", "-n", "2")
     killed_in_the_call(project, number)
     record = project.climb()[-1]
@@ -217,9 +215,7 @@ def test_a_call_that_was_killed_with_the_tool_is_charged_the_median_call(
 
 @pytest.mark.slow
 @KILLS
-def test_several_kills_are_each_charged_and_count_for_the_limit_before_the_agent_is_asked_again(
-    project: Project, number: signal.Signals
-) -> None:
+def test_kills_are_each_charged_and_count_for_the_limit(project: Project, number: signal.Signals) -> None:
     limits = {"limits": {"tokens": 1000}}
     project.set_agent(HANGS + REPORT + BETTER, limits)
     killed_in_the_call(project, number, {"input_tokens": 600})
@@ -249,9 +245,7 @@ def test_a_killed_plan_is_half_of_what_an_iteration_costs(project: Project) -> N
 
 @pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
 @pytest.mark.slow
-def test_a_killed_call_whose_iteration_never_goes_on_is_charged_to_what_comes_in_its_place(
-    project: Project, arguments: tuple[str, ...]
-) -> None:
+def test_a_killed_call_is_charged_to_what_comes_in_its_place(project: Project, arguments: tuple[str, ...]) -> None:
     project.set_agent(HANGS + REPORT + BETTER).climb()
     killed_in_the_call(project, signal.SIGKILL)
     assert project.run(*arguments).exit_code == 0

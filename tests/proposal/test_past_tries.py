@@ -24,9 +24,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30)
 
 @pytest.mark.parametrize("reason", CRASHED)
 @pytest.mark.parametrize("last", [SCORE, BOTH])
-def test_the_sentence_of_a_crash_that_a_hidden_command_may_speak_in_is_not_told(
-    reason: str, last: VerifyCommand
-) -> None:
+def test_the_sentence_of_a_hidden_commands_crash_is_not_told(reason: str, last: VerifyCommand) -> None:
     why = f"score ended with 3: {SECRET}"
     told = past_try(iteration(1, 1, "reverted", reason, why=why, verify=(CommandRun("score", 3, 1),)), (TRAIN, last))
     assert told.why and SECRET not in told.why and "score" not in told.why and told.reason == reason
@@ -105,9 +103,7 @@ def agent(make_project: Projects) -> Projects:
     return make
 
 
-def test_when_progress_flattens_another_kind_of_change_is_asked_for_and_the_brief_says_what_is_left(
-    agent: Projects,
-) -> None:
+def test_a_flat_climb_is_asked_for_another_kind_of_change_and_told_what_is_left(agent: Projects) -> None:
     totals = {"iterations": 5, "time": "1h"}
     limits = {"stagnation": 2, "tokens": 1000, "cost_usd": 2.0, "iterations": 9, "total": totals}
     project = agent("raise the rate to $GOALSEEK_ITERATION", limits=limits)
@@ -122,9 +118,7 @@ def test_when_progress_flattens_another_kind_of_change_is_asked_for_and_the_brie
     assert left == {"tokens": 1000, "cost_usd": 2.0, "iterations": 4}
 
 
-def test_candidates_that_all_crash_get_their_common_ending_into_the_next_prompt_unless_somebody_changed_it(
-    agent: Projects,
-) -> None:
+def test_crashes_that_end_alike_are_told_unless_somebody_changed_their_output(agent: Projects) -> None:
     project = agent(verify=CRASHING)
     project.climb("iterate", "-n", "3")
     assert {record["reason"] for record in project.iterations()[1:]} == {"verify_failed"}
@@ -154,9 +148,7 @@ SPEAKS = {
 @pytest.mark.parametrize("sees", ["hidden", "both"])
 @pytest.mark.parametrize("how", list(SPEAKS))
 @pytest.mark.slow
-def test_what_a_command_with_hidden_files_printed_is_nowhere_under_the_agents_eyes(
-    agent: Projects, sees: str, how: str
-) -> None:
+def test_what_a_hidden_command_printed_is_nowhere_under_the_agents_eyes(agent: Projects, sees: str, how: str) -> None:
     judge = 'if grep -q n "${1:-answer.json}"; then\n' + SPEAKS[how] + FILES["hidden/judge.sh"].replace(
         "cp answer.json", 'else cp "${1:-answer.json}"') + "fi\n"  # fmt: skip
     first = {"name": "train", "run": "cp answer.json made.json", "sees": "candidate", "outputs": ["made.json"]}

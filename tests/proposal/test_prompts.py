@@ -131,7 +131,7 @@ def test_a_full_brief_uses_its_room_and_lists_the_best_once_where_it_belongs() -
     assert few["families"] == [], "published, and no longer filled"
 
 
-def test_the_best_is_told_even_when_it_is_older_than_what_is_remembered(
+def test_the_best_is_told_even_when_it_is_older_than_the_rest(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.set_agent(

@@ -29,9 +29,7 @@ def went_on(asked: Asked) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", GOING_ON)
-def test_a_repair_goes_on_where_its_apply_was_and_each_call_is_charged_what_it_added(
-    fake: Fakes, tmp_path: Path, name: str
-) -> None:
+def test_a_repair_goes_on_where_its_apply_was_and_each_is_charged(fake: Fakes, tmp_path: Path, name: str) -> None:
     fake(name)
     asked = Asked(tmp_path, name)
     replies = [asked.plan(), asked.apply(), asked.apply(phase="repair"), asked.apply(phase="repair")]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -109,7 +108,7 @@ def everything_stored(project: Project, isolated: Path) -> Iterator[tuple[str, b
 
 
 @EACH
-def test_it_plans_edits_and_is_kept_with_its_usage_and_without_its_key(
+def test_it_is_kept_with_its_usage_and_without_its_key(
     name: str, asked: Projects, server: ModelServer, isolated: Path
 ) -> None:
     agent = AGENTS[name]
@@ -134,7 +133,7 @@ def test_a_refused_key_stops_the_run_at_once(name: str, asked: Projects, server:
     project = asked(name)
     server.otherwise = Refuse(401)
     told = ended(("iterate", "-n", "3"), project.folder, seconds=400)
-    state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+    state = project.state()
     assert (told.exit_code, state["status"], state["stop_reason"]) == (3, "blocked", "auth"), (told, server.done())
     assert len(project.iterations()) <= 2, "it does not go on with a key that nobody takes"
 
@@ -147,7 +146,7 @@ def test_aider_that_was_refused_is_not_believed_to_have_answered(asked: Projects
 
 
 @QUICK
-def test_one_that_hangs_runs_into_its_limit_and_leaves_nothing(
+def test_one_that_hangs_is_ended_and_leaves_nothing(
     name: str, asked: Projects, server: ModelServer, isolated: Path
 ) -> None:
     project = asked(name, Hang(), timeout=30)
@@ -199,9 +198,7 @@ def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_chang
 
 
 @QUICK
-def test_a_rate_limit_is_waited_for_and_a_session_that_failed_is_charged_once_and_gone_on_with(
-    name: str, asked: Projects, server: ModelServer
-) -> None:
+def test_a_rate_limit_is_waited_for_and_charged_once(name: str, asked: Projects, server: ModelServer) -> None:
     planned, edit = tries(7)
     refusals = (Refuse(429, retry_after=1), Refuse(429, retry_after=1))
     record = climb(asked(name, *refusals, planned, *refusals, edit))

@@ -177,9 +177,7 @@ def test_no_wait_outlasts_the_run_and_a_refused_key_ends_it(fake: Fakes, agents:
     assert project.climb()[-1]["iteration"] == 1, "nothing was lost"
 
 
-def test_the_next_provider_makes_the_change_under_its_own_name_and_from_a_clean_tree(
-    fake: Fakes, agents: Projects
-) -> None:
+def test_the_next_provider_edits_a_clean_tree_under_its_own_name(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(plan="crash", apply="run open('half.txt', 'w').close(); sys.exit(1)")
     fake("codex")
     project = agents({"name": "claude", "fallback": [{"name": "codex", "model": "large"}]}, price=[PRICE])
@@ -204,16 +202,8 @@ def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Fakes, agents: Projec
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """A server that refuses whatever it is asked: it answers, though."""
-
-    class Refuse(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_error(401)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refuse) as server:
+    """A server that knows no method: it answers, though."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -269,9 +259,7 @@ def calls(made: Fake) -> list[tuple[str, bool]]:
         pytest.param("claude", "bubblewrap", marks=pytest.mark.needs("bwrap")),
     ],
 )
-def test_a_repair_goes_on_with_the_session_of_its_apply(
-    fake: Fakes, scorers: Projects, name: str, sandbox: str
-) -> None:
+def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name: str, sandbox: str) -> None:
     made = fake(name, SCORING, apply=STRAYS)
     project = scorers({"name": name}, sandbox)
     record = project.climb()[-1]
@@ -318,9 +306,7 @@ def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_w
 
 
 @pytest.mark.parametrize("phase", ["apply", "repair"])
-def test_after_a_kill_a_session_begins_anew_and_what_the_killed_call_added_is_charged_once(
-    fake: Fakes, scorers: Projects, phase: str
-) -> None:
+def test_after_a_kill_a_session_begins_anew_and_is_charged_once(fake: Fakes, scorers: Projects, phase: str) -> None:
     made = fake("claude", SCORING)
     project = scorers({"name": "claude"})
     project.climb()
@@ -347,9 +333,7 @@ def test_where_another_one_answered_a_session_begins_anew(fake: Fakes, scorers: 
     assert calls(second) == [("apply", False)] and tokens(record) == 300
 
 
-def test_what_was_used_between_megabytes_of_output_is_charged_and_the_output_is_stored_short(
-    fake: Fakes, scorers: Projects
-) -> None:
+def test_usage_between_megabytes_of_output_is_charged_and_these_are_cut(fake: Fakes, scorers: Projects) -> None:
     row = {"type": "step_finish", "part": {"tokens": {"input": 1000}}}
     filler = 'print(json.dumps({"type": "tool", "text": "x" * 3_000_000}))'
     fake("opencode", SCORING, apply=f"run {filler}; print(json.dumps({row!r})); {filler}; text = ''")

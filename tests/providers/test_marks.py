@@ -10,7 +10,9 @@ from project import Project, Projects
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.providers import tunables
-from goalseek.providers.tunables import Choices, Constant, Range
+from goalseek.providers.tunables import Constant, Domain
+
+DEPTHS = Domain("int", 1, 12)
 
 
 def only(line: str) -> Constant:
@@ -21,36 +23,39 @@ def only(line: str) -> Constant:
 @pytest.mark.parametrize(
     ("line", "name", "value", "domain"),
     [
-        ("LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log", "LEARNING_RATE", 0.1, Range("float", 1e-4, 1.0, True)),
-        ("DEPTH = 3  // goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
-        ('K = "rbf"  # goalseek: choice "rbf" "linear"', "K", "rbf", Choices(("rbf", "linear"))),
-        ("let depth: i32 = 3; // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("let depth = 3_u8; // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("  depth: 3  # goalseek: int 1..13 step 2", "depth", 3, Range("int", 1, 13, False, 2)),
-        ("max-depth = 3 ; goalseek: int 1..12 log", "max-depth", 3, Range("int", 1, 12, True)),
-        ("local depth = 3 -- goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("SET @depth = 3; -- goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("const double rate = 1e-3; /* goalseek: float 1e-4..1 */", "rate", 1e-3, Range("float", 1e-4, 1.0)),
-        ("float rate = .5f; // goalseek: float 0..1", "rate", 0.5, Range("float", 0.0, 1.0)),
-        ("<depth>3</depth> <!-- goalseek: int 1..12 -->", "depth", 3, Range("int", 1, 12)),
-        ('  "depth": 3, // goalseek: int 1..12', "depth", 3, Range("int", 1, 12)),
-        ("#define DEPTH 3 // goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
-        ("var depth int = 3 // goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("  --radius: 3px; /* goalseek: int 1..12 */", "radius", 3, Range("int", 1, 12)),
-        ("DEPTH='3' # goalseek: int 1..12", "DEPTH", 3, Range("int", 1, 12)),
-        ("fit(rate=0.5, depth=3, fast=True)  # goalseek: int 1..12", "depth", 3, Range("int", 1, 12)),
-        ("offset: int = -3  # goalseek: int -5..5", "offset", -3, Range("int", -5, 5)),
-        ("last = 10-3  # goalseek: int 1..12", "last", 3, Range("int", 1, 12)),
-        ("mode: fast  # goalseek: choice fast slow", "mode", "fast", Choices(("fast", "slow"))),
-        ("size = 32  # goalseek: choice 16, 32, 64", "size", "32", Choices(("16", "32", "64"))),
-        ("color = '#fff'  # goalseek: choice '#fff' '#000'", "color", "#fff", Choices(("#fff", "#000"))),
-        ("größe = 3  # goalseek: int 1..12", "größe", 3, Range("int", 1, 12)),
-        ("- 3  # goalseek: int 1..12", "line1", 3, Range("int", 1, 12)),
+        ("LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log", "LEARNING_RATE", 0.1, Domain("float", 1e-4, 1.0, True)),
+        ("DEPTH = 3  // goalseek: int 1..12", "DEPTH", 3, DEPTHS),
+        ('K = "rbf"  # goalseek: choice "rbf" "linear"', "K", "rbf", Domain("choice", options=("rbf", "linear"))),
+        ("let depth: i32 = 3; // goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("let depth = 3_u8; // goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("  depth: 3  # goalseek: int 1..13 step 2", "depth", 3, Domain("int", 1, 13, False, 2)),
+        ("max-depth = 3 ; goalseek: int 1..12 log", "max-depth", 3, Domain("int", 1, 12, True)),
+        ("local depth = 3 -- goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("SET @depth = 3; -- goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("const double rate = 1e-3; /* goalseek: float 1e-4..1 */", "rate", 1e-3, Domain("float", 1e-4, 1.0)),
+        ("float rate = .5f; // goalseek: float 0..1", "rate", 0.5, Domain("float", 0.0, 1.0)),
+        ("<depth>3</depth> <!-- goalseek: int 1..12 -->", "depth", 3, DEPTHS),
+        ('  "depth": 3, // goalseek: int 1..12', "depth", 3, DEPTHS),
+        ("#define DEPTH 3 // goalseek: int 1..12", "DEPTH", 3, DEPTHS),
+        ("var depth int = 3 // goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("  --radius: 3px; /* goalseek: int 1..12 */", "radius", 3, DEPTHS),
+        ("DEPTH='3' # goalseek: int 1..12", "DEPTH", 3, DEPTHS),
+        ("fit(rate=0.5, depth=3, fast=True)  # goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("offset: int = -3  # goalseek: int -5..5", "offset", -3, Domain("int", -5, 5)),
+        ("last = 10-3  # goalseek: int 1..12", "last", 3, DEPTHS),
+        ("mode: fast  # goalseek: choice fast slow", "mode", "fast", Domain("choice", options=("fast", "slow"))),
+        ("size = 32  # goalseek: choice 16, 32, 64", "size", "32", Domain("choice", options=("16", "32", "64"))),
+        (
+            "color = '#fff'  # goalseek: choice '#fff' '#000'",
+            "color",
+            "#fff",
+            Domain("choice", options=("#fff", "#000")),
+        ),
+        ("größe = 3  # goalseek: int 1..12", "größe", 3, DEPTHS),
+        ("- 3  # goalseek: int 1..12", "line1", 3, DEPTHS),
     ],
 )
-def test_a_marked_constant_is_found_in_many_languages(
-    line: str, name: str, value: tunables.Value, domain: Range | Choices
-) -> None:
+def test_a_mark_is_found_in_many_languages(line: str, name: str, value: tunables.Value, domain: Domain) -> None:
     constant = only(line)
     assert (constant.name, constant.value, constant.domain) == (name, value, domain)
 
@@ -137,7 +142,7 @@ def test_a_written_number_is_read_again_and_nothing_else_has_changed(
     low, high = sorted((one, other))
     if low == high:
         high = low + 1
-    domain = Range("float", low, high)
+    domain = Domain("float", low, high)
     value, new = (domain.nearest(data.draw(st.floats(low, high))) for _ in range(2))
     content = (
         before + ending + f"rate = {tunables.format_literal(value)}; // goalseek: {domain}".encode() + ending + after
@@ -152,7 +157,7 @@ def test_a_written_number_is_read_again_and_nothing_else_has_changed(
 @given(st.floats(1e-12, 1e12), st.floats(1e-12, 1e12), st.floats(1e-12, 1e12))
 def test_a_rounded_float_stays_in_its_range_and_says_what_it_is(one: float, two: float, three: float) -> None:
     low, value, high = sorted((one, two, three))
-    domain = Range("float", low, high)
+    domain = Domain("float", low, high)
     rounded = domain.nearest(value)
     assert isinstance(rounded, float)
     assert domain.holds(rounded)

@@ -94,7 +94,7 @@ class Asked:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("confined", [True, False])
-def test_its_plan_and_usage_are_read_and_permissions_are_skipped_only_in_a_sandbox(
+def test_its_answers_are_read_and_permissions_skipped_in_a_sandbox(
     fake: Fakes, tmp_path: Path, name: str, confined: bool
 ) -> None:
     made = fake(name)
@@ -206,9 +206,7 @@ def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_to
     assert [seconds for seconds, _ in asked.waits] == list(LIMIT_PAUSES[:2])
 
 
-def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_the_run(
-    fake: Fakes, tmp_path: Path
-) -> None:
+def test_where_a_reset_is_too_late_the_next_is_asked_or_the_run_ends(fake: Fakes, tmp_path: Path) -> None:
     fake("claude").acts(always="rate 999")
     fake("codex")
     asked = Asked(tmp_path, "claude", fallback=("codex",))
@@ -222,9 +220,7 @@ def test_where_a_reset_is_past_the_runs_end_the_next_is_asked_and_the_last_ends_
     assert (caught.value.exit_code, caught.value.stop_reason) == (3, "provider")
 
 
-def test_a_refused_key_goes_to_the_next_at_once_and_ends_the_run_where_all_are_refused(
-    fake: Fakes, tmp_path: Path
-) -> None:
+def test_a_refused_key_goes_to_the_next_at_once_and_the_last_ends_the_run(fake: Fakes, tmp_path: Path) -> None:
     for name in ("claude", "codex", "gemini"):
         fake(name).acts(always="auth")
     fake("opencode")
@@ -378,15 +374,13 @@ def make(table, folder):
 """
 
 
-def test_another_package_brings_a_preset_or_a_function(
-    package: Callable[..., None], fake: object, tmp_path: Path
-) -> None:
+def test_another_package_brings_a_provider(package: Callable[..., None], fake: object, tmp_path: Path) -> None:
     package(BROUGHT, "mine = brought_agent:PRESET\nmade = brought_agent:make")
     assert "brought_agent" not in sys.modules
     assert Asked(tmp_path, "mine").apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
     assert load_maker("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
-    assert make_provider(ProviderTable(name="made"), tmp_path).name == "made"
+    assert make_provider(ProviderTable(name="made"), tmp_path).editors[0].name == "made"
 
 
 @pytest.mark.parametrize(
@@ -397,7 +391,7 @@ def test_another_package_brings_a_preset_or_a_function(
         ("PRESET = 7", "neither a Preset nor a function"),
     ],
 )
-def test_a_package_whose_provider_cannot_be_had_is_named(
+def test_a_package_without_a_good_provider_is_named(
     package: Callable[..., None], tmp_path: Path, source: str, why: str
 ) -> None:
     package(source)

@@ -51,9 +51,7 @@ def climbing(name: str, make_project: Projects, tmp_path: Path, monkeypatch: pyt
     )
 
 
-def test_its_proposals_become_candidates_under_its_name_and_later_processes_repeat_none(
-    name: str, climbing: Project
-) -> None:
+def test_its_proposals_become_candidates_under_its_name_and_none_is_repeated(name: str, climbing: Project) -> None:
     before = climbing.users()
     _, *records = climbing.climb("iterate", "-n", "3")
     assert records[0]["outcome"] == "kept", records[0]["why"]
@@ -76,9 +74,7 @@ def test_its_proposals_become_candidates_under_its_name_and_later_processes_repe
     assert len(set(values)) == 6, "a later process repeats nothing"
 
 
-def test_it_is_stopped_by_a_run_that_goes_phase_by_phase_and_called_once_and_another_may_be_named(
-    name: str, climbing: Project
-) -> None:
+def test_phase_by_phase_it_is_called_once_and_another_may_be_named(name: str, climbing: Project) -> None:
     climbing.climb("iterate", "-n", "1")
     for _ in range(3):
         assert climbing.run("step").exit_code == 0
@@ -92,9 +88,7 @@ def test_it_is_stopped_by_a_run_that_goes_phase_by_phase_and_called_once_and_ano
     assert climbing.climb("iterate", "--provider", other)[-1]["provider"] == other
 
 
-def test_what_it_cannot_do_is_a_skipped_iteration_and_the_workspace_is_put_back(
-    name: str, climbing: Project, tmp_path: Path
-) -> None:
+def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project, tmp_path: Path) -> None:
     climbing.climb()
     if name == "command":
         climbing.agent.write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
@@ -141,9 +135,7 @@ def test_a_command_that_runs_past_its_limit_is_a_provider_timeout(project: Proje
     assert '+{"score": 11}' in (project.run_folder(1) / "changes.diff").read_text()
 
 
-def test_a_failed_commands_streak_counts_and_a_measured_candidate_with_the_first_line_as_its_title_ends_it(
-    project: Project,
-) -> None:
+def test_failures_count_until_a_candidate_is_measured_whose_title_is_the_first_line(project: Project) -> None:
     says = f"printf '\\n  tab\\there \\033[1mbold {'x' * 500}\\nmore\\n'"
     project.set_agent(f"[ $GOALSEEK_ITERATION = 2 ] || exit 1\n{EDIT}{says}").climb("iterate", "-n", "3")
     records = project.iterations()

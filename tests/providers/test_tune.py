@@ -102,9 +102,7 @@ def folder(tmp_path: Path) -> Path:
     return project
 
 
-def test_a_plan_names_every_constant_the_files_it_will_change_and_old_and_new_and_is_all_that_applying_needs(
-    folder: Path,
-) -> None:
+def test_a_plan_names_constants_files_old_and_new_and_is_all_that_applying_needs(folder: Path) -> None:
     reply = tune(folder).plan(call(folder))
     setting = parse(reply.title, constants_in(folder))
     assert setting is not None and list(setting) == ["RATE", "SHIFT", "DEPTH", "KERNEL"]

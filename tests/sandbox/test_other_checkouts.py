@@ -13,21 +13,29 @@ import pytest
 from project import Project, home
 from skips import levels
 
+import goalseek
 from goalseek.git.location import locate, other_folders
 
 LEVELS = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SECRET = "the hidden judge of this test"
 
 
-def spied(project: Project, mode: str, paths: list[Path], folder: Path, more: str = "") -> str:
-    """What an agent printed that read these paths, in a climb of the project that shows ``folder`` to it."""
+def set_spy(project: Project, mode: str, paths: list[Path], folder: Path, **scope: list[str]) -> None:
+    """Makes the agent one that reads these paths; it is shown ``folder``."""
     script = home("agent.sh")
     reads = "".join(f"cat '{path}'\n" for path in paths)
-    script.write_text(f"{reads}{more}\necho '{{\"score\": 2}}' > answer.json; echo a title; cat '{folder}/open'\n")
+    better = "echo '{\"score\": '$GOALSEEK_ITERATION'2}' > answer.json"
+    script.write_text(f"{reads}\n{better}; echo a title; cat '{folder}/open'\n")
     provider = {"name": "command", "command": ["sh", str(script)]}
     sandbox = {"mode": mode, "read": [str(folder)]}
-    project.set_manifest({"sandbox": sandbox, "provider": provider})
+    scopes = {"writable": ["answer.json"], "hidden": ["hidden/**"], **scope}
+    project.set_manifest({"sandbox": sandbox, "provider": provider, "scope": scopes})
     project.commit("spied on")
+
+
+def spied(project: Project, mode: str, paths: list[Path], folder: Path, **scope: list[str]) -> str:
+    """What such an agent printed."""
+    set_spy(project, mode, paths, folder, **scope)
     ended = project.run("iterate", "-n", "1")
     assert ended.exit_code == 0, ended
     return (project.run_folder(1) / "provider_output.md").read_text()
@@ -82,17 +90,8 @@ def test_of_another_checkout_what_is_shared_by_name_is_seen(project: Project, sh
     (project.top / "data/large").write_text("large data\n")
     project.git("worktree", "add", "-q", "-b", "linked", str(tree))
     (tree / "data").symlink_to(project.top / "data")
-    other = Project(tree, tree)
-    script = home("agent.sh")
-    script.write_text(
-        f"cat data/large {project.top}/hidden/judge.sh; echo '{{\"score\": 2}}' > answer.json; echo a title\n"
-    )
-    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
-    provider = {"name": "command", "command": ["sh", str(script)]}
-    other.set_manifest({"sandbox": {"mode": mode}, "scope": scope, "provider": provider})
-    other.commit("shared")
-    assert other.run("iterate", "-n", "1").exit_code == 0
-    printed = (other.run_folder(1) / "provider_output.md").read_text()
+    paths = [Path("data/large"), project.top / "hidden/judge.sh"]
+    printed = spied(Project(tree, tree), mode, paths, shown, share=["data"])
     assert "large data" in printed and SECRET not in printed
 
 
@@ -138,15 +137,7 @@ def test_a_checkout_that_is_added_while_the_climb_goes_on_is_not_seen_either(
     project: Project, shown: Path, mode: str
 ) -> None:
     added = shown / "added"
-    script = home("agent.sh")
-    script.write_text(
-        f"cat '{added}/hidden/judge.sh'; echo '{{\"score\": '$GOALSEEK_ITERATION'2}}' > answer.json; echo a title\n"
-    )
-    provider = {"name": "command", "command": ["sh", str(script)]}
-    project.set_manifest({"sandbox": {"mode": mode, "read": [str(shown)]}, "provider": provider})
-    project.commit("spied on")
-    import goalseek
-
+    set_spy(project, mode, [added / "hidden/judge.sh"], shown)
     for record in goalseek.iterate(goalseek.load(project.manifest), iterations=2):
         if record.iteration == 1:
             project.git("worktree", "add", "-q", "-b", "added", str(added))

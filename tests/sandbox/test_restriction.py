@@ -17,12 +17,12 @@ LAYERS_MOST = 16
 IN_LAYERS = """
 import sys
 from pathlib import Path
-from goalseek.sandbox.landlock_exec import parse_options as parsed, restrict
+from goalseek.sandbox.landlock_exec import restrict
 from goalseek.sandbox.supervisor import Supervisor as Programs
 from goalseek.sandbox.view import Launch
 everything, layers, mark = sys.argv[3:], int(sys.argv[1]), sys.argv[2]
 for _ in range(layers):
-    restrict(parsed([*everything, "--"])[0])
+    restrict(everything)
 with Programs("layers") as programs:
     for restriction in (everything, ["--read", "/usr", "--no-such-word"]):
         try:

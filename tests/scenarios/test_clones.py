@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,8 @@ TIP = "refs/goalseek/demo/tip"
 
 
 @pytest.fixture
-def origin(project: Project) -> Project:
-    """A climb of two iterations: kept, reverted."""
-    project.set_moves(answer(2), answer(0.5), answer(3), answer(0.1), answer(4), answer(5))
-    project.climb("iterate", "-n", "2")
-    return project
+def origin(played: Callable[..., Project]) -> Project:
+    return played(answer(2), answer(0.5), more=(answer(3), answer(0.1), answer(4), answer(5)))
 
 
 def clone_of(project: Project, top: Path) -> Project:
@@ -35,23 +33,12 @@ def clone(origin: Project, tmp_path: Path) -> Project:
     return clone_of(origin, tmp_path / "clone")
 
 
-def results(project: Project) -> Path:
-    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-
-
 def secret(project: Project) -> Path:
     return project.top / ".git" / "goalseek" / "demo" / "secret"
 
 
 def key(project: Project) -> str:
-    """The key of the newest seal."""
     return str(project.records()[-1]["seal"]).split("-")[0]
-
-
-def audited(project: Project) -> str:
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended
-    return ended.stdout
 
 
 def without_ages(text: str) -> str:
@@ -64,9 +51,9 @@ def test_a_clone_looks_and_audits_without_a_secret(origin: Project, clone: Proje
         ended = clone.run(command)
         assert ended.exit_code == 0 and "audit --rebuild" in ended.stdout + ended.stderr, ended
     assert "audit --rebuild" in clone.run("show", "best").stderr
-    assert "seals not checked: the secret is not here" in audited(clone)
-    assert clone.run("audit", "--rebuild").exit_code == 0
-    assert results(clone).read_bytes() == results(origin).read_bytes()
+    assert "seals not checked: the secret is not here" in clone.check("audit")
+    clone.check("audit", "--rebuild")
+    assert clone.results.read_bytes() == origin.results.read_bytes()
     for command in (("log",), ("show", "best"), ("show", "2", "--diff")):
         here, there = clone.run(*command), origin.run(*command)
         told = here.stdout.partition("  artifacts  not here")[0]
@@ -86,20 +73,20 @@ def test_a_clone_climbs_on_and_what_it_climbed_is_fetched_back(origin: Project, 
     assert clone.git("rev-parse", "goalseek/demo") == clone.git("rev-parse", TIP)
     ours = key(clone)
     assert ours != theirs and secret(clone).stat().st_mode & 0o777 == 0o600
-    assert f"with the key {theirs}, and not checkable here: records 0-3\n" in audited(clone)
-    assert "6 records, 0 differences; seals checked of all but 4" in audited(clone)
+    assert f"with the key {theirs}, and not checkable here: records 0-3\n" in clone.check("audit")
+    assert "6 records, 0 differences; seals checked of all but 4" in clone.check("audit")
 
     origin.git("fetch", "--quiet", str(clone.top), REFS)
     records = origin.climb("iterate", "--new")
     assert [record["iteration"] for record in records] == [0, 1, 2, 3, 4, 5]
     assert records[-1]["outcome"] == "kept" and key(origin) == theirs
     assert origin.git("rev-parse", "goalseek/demo") == origin.git("rev-parse", TIP)
-    assert f"with the key {ours}, and not checkable here: records 4-5\n" in audited(origin)
+    assert f"with the key {ours}, and not checkable here: records 4-5\n" in origin.check("audit")
 
     clone.git("fetch", "--quiet", "origin", REFS)
     records = clone.climb()
     assert len(records) == 7 and records[-1]["run_id"] == records[-2]["run_id"] != records[0]["run_id"]
-    assert "records 0-3, 6-7" in audited(clone)
+    assert "records 0-3, 6-7" in clone.check("audit")
 
 
 @pytest.mark.slow
@@ -122,13 +109,13 @@ def test_a_clone_that_has_only_the_branch_is_told_to_fetch_the_records_before_an
 @pytest.mark.slow
 def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Project) -> None:
     clone.climb()
-    lines = results(clone).read_text().splitlines()
+    lines = clone.results.read_text().splitlines()
     row = {**json.loads(lines[-1]), "hypothesis_summary": "forged"}
     parents = [word for parent in clone.git("log", "-1", "--format=%P", LEDGER).split() for word in ("-p", parent)]
     forged = json.dumps(row, separators=(",", ":"))
     made = clone.git("commit-tree", f"{LEDGER}^{{tree}}", *parents, stdin=forged.encode())
     clone.git("update-ref", LEDGER, made)
-    results(clone).write_text("".join(line + "\n" for line in [*lines[:-1], forged]))
+    clone.results.write_text("".join(line + "\n" for line in [*lines[:-1], forged]))
     ended = clone.run("audit")
     assert ended.exit_code == 1 and f"record {row['seq']}: the seal does not hold" in ended.stdout
     assert clone.run("iterate").exit_code == 5
@@ -138,25 +125,25 @@ def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Proj
 def test_what_was_sealed_with_another_key_is_never_believed(origin: Project, tmp_path: Path) -> None:
     """Stored answers and a snapshot of another place, and ones whose seals name our key."""
     for _ in range(5):
-        assert origin.run("step").exit_code == 0
+        origin.check("step")
     evidence = origin.run_folder(3) / "evidence.json"
     original = evidence.read_text()
     row = json.loads(original)
     ours = row["seal"].split("-")[0]
-    snapshot = results(origin).with_name("standing.json")
+    snapshot = origin.results.with_name("standing.json")
     for seal in ("0" * 8 + row["seal"][8:], ours + "-" + "0" * 64, row["seal"][9:], ""):
         evidence.write_text(original.replace(row["seal"], seal).replace('"value":3', '"value":99'))
-        line = results(origin).read_bytes().splitlines()[-1]
-        head = {"offset": results(origin).stat().st_size - len(line) - 1, "line": sha256(line), "seal": seal}
+        line = origin.results.read_bytes().splitlines()[-1]
+        head = {
+            "offset": origin.results.stat().st_size - len(line) - 1,
+            "line": hashlib.sha256(line).hexdigest(),
+            "seal": seal,
+        }
         snapshot.write_text(json.dumps(head) + '\n{"seq":99,"last_iteration":98}\n')
         copy = tmp_path / f"copy-{seal[:12]}"
         copy_folder(origin.top, copy)
         record = Project(copy, copy).climb()[-1]
         assert (record["iteration"], record["metric"]["value"]) == (3, 3)
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def test_a_shallow_clone_climbs_and_takes_home(project: Project, tmp_path: Path) -> None:
@@ -166,6 +153,6 @@ def test_a_shallow_clone_climbs_and_takes_home(project: Project, tmp_path: Path)
     clone = Project(tmp_path / "shallow", tmp_path / "shallow")
     project.set_moves(answer(2), answer(0.5))
     assert [record["outcome"] for record in clone.climb("iterate", "-n", "2")] == ["baseline", "kept", "reverted"]
-    assert clone.run("promote", "--branch", "home").exit_code == 0
-    assert clone.run("promote", "--branch", "merged", "--onto", "main").exit_code == 0
-    assert clone.run("audit").exit_code == 0
+    clone.check("promote", "--branch", "home")
+    clone.check("promote", "--branch", "merged", "--onto", "main")
+    clone.check("audit")

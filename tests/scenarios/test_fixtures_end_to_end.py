@@ -114,8 +114,7 @@ def climbed(project: FixtureProject, writable: str, *arguments: str) -> list[dic
     """The records of a climb beside a user's unfinished work, once all was checked that holds for every fixture."""
     project.disturb(writable)
     before = project.users()
-    ended = project.run("iterate", *arguments)
-    assert ended.exit_code == 0, ended.stderr
+    project.check("iterate", *arguments)
     assert project.users() == before
     records = project.iterations()
     assert [record["iteration"] for record in records] == list(range(len(records)))

@@ -1,50 +1,53 @@
 """A disk that is really full: a small file system for the repository, or for goalseek's own trees, is filled up.
 
-Filled beforehand but for some pages, or by somebody else in the middle of a phase.
+Filled beforehand but for some pages, by somebody else in the middle of a phase, or by a candidate, which loses its own
+measurement, and the run goes on.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from killing import assert_sound, branch, climbing, told
+from killing import assert_same, assert_sound, climbing
 from needs import AS_ROOT
-from project import Project
+from project import Project, home
+from red_team.attacks import LEVELS
+from skips import levels
 
 from goalseek.cli.main import run
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.needs("mount"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("mount")]
 ITERATIONS = 14
 PAGE = 4096
 ROOMS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
 
 
-@pytest.fixture(params=["repository", "cache"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A file system of 64 MiB: where the repository will be, or where goalseek's trees are."""
-    place = tmp_path / "disk" if request.param == "repository" else Path(os.environ["XDG_CACHE_HOME"])
+@contextlib.contextmanager
+def mounted(place: Path) -> Iterator[Path]:
+    """A file system of 64 MiB."""
     place.mkdir(exist_ok=True)
     options = f"size=64m,mode=0755,uid={os.geteuid()},gid={os.getegid()}"
     subprocess.run([*AS_ROOT, "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True, timeout=120)
     try:
-        yield request.param, place
+        yield place
     finally:
         subprocess.run([*AS_ROOT, "umount", "--lazy", str(place)], check=True, timeout=120)
 
 
+@pytest.fixture(params=["repository", "cache"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A small disk where the repository will be, or where goalseek's trees are."""
+    with mounted(tmp_path / "disk" if request.param == "repository" else home("cache")) as place:
+        yield request.param, place
+
+
 @pytest.fixture
-def calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The same climb, undisturbed."""
-    for variable in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
-        monkeypatch.setenv(variable, "2026-01-01T00:00:00Z")
+def calm(tmp_path: Path, same_dates: None) -> Project:
     project = climbing(tmp_path / "undisturbed", ITERATIONS)
     project.climb("iterate", "--forever")
     return project
@@ -98,7 +101,7 @@ def test_whatever_room_is_left(
             assert iterate(project, "-n", "1")[0] == 0
     assert stopped[0] == 0 and len(stopped) >= 3
     assert iterate(project, "--forever")[0] == 0
-    assert told(project) == told(calm) and branch(project) == branch(calm)
+    assert_same(project, calm)
     assert project.users() == users
     assert_sound(project)
 
@@ -110,7 +113,7 @@ def test_filled_by_somebody_in_the_middle_of_a_phase(
     which, place = disk
     project = climbing((place if which == "repository" else tmp_path) / "project", ITERATIONS)
     assert iterate(project, "-n", "1")[0] == 0
-    script = Path(os.environ["HOME"], f"during-{phase}")
+    script = home(f"during-{phase}")
     stops = 0
     for _ in range(4):
         before = project.records()
@@ -122,12 +125,67 @@ def test_filled_by_somebody_in_the_middle_of_a_phase(
         assert (code, "the disk is full" in said) == ((3, True) if was_filled else (0, False)), said
         assert project.records()[: len(before)] == before
         if was_filled and which == "cache":
-            state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+            state = project.state()
             assert (state["status"], state["stop_reason"]) == ("blocked", "disk")
         stops += was_filled
         assert iterate(project, "-n", "1")[0] == 0
         project.git("fsck", "--strict", "--no-dangling")
     assert stops >= 2
     assert iterate(project, "--forever")[0] == 0
-    assert told(project) == told(calm) and branch(project) == branch(calm)
+    assert_same(project, calm)
     assert_sound(project)
+
+
+FILL = 'dd if=/dev/zero of="{place}" bs=1M count=100 || echo FILLED'
+FILLED = {
+    "the tree": FILL.format(place="filler"),
+    "a new folder of the tree": "mkdir -p new/er; " + FILL.format(place="new/er/filler"),
+    "the temporary folder": FILL.format(place="$TMPDIR/filler"),
+    "the run folder": FILL.format(place="$GOALSEEK_RUN_DIR/filler"),
+    "an output": FILL.format(place="out/filler.json"),
+    "an output with nothing in it": "truncate -s 1G out/filler.json && echo FILLED",
+}
+
+
+@pytest.fixture
+def cache() -> Iterator[Path]:
+    """A small disk where goalseek's trees are."""
+    with mounted(home("cache")) as place:
+        yield place
+
+
+def candidate(score: int, also: str) -> str:
+    return f"mkdir -p out; echo '{{\"score\": {score}}}' > out/m.json; {also}\n"
+
+
+@pytest.mark.parametrize("mode", levels(*LEVELS))
+def test_the_run_goes_on_after_a_candidate_that_filled_the_disk(
+    make_project: Callable[..., Project], cache: Path, mode: str
+) -> None:
+    judge = 'cp out/m.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    project = make_project(files={"answer.sh": candidate(1, "true"), "hidden/judge.sh": judge})
+    tries = dict(FILLED)
+    if mode != "none":  # where HOME is the user's, it is on another disk
+        tries["HOME"] = FILL.format(place="$HOME/filler")
+    project.set_manifest(
+        {
+            "scope": {"writable": ["answer.sh"], "hidden": ["hidden/**"]},
+            "verify": [
+                {"name": "run", "run": "sh answer.sh", "sees": "candidate", "outputs": ["out/*.json"]},
+                {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
+            ],
+            "limits": {"stagnation": "none", "failures": "none"},
+            "sandbox": {"mode": mode},
+        }
+    )
+    project.commit("the manifest")
+    texts = [*(candidate(0, fill) for fill in tries.values()), candidate(2, "true")]
+    project.set_moves(*({"files": {"answer.sh": text}} for text in texts))
+    records = project.climb("iterate", "-n", str(len(texts)))
+    assert {record["isolation"]["sandbox"] for record in records} == {mode}
+    assert records[-1]["outcome"] == "kept"
+    for number, name in enumerate(tries, start=1):
+        log = (project.run_folder(number) / "verifier.log").read_text()
+        assert "FILLED\n" in log, f"the control: {name} was filled"
+        assert records[number]["reason"] in ("worse", "verify_failed", "no_metric"), (name, records[number])
+    project.check("audit")

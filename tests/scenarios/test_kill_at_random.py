@@ -1,6 +1,7 @@
 """SIGKILL at random instants, again and again, of one and the same climb until it is done.
 
-The instants are seeded, and spread over what this machine needs: a start, and a few iterations after it.
+The instants are seeded, and spread over what this machine needs: a start, and a few iterations after it; or a tracer
+tells of each rename, link and fsync of the programs that goalseek started, and at a random one the group is killed.
 """
 
 from __future__ import annotations
@@ -8,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killing import assert_sound, branch, climbing, forget_picture, kill, start, told
+from killing import assert_same, assert_sound, climbing, forget_picture, kill, start
 from project import Project, home, living
 
 ITERATIONS = 30
 KILLS_LEAST = 12
 KILLS_MOST = 60
-FEWER = 16
+FEWER, FEWEST = 16, 10
+EFFECTS = "rename,link,linkat,unlink,fsync,mkdir,rmdir,ftruncate,pwrite64,symlink,openat"
 AT_A_TIME = 2.0
 pytestmark = pytest.mark.usefixtures("same_dates")
 
@@ -43,7 +46,6 @@ def undisturbed(tmp_path: Path, iterations: int = ITERATIONS) -> tuple[Project, 
 @pytest.mark.parametrize("target", ["tool", "group", "everything"])
 def test_it_ends_as_if_nothing_had_been(tmp_path: Path, target: str, seed: int) -> None:
     calm, draw = undisturbed(tmp_path)
-    wanted, trees = told(calm), branch(calm)
     dice, kills = random.Random(f"{target} {seed}"), 0
     project = climbing(tmp_path / "killed", ITERATIONS)
     users, done, pace = project.users(), 0, 1.0
@@ -56,7 +58,7 @@ def test_it_ends_as_if_nothing_had_been(tmp_path: Path, target: str, seed: int) 
         pace *= 0.7 if done - before > AT_A_TIME else 1.05 if done == before else 1.0  # the load of a machine changes
     project.climb("iterate", "--forever")
     assert kills >= KILLS_LEAST, "the climb was over before it could be killed"
-    assert told(project) == wanted and branch(project) == trees
+    assert_same(project, calm)
     assert project.users() == users
     assert_sound(project)
 
@@ -72,7 +74,7 @@ def test_a_git_that_is_killed_changes_nothing_of_what_comes_out(tmp_path: Path, 
         forget_picture(project)
     project.climb("iterate", "--forever")
     assert kills >= FEWER / 2, "no git was killed"
-    assert told(project) == told(calm) and branch(project) == branch(calm)
+    assert_same(project, calm)
     assert_sound(project)
 
 
@@ -110,3 +112,42 @@ def kill_child(project: Project, seconds: float, dice: random.Random, wanted: Ca
     _, stderr = started.communicate(timeout=60)
     assert started.returncode >= 0, (started.returncode, stderr)
     return bool(chosen)
+
+
+def killed_after(project: Project, told_of: Path, effects: int) -> bool:
+    """Climbs, and is killed after so many effects of its children; whether there were that many."""
+    told_of.unlink(missing_ok=True)
+    os.mkfifo(told_of)
+    trace = ("strace", "-f", "-q", "-o", str(told_of), "-e", f"trace={EFFECTS}", "-e", "signal=none")
+    started = start(project, "iterate", "--forever", before=trace)
+    tool = ""
+    with told_of.open(errors="replace") as lines:
+        for line in lines:
+            call = re.match(r"(\d+) +(\w+)\(", line)
+            if not call:
+                continue
+            tool = tool or call[1]
+            is_effect = call[2] != "openat" or "O_CREAT" in line
+            effects -= call[1] != tool and is_effect
+            if effects <= 0:
+                break
+        was_killed = kill(started, "group")
+        for _ in lines:  # the tracer's last words
+            pass
+    return was_killed and effects <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.needs("strace")
+def test_killed_after_an_effect_of_a_child_it_ends_as_if_nothing_had_been(tmp_path: Path, seed: int) -> None:
+    calm, _ = undisturbed(tmp_path, FEWEST)
+    dice, kills = random.Random(seed), 0
+    project = climbing(tmp_path / "killed", FEWEST)
+    while kills < KILLS_MOST and len(project.iterations()) <= FEWEST:
+        kills += killed_after(project, tmp_path / "trace", dice.randint(1, 30))
+        forget_picture(project)
+    project.climb("iterate", "--forever")
+    assert kills >= 15, "the climb was over before it could be killed"
+    assert_same(project, calm)
+    assert_sound(project)

@@ -82,14 +82,12 @@ ABSENT = "about_usd"  # the one key that is left out where there is nothing to t
 
 
 def open_ledger(folder: Path) -> Project:
-    """The project of a ledger that lies in this folder."""
     top = folder / "repository"
     return Project(top, top / "sub" if (top / "sub").exists() else top)
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all the ledgers."""
     folder = tmp_path_factory.mktemp("ledgers")
     safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     for name in KINDS:
@@ -112,23 +110,12 @@ def old(name: str, unpacked: Path, tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def everything(unpacked: Path) -> dict[str, list[Row]]:
-    """The records of all the ledgers."""
     return {name: open_ledger(unpacked / name).records() for name in KINDS}
-
-
-def results(project: Project) -> Path:
-    return project.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-
-
-def ok(project: Project, *arguments: str) -> str:
-    ended = project.run(*arguments)
-    assert ended.exit_code == 0, (arguments, ended.stdout, ended.stderr)
-    return ended.stdout
 
 
 def assert_clean(project: Project, *arguments: str) -> None:
     """Records, git and seals agree, and each seal was checked."""
-    last_line = ok(project, "audit", *arguments).splitlines()[-1]
+    last_line = project.check("audit", *arguments).splitlines()[-1]
     assert last_line == f"{len(project.records())} records, 0 differences; seals checked"
 
 
@@ -144,7 +131,7 @@ def climb_on(project: Project, count: int, rows: list[Row] | None = None) -> lis
             break
         ended = project.run("iterate", "-n", str(missing))
         if ended.exit_code == 5:
-            ok(project, "approve", str(len(project.iterations())))
+            project.check("approve", str(len(project.iterations())))
         else:
             assert ended.exit_code == 0, ended.stderr
     return project.iterations()[before:]
@@ -223,38 +210,38 @@ class TestReading:
     ) -> None:
         assert_clean(old)
         lines = [json.dumps(row) for row in old.iterations()]
-        assert ok(old, "log", "--json").splitlines() == lines
-        ok(old, "log", "-o", str(tmp_path / "rows.jsonl"))
+        assert old.check("log", "--json").splitlines() == lines
+        old.check("log", "-o", str(tmp_path / "rows.jsonl"))
         assert (tmp_path / "rows.jsonl").read_text().splitlines() == lines
-        before = results(old).read_bytes()
+        before = old.results.read_bytes()
         damaged = before.splitlines(keepends=True)
         damaged[1] = damaged[1].replace(b'"epoch":0', b'"epoch":7')
-        results(old).write_bytes(b"".join(damaged))
+        old.results.write_bytes(b"".join(damaged))
         ended = old.run("audit")
         assert ended.exit_code == 1
         assert "results.jsonl line 2, epoch: a line was changed: expected 0, found 7" in ended.stdout
         assert_clean(old, "--rebuild")
-        assert results(old).read_bytes() == before
-        results(old).unlink()
+        assert old.results.read_bytes() == before
+        old.results.unlink()
         assert_clean(old, "--rebuild")
-        assert results(old).read_bytes() == before
+        assert old.results.read_bytes() == before
 
     @pytest.mark.slow
     def test_every_view_shows_it(self, old: Project, tmp_path: Path) -> None:
-        best = json.loads(ok(old, "status", "--json"))["best"]["iteration"]
-        assert f"iteration {best}" in ok(old, "status")
-        table = ok(old, "log").splitlines()
+        best = json.loads(old.check("status", "--json"))["best"]["iteration"]
+        assert f"iteration {best}" in old.check("status")
+        table = old.check("log").splitlines()
         for row in old.iterations():
             assert any(row["outcome"] in line and row["reason"] in line for line in table)
-            shown = ok(old, "show", str(row["iteration"]))
+            shown = old.check("show", str(row["iteration"]))
             assert row["why"] in " ".join(shown.split()), shown
-            assert json.loads(ok(old, "show", str(row["iteration"]), "--json")) == row
+            assert json.loads(old.check("show", str(row["iteration"]), "--json")) == row
         for form in ("md", "html", "svg"):
-            assert row["metric"]["name"] in ok(old, "report", "-o", "-", "--format", form)
-        ok(old, "log", "-o", str(tmp_path / "rows.csv"))
+            assert row["metric"]["name"] in old.check("report", "-o", "-", "--format", form)
+        old.check("log", "-o", str(tmp_path / "rows.csv"))
         with (tmp_path / "rows.csv").open(newline="") as file:
             assert len(list(csv.reader(file))) == len(old.iterations()) + 1
-        ok(old, "promote")
+        old.check("promote")
 
     @pytest.mark.slow
     def test_a_commit_measured_again_has_the_number_of_then(self, old: Project, name: str) -> None:
@@ -262,7 +249,7 @@ class TestReading:
             row for row in old.iterations() if row["outcome"] == "kept" and row["epoch"] == old.records()[-1]["epoch"]
         ]
         if kept:
-            assert "the same" in ok(old, "audit", "--rerun", str(kept[0]["iteration"]))
+            assert "the same" in old.check("audit", "--rerun", str(kept[0]["iteration"]))
         else:
             assert name == "noisy", "its last epoch has a baseline only"
 
@@ -271,13 +258,13 @@ class TestGoingOn:
     def test_a_torn_end_is_mended_it_climbs_on_and_no_old_line_changes(
         self, old: Project, name: str, everything: dict[str, list[Row]]
     ) -> None:
-        before, old_rows = results(old).read_bytes(), old.iterations()
-        results(old).write_bytes(before[: -1 if name in ("plain", "agent") else -200])
+        before, old_rows = old.results.read_bytes(), old.iterations()
+        old.results.write_bytes(before[: -1 if name in ("plain", "agent") else -200])
         new = climb_on(old, 2, old_rows)
         first = old_rows[-1]["iteration"] + 1
         assert [row["iteration"] for row in new] == [first, first + 1]
         assert {row["outcome"] for row in new} <= {"kept", "reverted"} and new[0]["parent_commit_hash"]
-        assert results(old).read_bytes().startswith(before)
+        assert old.results.read_bytes().startswith(before)
         assert_clean(old)
         shapes_of_then = {shape for rows in everything.values() for row in rows for shape in shapes(row, row["kind"])}
         for row in old.records()[len(everything[name]) :]:
@@ -298,8 +285,8 @@ class TestGoingOn:
         for row in everything["noisy"]:
             keys.setdefault(row["kind"], list(row))
         before = len(noisy.records())
-        ok(noisy, "iterate", "-n", "2", "--new")
-        ok(noisy, "report", "--settle", "-o", str(tmp_path / "report.md"))
+        noisy.check("iterate", "-n", "2", "--new")
+        noisy.check("report", "--settle", "-o", str(tmp_path / "report.md"))
         new = noisy.records()[before:]
         assert {row["kind"] for row in new} == {"run", "iteration", "measurement", "settle", "holdout"}
         assert all(list(row) == keys[row["kind"]] for row in new)
@@ -312,6 +299,6 @@ class TestGoingOn:
         old.git("add", "hidden", folder=old.folder)
         old.git("commit", "--quiet", "-m", "another ruler")
         epoch = old.records()[-1]["epoch"]
-        ok(old, "baseline")
+        old.check("baseline")
         assert old.records()[-1]["epoch"] == epoch + 1
         assert_clean(old)

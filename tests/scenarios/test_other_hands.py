@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project import Ended, Project, answer, home
@@ -62,9 +63,13 @@ def finished(started: subprocess.Popen[str]) -> Ended:
     return Ended(started.returncode, stdout, stderr)
 
 
+def climb_on(project: Project) -> list[dict[str, Any]]:
+    home("go").touch()
+    return project.climb()
+
+
 def audit(project: Project) -> None:
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended
+    project.check("audit")
 
 
 def values(project: Project) -> list[float | None]:
@@ -169,8 +174,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     """Both under a run at work and between two invocations; what the stop says is then done."""
     started = at_work(waiting) if is_at_work else None
     if not started:
-        home("go").touch()
-        waiting.climb()
+        climb_on(waiting)
     lay(hand, waiting)
     ref = {"tip": TIP, "branch": BRANCH, "ledger": LEDGER}[hand.split()[0]]
     position = waiting.git("for-each-ref", "--format=%(objectname)", ref)[:12] or "nothing"
@@ -180,7 +184,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     way_on = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
     assert way_on, ended.stderr
     waiting.git(*way_on[1].split())
-    assert waiting.run("iterate").exit_code == 0
+    waiting.check("iterate")
     assert values(waiting)[: 2 if is_at_work else None] == [1, 11, 12][: 2 if is_at_work else None]
     audit(waiting)
 
@@ -190,11 +194,10 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
 def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, hand: str, is_at_work: bool) -> None:
     started = at_work(waiting) if is_at_work else None
     if not started:
-        home("go").touch()
-        waiting.climb()
+        climb_on(waiting)
     lay(hand, waiting)
     assert not started or finished(started).exit_code == 0
-    assert waiting.run("iterate").exit_code == 0
+    waiting.check("iterate")
     assert values(waiting)[:3] == [1, 11, 12]
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
     audit(waiting)
@@ -202,8 +205,7 @@ def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, 
 
 def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting: Project, tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("true\n")
-    home("go").touch()
-    assert waiting.climb()[-1]["reason"] == "no_change"
+    assert climb_on(waiting)[-1]["reason"] == "no_change"
     lay("tip deleted", waiting)
     ended = waiting.run("iterate")
     assert ended.exit_code == 5 and "is at nothing" in ended.stderr
@@ -246,8 +248,7 @@ def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
         make_project, tmp_path, AGENT.replace("1%s", "0.%s"), 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     )
     for _ in range(5 + 7):
-        ended = project.run("step")
-        assert ended.exit_code == 0, ended.stderr
+        project.check("step")
         project.git("gc", "--quiet", "--prune=now")
     record = project.iterations()[-1]
     assert (record["iteration"], record["reason"]) == (1, "worse")
@@ -264,12 +265,12 @@ def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(
     """The prune is staged: it looks, the phase moves a ref, then it removes what it saw nobody name."""
     home("go").touch()
     if "baseline" not in phase:
-        assert waiting.run("baseline").exit_code == 0
+        waiting.check("baseline")
     while phase.split()[0] not in waiting.run("step").stdout.partition("next: ")[2]:
         pass
     named = waiting.git("rev-list", "--objects", "--no-object-names", "--all").split()
     records = len(waiting.records())
-    assert waiting.run("step").exit_code == 0
+    waiting.check("step")
     if not is_recent:
         shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     for path in waiting.top.glob(".git/objects/??/*"):
@@ -297,7 +298,7 @@ def test_a_climb_goes_on_beside_a_gc_that_prunes_all_the_time(waiting: Project) 
 def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: Project) -> None:
     home("go").touch()
     for _ in range(5 + 3):
-        assert waiting.run("step").exit_code == 0
+        waiting.check("step")
     shutil.rmtree(waiting.top / ".git/goalseek/demo/recent")
     waiting.git("gc", "--quiet", "--prune=now")
     shutil.rmtree(waiting.run_folder(1) / "snapshot")
@@ -307,8 +308,7 @@ def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: P
 
 
 def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
-    home("go").touch()
-    record = waiting.climb()[-1]
+    record = climb_on(waiting)[-1]
     blob = waiting.git("rev-parse", f"{record['commit_hash']}:answer.json")
     place = waiting.top / ".git" / "objects" / blob[:2] / blob[2:]
     content = place.read_bytes()
@@ -333,8 +333,7 @@ def test_a_lock_that_somebody_holds_for_a_moment_is_waited_for(waiting: Project)
 
 
 def test_from_another_worktree_the_climb_goes_on(waiting: Project) -> None:
-    home("go").touch()
-    waiting.climb()
+    climb_on(waiting)
     top = waiting.top.parent / "worktree"
     waiting.git("worktree", "add", "--quiet", "-b", "elsewhere", str(top))
     there = Project(top, top)

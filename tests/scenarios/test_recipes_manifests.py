@@ -103,7 +103,7 @@ def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     project.set_manifest(block("C++ with a warm build", "toml") + SCRIPTED.format(project.script))
     project.commit("recipe")
     project.set_moves({"files": {"src/answer.c": wait.format(1000)}})
-    assert project.run("iterate").exit_code == 0
+    project.check("iterate")
     record = records(project)[1]
     assert (record["outcome"], record["reason"]) == ("kept", "better"), record["why"]
     assert record["metric"]["value"] < 0.25
@@ -146,5 +146,5 @@ def test_a_hidden_test_set_outside_of_the_repository() -> None:
     (beside / "labels.csv").write_text("1\n2\n0\n2\n")
     ended = project.run("iterate")
     assert ended.exit_code == 3 and "labels.csv" in ended.stderr
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     assert [record["epoch"] for record in records(project)] == [0, 0, 0, 0, 1]

@@ -128,10 +128,7 @@ NAME_PLANTS = (
     named("short_git_folder", "`git~1`", f"{NO_GUARD} && git ls-files | grep -q git~1", "git takes for its own"),
     named("invisible_git_folder", "`.git` with a character nobody sees", NO_GUARD, "git takes for its own"),
     named(
-        "git_folder_with_a_dot",
-        "`.git.`",
-        f"{NO_GUARD} && git ls-files | grep -q 'git[.]/'",
-        "git takes for its own",
+        "git_folder_with_a_dot", "`.git.`", f"{NO_GUARD} && git ls-files | grep -q 'git[.]/'", "git takes for its own"
     ),
     named(
         "hidden_as_a_file",
@@ -293,7 +290,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     looks = [project.run("log"), project.run("show", str(len(plants))), project.run("promote"), project.run("status")]
     printed = "".join(shown.stdout + shown.stderr for shown in (done, *looks))
     assert project.users() == users
-    assert project.run("audit").exit_code == 0
+    project.check("audit")
     return Played(records, loot, printed, Path(places["outside"]))
 
 

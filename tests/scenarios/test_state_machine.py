@@ -19,13 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from killing import assert_paid_once, climbing, kill, start
 from project import living
 
@@ -86,7 +80,6 @@ class Anything(RuleBasedStateMachine):
         shutil.rmtree(self.home)
 
     def call(self, *arguments: str, expected: int = 0) -> str:
-        """A command in this process; gives what it printed."""
         told, said = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(told), contextlib.redirect_stderr(said):
             code = run(["-C", str(self.project.folder), *arguments])
@@ -123,7 +116,6 @@ class Anything(RuleBasedStateMachine):
         return Move(kind, text, ("kept" if kind == "better" else "reverted", reason, value))
 
     def is_on_tip(self) -> bool:
-        """Whether the iteration under way has its candidate."""
         trailer = "--format=%(trailers:key=Goalseek-Iteration,valueonly)"
         return self.project.git("log", "-1", trailer, "refs/goalseek/demo/tip").strip() == str(len(self.rows))
 
@@ -141,14 +133,12 @@ class Anything(RuleBasedStateMachine):
         self.is_gone = False
 
     def counted(self) -> int:
-        """How many iterations and baselines the ledger has."""
         messages = self.project.git("log", "-z", "--first-parent", "--format=%B", "refs/goalseek/demo/ledger").split(
             "\0"
         )
         return sum(message.startswith("{") and json.loads(message)["kind"] == "iteration" for message in messages)
 
     def iterate(self, kind: str, *options: str) -> None:
-        """One iteration in this process."""
         was_pending = self.pending is not None
         if was_pending and "--new" in options:
             self.is_lost = self.is_lost or self.is_on_tip()
@@ -265,7 +255,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule()
     def delete_picture(self) -> None:
-        (self.project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+        (self.project.logs / "state.json").unlink(missing_ok=True)
 
     @rule(rebuilds=st.booleans())
     def delete_records(self, rebuilds: bool) -> None:

@@ -20,26 +20,20 @@ ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
 
 
 def loose(project: Project) -> set[str]:
-    """The names of the loose objects."""
     return {path.parent.name + path.name for path in project.top.glob(".git/objects/??/*")}
 
 
 def loose_in_workspace(project: Project) -> int:
-    """How many loose objects the agent's git folder has."""
     return sum(1 for _ in project.trees().glob("workspace/.git/objects/??/*"))
 
 
 def descriptors() -> int:
-    """How many descriptors this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.slow
 def test_a_hundred_iterations_leave_nothing_that_grows(
-    make_project: Callable[..., Project],
-    tmp_path: Path,
-    isolated: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -88,8 +82,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     assert not (project.trees() / "scratch").exists()
     checked = project.git("fsck", "--full", "--strict").splitlines()
     assert not [line for line in checked if not line.startswith("dangling ")]
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended.stdout
+    project.check("audit")
     assert len(project.iterations()) == ITERATIONS + 1
 
 
@@ -116,5 +109,5 @@ def test_what_setup_gave_for_old_rulers_goes(make_project: Callable[..., Project
         judge = (project.folder / "hidden" / "judge.sh").read_text()
         project.write({"hidden/judge.sh": judge + f"# ruler {number}\n"})
         project.commit()
-        assert project.run("baseline").exit_code == 0
+        project.check("baseline")
     assert len(list((project.trees() / "setup").iterdir())) == 3

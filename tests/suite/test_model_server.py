@@ -75,7 +75,6 @@ def server() -> Iterator[ModelServer]:
 
 
 def ask(server: ModelServer, interface: Interface, results: int = 0, streamed: bool = False) -> str:
-    """What the server answers, as text."""
     path, body = interface(results, streamed)
     headers = {"content-type": "application/json", "authorization": "Bearer planted"}
     request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers)

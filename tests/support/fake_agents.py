@@ -185,7 +185,6 @@ class Fake:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """Its calls so far."""
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
 

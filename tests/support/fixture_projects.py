@@ -42,7 +42,6 @@ class FixtureProject(Project):
         return ended(arguments, self.folder, seconds=300.0)
 
     def records(self) -> list[dict[str, Any]]:
-        """All lines of ``results.jsonl``."""
         path = self.folder / ".goalseek" / self.name / "logs" / "results.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -58,7 +57,6 @@ class FixtureProject(Project):
         }
 
     def workspace(self) -> Path:
-        """The agent's tree."""
         (found,) = Path(os.environ["XDG_CACHE_HOME"], "goalseek").glob("*/workspace")
         return found
 

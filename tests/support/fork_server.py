@@ -58,7 +58,6 @@ class ForkServer:
             self.channel.settimeout(None)
 
     def close(self) -> None:
-        """Ends the server."""
         self.channel.close()
         self.process.wait(timeout=120)
 
@@ -80,7 +79,6 @@ def server() -> ForkServer:
 
 
 def close() -> None:
-    """Ends the server, if there is one."""
     while _servers:
         _servers.pop().close()
 

@@ -45,7 +45,6 @@ def climbing(top: Path, iterations: int) -> Project:
 
 
 def _move(number: int) -> str:
-    """What the agent does in this iteration, for its shell."""
     answers = {0: number, 1: 0, 2: number, 3: f'"fail {number}"', 5: 0}
     kind = number % 8
     if kind in answers:
@@ -66,6 +65,11 @@ def told(project: Project) -> list[dict[str, Any]]:
 def branch(project: Project) -> list[str]:
     """The trees of the branch, newest first: they name what was proposed, kept and taken back."""
     return project.git("log", "--first-parent", "--format=%T %s", "goalseek/demo").replace("\t", " ").splitlines()
+
+
+def assert_same(project: Project, calm: Project) -> None:
+    """The records and the branch are those of a climb that nobody disturbed."""
+    assert told(project) == told(calm) and branch(project) == branch(calm)
 
 
 def chain(project: Project) -> list[str]:
@@ -100,8 +104,7 @@ def assert_paid_once() -> None:
 
 
 def forget_picture(project: Project) -> None:
-    """``state.json`` is for people; nothing may hang on it."""
-    (project.folder / ".goalseek" / "demo" / "logs" / "state.json").unlink(missing_ok=True)
+    (project.logs / "state.json").unlink(missing_ok=True)
 
 
 def kill(started: subprocess.Popen[str], target: str) -> bool:

@@ -100,7 +100,6 @@ def settled(number: int) -> Row:
 
 
 def looked(number: int, look: int = 1, value: float | None = 3.39) -> Row:
-    """One look at the holdout."""
     return {**_late(number), "kind": "holdout", "look": look, "value": value, "gap": 0.004}
 
 
@@ -137,7 +136,6 @@ def late(number: int, kind: str, at: float, **more: Any) -> Row:
 
 
 def write(path: Path, rows: Iterable[Row]) -> Path:
-    """The rows as a ``results.jsonl``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         file.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
@@ -145,13 +143,11 @@ def write(path: Path, rows: Iterable[Row]) -> Path:
 
 
 def stamp(seconds: float) -> str:
-    """A timestamp so many seconds into the night."""
     minutes, days = int(seconds // 60), int(seconds // 86400)
     return f"2026-{1 + days // 28 % 12:02d}-{1 + days % 28:02d}T{minutes // 60 % 24:02d}:{minutes % 60:02d}:{int(seconds % 60):02d}Z"
 
 
 def metric(value: float | None, incumbent: float | None, odds: float | None) -> Row:
-    """What an iteration's row says of the metric."""
     delta = incumbent - value if value is not None and incumbent is not None else None
     return {
         "name": "val_loss",

@@ -18,7 +18,6 @@ RULER = "the ruler"
 
 
 def metric_of(direction: str = "minimize", noise: str = "auto", max_repeats: int = 8, **keys: object) -> Metric:
-    """A metric with these keys of the rule."""
     return Metric(direction=direction, noise=noise, max_repeats=max_repeats, **keys)  # type: ignore[arg-type]
 
 

@@ -64,8 +64,6 @@ FILES = {"answer.json": answer(1), "hidden/judge.sh": JUDGE, "other.txt": "not t
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended."""
-
     exit_code: int
     stdout: str
     stderr: str
@@ -117,7 +115,6 @@ class Project:
         return copied
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Writes files below the manifest's folder."""
         for path, text in files.items():
             place = self.folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +175,6 @@ class Project:
         )
 
     def run(self, *arguments: str) -> Ended:
-        """Runs goalseek to its end."""
         return ended(arguments, self.folder)
 
     def start_until(self, there: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -201,20 +197,34 @@ class Project:
         for _ in range(20):
             if holds():
                 return
-            ended = self.run("step")
-            assert ended.exit_code == 0, ended.stderr
+            self.check("step")
         raise AssertionError("it never came")
 
     def climb(self, *arguments: str) -> list[dict[str, Any]]:
         """Runs goalseek, which must end with 0; gives the iterations' records."""
-        ended = self.run(*(arguments or ("iterate",)))
-        assert ended.exit_code == 0, ended.stderr
+        self.check(*(arguments or ("iterate",)))
         return self.iterations()
+
+    def check(self, *arguments: str) -> str:
+        """Runs goalseek, which must end with 0; gives what it printed."""
+        ended = self.run(*arguments)
+        assert ended.exit_code == 0, (arguments, ended.stdout, ended.stderr)
+        return ended.stdout
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / ".goalseek" / "demo" / "logs"
+
+    @property
+    def results(self) -> Path:
+        return self.logs / "results.jsonl"
+
+    def state(self) -> dict[str, Any]:
+        return dict(json.loads((self.logs / "state.json").read_text()))
 
     def records(self) -> list[dict[str, Any]]:
         """All whole lines of ``results.jsonl``: a write under way, or one that was killed, leaves a last one torn."""
-        path = self.folder / ".goalseek" / "demo" / "logs" / "results.jsonl"
-        whole, _, _ = (path.read_bytes() if path.exists() else b"").rpartition(b"\n")
+        whole, _, _ = (self.results.read_bytes() if self.results.exists() else b"").rpartition(b"\n")
         return [json.loads(line) for line in whole.splitlines()]
 
     def iterations(self) -> list[dict[str, Any]]:
@@ -298,7 +308,6 @@ def until(holds: Callable[[], Found]) -> Found:
 
 
 def _numbers() -> set[str]:
-    """The numbers of all processes but this one."""
     return {name for name in os.listdir("/proc") if name.isdigit()} - {str(os.getpid())}
 
 

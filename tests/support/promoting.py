@@ -46,7 +46,6 @@ def subjects(project: Project, commits: str) -> list[str]:
 
 
 def all_refs(project: Project) -> str:
-    """Every ref and where it is."""
     return project.git("for-each-ref")
 
 
@@ -57,7 +56,6 @@ def objects(project: Project) -> set[str]:
 
 
 def hook(project: Project, name: str, script: str) -> None:
-    """Gives the repository a hook: a shell script."""
     place = project.top / ".git" / "hooks" / name
     place.parent.mkdir(exist_ok=True)
     place.write_text(f"#!/bin/sh\n{script}\n")

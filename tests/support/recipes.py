@@ -28,12 +28,10 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 def titles() -> list[str]:
-    """The recipes, by their headings."""
     return re.findall(r"^### (.+)$", README.partition("\n## Recipes\n")[2].partition("\n## ")[0], re.MULTILINE)
 
 
 def recipe(title: str) -> str:
-    """The text below one heading."""
     section = README.partition("\n## Recipes\n")[2].partition("\n## ")[0]
     _, heading, text = section.partition(f"\n### {title}\n")
     assert heading, f"the README has no recipe {title!r}"
@@ -41,7 +39,6 @@ def recipe(title: str) -> str:
 
 
 def block(title: str, language: str) -> str:
-    """What a recipe prints in one language."""
     (found,) = re.findall(rf"^```{language}\n(.*?)^```$", recipe(title), re.MULTILINE | re.DOTALL)
     return textwrap.dedent(found)
 

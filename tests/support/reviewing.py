@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from project import Project, home
@@ -49,30 +50,21 @@ def play(folder: str, *scripts: str) -> None:
 
 
 def reviewed_project(
-    make_project: Callable[..., Project],
     folder: Path,
-    words: tuple[str, ...],
+    *words: str,
     edits: tuple[str, ...] = (scores(2),),
-    sandbox: str = "none",
+    author: Mapping[str, Any] = MappingProxyType({}),
+    review: Mapping[str, Any] = MappingProxyType({}),
     **tables: Any,
 ) -> Project:
-    """The project; its verifier counts its runs. The programs are in ``folder``."""
-    places = {"author": folder / "author.sh", "reviewer": folder / "reviewer.sh"}
-    places["author"].write_text(AUTHOR)
-    places["reviewer"].write_text(REVIEWER)
+    """The project, whose verifier counts its runs, with a reviewer who says these words. All is in ``folder``."""
+    (folder / "author.sh").write_text(AUTHOR)
+    (folder / "reviewer.sh").write_text(REVIEWER)
     play("edits", *edits)
     play("words", *words)
-    author = {**command(places["author"]), **tables.pop("author", {})}
-    review = {"provider": command(places["reviewer"]), "criteria": CRITERIA, **tables.pop("review", {})}
-    return make_project(
-        files=FILES,
-        manifest={
-            "provider": author,
-            "review": review,
-            "sandbox": {"mode": sandbox},
-            **tables,
-        },
-    )
+    provider = {**command(folder / "author.sh"), **author}
+    reviewer = {"provider": command(folder / "reviewer.sh"), "criteria": CRITERIA, **review}
+    return Project.make(folder / "repository", FILES, {"provider": provider, "review": reviewer, **tables})
 
 
 def command(place: Path) -> dict[str, Any]:
@@ -94,17 +86,6 @@ def outcome(record: dict[str, Any]) -> tuple[str, str]:
 
 def tokens(record: dict[str, Any]) -> int:
     return sum(record["usage"][key] for key in ("input_tokens", "cached_tokens", "output_tokens"))
-
-
-def shown(project: Project, *words: str) -> str:
-    ended = project.run("show", *words)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout
-
-
-def assert_audited(project: Project) -> None:
-    ended = project.run("audit")
-    assert ended.exit_code == 0, ended.stdout
 
 
 def killed(project: Project, number: signal.Signals) -> None:

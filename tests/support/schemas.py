@@ -10,11 +10,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from goalseek.ledger.records import KINDS, REASONS, SCHEMA
+from goalseek.ledger.records import KINDS, SCHEMA
 from goalseek.manifest import validation
 from goalseek.manifest.json_schema import NAMES, schema_file
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+REASONS = {
+    "baseline": ["measured"],
+    "kept": ["better", "simpler"],
+    "reverted": """worse tie within_noise below_min_delta guard not_valid verify_failed verify_timeout no_metric
+        not_finite unmeasurable review_rejected declined""".split(),
+    "skipped": "no_change duplicate out_of_scope provider_failed provider_timeout no_plan interrupted".split(),
+}
 
 
 def build_schema(name: str) -> dict[str, Any]:
@@ -24,7 +31,6 @@ def build_schema(name: str) -> dict[str, Any]:
 
 
 def to_text(schema: dict[str, Any]) -> str:
-    """The text of the published file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -22,5 +22,4 @@ def play(project: Project, *steps: str, **scope: object) -> list[dict[str, Any]]
 
 
 def better(score: int) -> str:
-    """A shell line that makes a better candidate."""
     return f"""printf '%s' '{answer(score)}' > answer.json"""

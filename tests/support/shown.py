@@ -69,7 +69,6 @@ class Shown:
         self.child.wait(timeout=SECONDS_MOST)
 
     def close(self) -> None:
-        """Closes the terminal, which hangs up on what runs on it."""
         for descriptor in (self._ours, self.theirs):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -99,7 +98,6 @@ class Shown:
         return self.raw[began : self._heard].decode("utf-8", "replace")
 
     def ended(self) -> int:
-        """Its exit code; it must end soon."""
         code = self.child.wait(timeout=SECONDS_MOST)
         self.close()
         return code
@@ -113,7 +111,6 @@ class Shown:
         return self.rows()
 
     def until_end(self) -> list[str]:
-        """The screen after the program has ended."""
         deadline = time.monotonic() + SECONDS_MOST
         while self.child.poll() is None:
             assert time.monotonic() < deadline, self.text()
@@ -138,7 +135,6 @@ class Shown:
         os.write(self._ours, text.encode())
 
     def echoes(self) -> bool:
-        """Whether the terminal shows what is typed."""
         return bool(termios.tcgetattr(self.theirs)[3] & termios.ECHO)
 
     def _set_size(self, columns: int, lines: int) -> None:

@@ -9,10 +9,7 @@ import pytest
 from needs import install_line, why_missing
 
 NEED_OF_LEVEL = {"bubblewrap": "bwrap", "landlock": "landlock"}
-ALLOWED = {
-    "root": "an ordinary user runs the suite too",
-    "mount": "in most containers not even root may mount",
-}
+ALLOWED = {"root": "an ordinary user runs the suite too", "mount": "in most containers not even root may mount"}
 
 
 def levels(*names: str) -> list[Any]:

@@ -71,7 +71,7 @@ def record(number: int, age: timedelta, **more: Any) -> IterationRecord:
 
 
 def written(project: Project, records: list[IterationRecord]) -> Project:
-    logs = project.folder / ".goalseek/demo/logs"
+    logs = project.logs
     logs.mkdir(parents=True, exist_ok=True)
     (logs / "results.jsonl").write_text("".join(to_line(one) + "\n" for one in records))
     return project
@@ -265,7 +265,7 @@ def test_an_empty_selection_is_an_empty_table_and_more_than_there_can_be_all_of_
 
 
 def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(night: Project, tmp_path: Path) -> None:
-    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    results = night.results
     (tmp_path / "old.csv").write_text("old\n")
     results.write_bytes(results.read_bytes() + b"{no record}\n")
     (tmp_path / "folder.csv").mkdir()
@@ -293,7 +293,7 @@ def test_an_export_touches_no_other_file_of_the_users(night: Project, tmp_path: 
 
 
 def test_the_records_themselves_are_never_written_over(night: Project) -> None:
-    results = night.folder / ".goalseek/demo/logs/results.jsonl"
+    results = night.results
     before = results.read_bytes()
     (night.folder / "link.jsonl").symlink_to(results)
     for name in (str(results), "link.jsonl"):
@@ -424,7 +424,7 @@ def test_records_of_a_million_cost_the_same_at_their_end(
 ) -> None:
     """What is read for the newest few does not grow with what lies before them."""
     long = written(project, [record(number, timedelta(0)) for number in range(3000)])
-    path = long.folder / ".goalseek/demo/logs/results.jsonl"
+    path = long.results
     read = 0
 
     class Counting:

@@ -295,7 +295,7 @@ def test_a_closed_terminal_ends_it_as_ever(slow: Project) -> None:
     shown.until(is_measuring)
     shown.close()
     assert shown.child.wait(timeout=30) == 129
-    assert json.loads((slow.folder / ".goalseek/demo/logs/state.json").read_text())["status"] == "interrupted"
+    assert slow.state()["status"] == "interrupted"
 
 
 def sequences(raw: bytes) -> list[bytes]:

@@ -109,16 +109,9 @@ def run(folder: Path, *arguments: str) -> Ended:
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(played: Callable[..., Project]) -> Project:
     """Two kept, one worse, one out of scope."""
-    return made_once(climb, tmp_path / "repository")
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(*MOVES)
-    project.climb("iterate", "-n", "4")
-    return project
+    return played(*MOVES)
 
 
 class TestOfAProject:
@@ -206,7 +199,7 @@ class TestOfAProject:
         (climbed.folder / "x.svg").unlink()
         done = climbed.run("report")
         assert done.exit_code == 0
-        assert Path(done.stdout.strip()) == climbed.folder / ".goalseek/demo/logs/report.html"
+        assert Path(done.stdout.strip()) == climbed.logs / "report.html"
         assert "score 1 → 3" in Path(done.stdout.strip()).read_text()
         assert climbed.git("status", "--porcelain") == ""
         (climbed.run_folder(4) / "changes.diff").unlink()
@@ -776,7 +769,7 @@ class TestWriting:
         done = climbed.run("report", "-o", "-", "--json")
         assert (done.exit_code, done.stdout) == (2, "") and "standard output" in done.stderr
         before = climbed.records()
-        path = climbed.folder / ".goalseek/demo/logs/results.jsonl"
+        path = climbed.results
         done = climbed.run("report", "--format", "md", "-o", str(path))
         assert done.exit_code == 2 and "the records themselves" in done.stderr
         assert climbed.records() == before

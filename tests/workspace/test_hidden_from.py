@@ -1,6 +1,5 @@
 """``scope.hidden_from``: hidden files from a folder outside the repository, seen by who judges, pinned, never in git."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -93,7 +92,7 @@ def test_a_change_stops_the_run_as_tampered_put_back_it_goes_on_and_a_baseline_a
         change(verifier)
         ended = project.run("iterate")
         assert ended.exit_code == 3 and named in ended.stderr, ended
-        state = json.loads((project.folder / ".goalseek" / "demo" / "logs" / "state.json").read_text())
+        state = project.state()
         assert state["stop_reason"] == "tampered" and named in project.run("status").stdout
         assert len(project.iterations()) == 2 and called.read_text() == "x\n", "found before anybody is asked"
         shutil.rmtree(verifier, ignore_errors=True)

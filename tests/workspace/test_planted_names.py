@@ -10,6 +10,7 @@ from project import Project, answer
 from shell_agent import better, play
 
 from goalseek.git.location import locate
+from goalseek.git.paths import looks_like_git
 from goalseek.git.repository import Repository
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.forbidden_names import (
@@ -19,7 +20,6 @@ from goalseek.workspace.forbidden_names import (
     doubles_back,
     fold_name,
     forbidden_names,
-    git_name_refusal,
     import_shadowing,
     output_hazards,
 )
@@ -40,7 +40,7 @@ ORDINARY = """src/utils.py tests_new/test_x.py conftest.md my_conftest.py x.pyth
 
 def test_a_name_that_hijacks_the_next_program_has_a_rule_that_says_why_and_an_ordinary_one_none() -> None:
     assert [path for path in REFUSED if not list(forbidden_names(path))] == []
-    assert [path for path in ORDINARY if list(forbidden_names(path)) or git_name_refusal(path)] == []
+    assert [path for path in ORDINARY if list(forbidden_names(path)) or looks_like_git(path)] == []
     whys = {why for path in REFUSED for _, why in forbidden_names(path)}
     assert whys == {rule.why for rule in RULES} and all(whys)
 

@@ -55,7 +55,6 @@ def run(options: argparse.Namespace) -> int:
 def _refusal(
     manifest: ManifestFile, standing: Standing, question: Question | None, command: str, number: int
 ) -> GoalseekError:
-    """The error that says why this iteration cannot be approved or declined."""
     recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
     prefix = f"{command} {number}: "
     if recorded is not None:

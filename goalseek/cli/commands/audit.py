@@ -80,8 +80,6 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
 
 
 def _line(deviation: Deviation) -> str:
-    text = (
-        f"{deviation.where}: {deviation.what}: expected {deviation.expected or 'nothing'}, "
-        f"found {deviation.found or 'nothing'}"
-    )
+    expected, actual = deviation.expected or "nothing", deviation.found or "nothing"
+    text = f"{deviation.where}: {deviation.what}: expected {expected}, found {actual}"
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -13,7 +13,7 @@ from goalseek.cli.watch import line_view
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
-from goalseek.evaluation.measurements import Measurement
+from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.project.opening import open_project
@@ -22,7 +22,7 @@ from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
 from goalseek.views.terminal_text import painter
 
-Pairs = list[tuple[Measurement, Measurement]]
+Pairs = list[tuple[MeasuredValue, MeasuredValue]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +119,7 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
 
 
-def _plain(side: Revision, runs: tuple[Measurement, ...], middle: float) -> dict[str, Any]:
+def _plain(side: Revision, runs: tuple[MeasuredValue, ...], middle: float) -> dict[str, Any]:
     return {
         "revision": side.name,
         "commit": side.commit,

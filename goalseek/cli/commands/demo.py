@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
-from goalseek.cli.options import start_folder
+from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import print_answer, print_json_lines, print_message, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
@@ -28,7 +28,7 @@ from goalseek.values import Outcome
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
-_IDENTITY = ("goalseek demo", "demo@localhost")
+_IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,6 @@ def fixtures() -> dict[str, Fixture]:
     trees, manifests = _data_folder("fixtures"), _data_folder("manifests")
     paths = {path.stem: path for path in sorted(manifests.glob("*.toml"))}
     return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
-
-
-def find_fixture(name: str) -> Fixture:
-    """The fixture of this name. Raises GoalseekError naming them all where there is none."""
-    by_name = fixtures()
-    if name not in by_name:
-        raise GoalseekError(f"there is no demo {name!r}", f"one of {', '.join(by_name)}")
-    return by_name[name]
 
 
 def provider_override(source: Fixture, provider: str | None) -> ProviderTable | None:
@@ -100,8 +92,7 @@ def make_repository(source: Fixture, folder: Path) -> ManifestFile:
     shutil.copyfile(source.manifest, path)
     git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
     git("add", "--all", "--force", folder=folder)
-    name, mail = _IDENTITY
-    who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": mail}
+    who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in _IDENTITY.items()}
     git("commit", "--quiet", "--message", f"The fixture {source.name}", folder=folder, variables=who)
     return loading.load(path)
 
@@ -126,11 +117,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Makes the repository, climbs, and says what happened and what to type next."""
+    by_name = fixtures()
+    if options.list and wants_json(options):
+        print_json_lines(options, [{"name": source.name, "summary": source.summary} for source in by_name.values()])
+        return 0
     if options.list:
-        return _list(options)
-    if options.count is not None and options.count < 1:
-        raise GoalseekError(f"-n {options.count}: at least 1", "-n 10")
-    source = find_fixture(options.name)
+        print("\n".join(f"{source.name:<12} {source.summary}" for source in by_name.values()))
+        return 0
+    refuse(
+        (options.count is not None and options.count < 1, f"-n {options.count}: at least 1", "-n 10"),
+        (options.name not in by_name, f"there is no demo {options.name!r}", f"one of {', '.join(by_name)}"),
+    )
+    source = by_name[options.name]
     folder = start_folder(options) / (options.target or f"goalseek-demo-{source.name}")
     override = provider_override(source, options.provider)
     loaded = make_repository(source, folder)
@@ -151,16 +149,6 @@ def run(options: argparse.Namespace) -> int:
     }
     print_answer(options, fields, *_closing_lines(loaded))
     return exit_code
-
-
-def _list(options: argparse.Namespace) -> int:
-    sources = fixtures().values()
-    if wants_json(options):
-        print_json_lines(options, [{"name": source.name, "summary": source.summary} for source in sources])
-        return 0
-    for source in sources:
-        print(f"{source.name:<12} {source.summary}")
-    return 0
 
 
 def _closing_lines(loaded: ManifestFile) -> list[str]:

@@ -125,7 +125,6 @@ def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
 
 
 def _join(patterns: tuple[str, ...]) -> str:
-    """The globs as one text, as ``_globs`` reads it."""
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 

@@ -120,7 +120,6 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
 
 
 def _output_since(log: Path, before: int) -> str:
-    """The last lines of the log after byte ``before``."""
     with log.open("rb") as file:
         file.seek(before)
         return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -14,10 +14,10 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import apply_query, print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationRecord, IterationSummary
+from goalseek.ledger.records import IterationSummary
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.values import Outcome, Reason
 from goalseek.views.log_table import LogTable
 from goalseek.views.terminal_text import painter, terminal_width
@@ -47,9 +47,18 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("-o takes whole records, and no --query", hint)
     manifest = load_manifest(options)
     history = History(manifest.results)
-    export = _exporter(Path(options.file), history.path) if options.file is not None else None
+    export = None
+    if options.file is not None:
+        from goalseek.files import refuse_records
+        from goalseek.ledger.export import make_exporter
+
+        refuse_records(Path(options.file), history.path)
+        export = make_exporter(Path(options.file))
     if not history.size():
-        _explain_empty(options, manifest)
+        from goalseek.project.paths import fetch_hint
+
+        why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
+        print_message(options, with_manifest_option(why, options.manifest))
     if export:
         count = export(select_records(history, selection))
         if options.json:
@@ -62,21 +71,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(options, select_summaries(history, selection))
     return 0
-
-
-def _exporter(path: Path, records: Path) -> Callable[[Iterable[IterationRecord]], int]:
-    from goalseek.files import refuse_records
-    from goalseek.ledger.export import make_exporter
-
-    refuse_records(path, records)
-    return make_exporter(path)
-
-
-def _explain_empty(options: argparse.Namespace, manifest: ManifestFile) -> None:
-    from goalseek.project.paths import fetch_hint
-
-    why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
-    print_message(options, with_manifest_option(why, options.manifest))
 
 
 def _selection(options: argparse.Namespace) -> Selection:

@@ -14,7 +14,7 @@ from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.measurements import Measurement
+from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import (
     noise_target,
     refuse_unreadable,
@@ -75,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_command(options: argparse.Namespace) -> int:
-    """Measures the command of ``--run``, without a manifest."""
     sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
     is_maximized = bool(options.wall) and options.direction == "maximize"
     refuse(
@@ -113,13 +112,13 @@ def _timeout(options: argparse.Namespace) -> float | None:
 
 def _measure(
     options: argparse.Namespace,
-    results: Iterator[Measurement | Failure],
+    results: Iterator[MeasuredValue | Failure],
     climb: PlannedClimb,
     what: str,
     plain: dict[str, Any],
 ) -> int:
     """Prints each result as it comes, then the statistics, also after an interrupt; gives the exit code."""
-    measurements: list[Measurement] = []
+    measurements: list[MeasuredValue] = []
     failures: list[Failure] = []
     interrupt = None
     try:
@@ -156,7 +155,7 @@ def _measure(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _print_progress(options: argparse.Namespace, measurements: list[Measurement]) -> None:
+def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValue]) -> None:
     newest = measurements[-1]
     if newest.before:
         return
@@ -166,13 +165,12 @@ def _print_progress(options: argparse.Namespace, measurements: list[Measurement]
     print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
 
 
-def _median_seconds(measurements: list[Measurement]) -> float:
-    """How long one takes; 0 before the first."""
+def _median_seconds(measurements: list[MeasuredValue]) -> float:
     return median([measurement.seconds for measurement in measurements]) if measurements else 0.0
 
 
 def _figures(
-    measurements: list[Measurement], failures: list[Failure], climb: PlannedClimb, report: NoiseReport | None
+    measurements: list[MeasuredValue], failures: list[Failure], climb: PlannedClimb, report: NoiseReport | None
 ) -> dict[str, Any]:
     fields = ("value", "seed", "seconds", "before")
     plain: dict[str, Any] = {

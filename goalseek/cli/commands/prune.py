@@ -10,7 +10,6 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders, protected_iterations
-from goalseek.manifest.loading import ManifestFile
 from goalseek.own_folders import remove, remove_own
 from goalseek.project.opening import open_project, open_repository
 
@@ -23,29 +22,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Removes workspace, bench, and old artifact folders."""
+    """Removes workspace, bench, and old artifact folders, under the lock of the project."""
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = load_manifest(options)
     with contextlib.closing(open_repository(manifest)) as repository:
         has_run = repository.own.exists()
-    removals = [str(path) for path in _prune(options, manifest)] if has_run else []
+    removals: list[Path] = []
+    if has_run:
+        with open_project(manifest, doing="prune") as project:
+            home, standing = project.places.home, project.standing
+            newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
+            always = {standing.next_iteration, *protected_iterations(standing)}
+            old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
+            removals = [*([home] if home.exists() else []), *old]
+            if not options.dry_run:
+                remove_own(home)
+                for path in old:
+                    remove(path)
     verb = "would remove" if options.dry_run else "removed"
     lines = [f"{verb} {path}" for path in removals] or ["nothing to remove"]
-    print_answer(options, {"removed": removals, "dry_run": options.dry_run}, *lines)
+    print_answer(options, {"removed": list(map(str, removals)), "dry_run": options.dry_run}, *lines)
     return 0
-
-
-def _prune(options: argparse.Namespace, manifest: ManifestFile) -> list[Path]:
-    """Removes under the lock of the project what can be removed; gives those paths, also with ``--dry-run``."""
-    with open_project(manifest, doing="prune") as project:
-        home, standing = project.places.home, project.standing
-        newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-        always = {standing.next_iteration, *protected_iterations(standing)}
-        old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
-        removals = [*([home] if home.exists() else []), *old]
-        if not options.dry_run:
-            remove_own(home)
-            for path in old:
-                remove(path)
-    return removals

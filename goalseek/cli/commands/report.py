@@ -59,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settle(options: argparse.Namespace) -> None:
-    """Measures baseline and best again, and records the result."""
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
     from goalseek.cli.watch import line_view

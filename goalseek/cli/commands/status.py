@@ -9,7 +9,7 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
 from goalseek.humanize import format_duration, format_number
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.status import Overview, read_overview
@@ -33,7 +33,12 @@ def run(options: argparse.Namespace) -> int:
 
         return follow_climb(options, manifest)
     summary = read_overview(manifest, location if manifest is local else None)
-    printed = _output_lines(manifest) if options.output else []
+    printed: list[str] = []
+    if options.output:
+        from goalseek.views.following import read_output_tail
+        from goalseek.views.terminal_text import clean_lines
+
+        printed = clean_lines(read_output_tail(manifest.logs / OUTPUT))
     if wants_json(options):
         print_json(options, {**to_plain(summary), "output": printed} if options.output else summary)
         return 0
@@ -42,13 +47,6 @@ def run(options: argparse.Namespace) -> int:
         lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
     return 0
-
-
-def _output_lines(manifest: ManifestFile) -> list[str]:
-    from goalseek.views.following import read_output_tail
-    from goalseek.views.terminal_text import clean_lines
-
-    return clean_lines(read_output_tail(manifest.logs / OUTPUT))
 
 
 def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
@@ -89,17 +87,12 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
 
 
 def _tokens(summary: Overview) -> str:
-    usage = summary.spend.usage
-    cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd is not None else ""
-    about = f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
-    marked = " (estimated)" if usage.estimated and usage.cost_usd is not None else ""
-    return f"{usage.tokens} tokens{cost}{marked}{about}{_cost_per_keep(summary)}"
-
-
-def _cost_per_keep(summary: Overview) -> str:
-    """The average tokens and dollars of a kept change, as text; "" before the first."""
-    keeps, cost = summary.outcomes.get("kept", 0), summary.spend.usage.cost_usd
-    if not keeps or not summary.spend.tokens:
-        return ""
-    dollars = "" if cost is None else f", ${cost / keeps:.2f}"
-    return f"; a kept change {round(summary.spend.tokens / keeps)} tokens{dollars}"
+    usage, keeps = summary.spend.usage, summary.outcomes.get("kept", 0)
+    is_priced = usage.cost_usd is not None
+    cost = f", ${usage.cost_usd:.2f}" if is_priced else ""
+    cost += " (estimated)" if usage.estimated and is_priced else ""
+    cost += f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
+    if keeps and summary.spend.tokens:
+        dollars = f", ${usage.cost_usd / keeps:.2f}" if usage.cost_usd is not None else ""
+        cost += f"; a kept change {round(summary.spend.tokens / keeps)} tokens{dollars}"
+    return f"{usage.tokens} tokens{cost}"

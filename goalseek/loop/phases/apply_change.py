@@ -20,9 +20,8 @@ from goalseek.loop.phases.commit import entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
-from goalseek.proposal.call import build_call
+from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request
-from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.provider import Call, Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
@@ -64,7 +63,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
-    reply, failure = _ask_provider(provider, call, plan)
+    reply, failure = ask(lambda: provider.apply(call, plan))  # of a failed one the edits are read all the same
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
@@ -93,9 +92,9 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         Edit(path, entry.mode if entry else "", entry.blob if entry else "")
         for path, entry in sorted(screened.edits.items())
     )
-    refusals = _shorten(screened.refused)
+    refusals = _first_names(screened.refused)
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
-        refusals = [f"new files outside the scope: {', '.join(_shorten(map(quote_path, screened.strays)))}"]
+        refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
     if refusals:
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=reply.usage, edits=edits)
     if new_tree == parent_tree:
@@ -154,14 +153,6 @@ def _overlay_before_retry(
     return on_retry
 
 
-def _ask_provider(provider: ProviderChain, call: Call, plan: Plan) -> tuple[Reply, Rejected | None]:
-    """The reply, and the failure if there is one: its edits are read for ``changes.diff`` all the same."""
-    try:
-        return provider.apply(call, plan), None
-    except Rejected as rejected:
-        return Reply("", output=rejected.output, usage=rejected.usage), rejected
-
-
 def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str, Entry | None]) -> Iterator[str]:
     """Why a change cannot be committed: it replaces another entry of the tree, a folder by a file, say."""
     for difference in objects.differences(before, after):
@@ -188,11 +179,11 @@ def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
 def _why_no_change(strays: list[str]) -> str:
     if not strays:
         return "the provider changed nothing"
-    shown = ", ".join(_shorten(quote_path(path) for path in strays))
+    shown = ", ".join(_first_names(quote_path(path) for path in strays))
     return f"the provider changed nothing within its scope; left out: {shown}"
 
 
-def _shorten(lines: Iterable[str]) -> list[str]:
+def _first_names(lines: Iterable[str]) -> list[str]:
     ordered = sorted(lines)
     rest = len(ordered) - _MAX_NAMED
     return [*ordered[:_MAX_NAMED], f"and {rest} more"] if rest > 0 else ordered

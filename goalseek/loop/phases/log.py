@@ -32,7 +32,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     record = _make_record(iteration, result, ruler)
     _begin_run(iteration, record)
     with landing(project) as current:
-        sealed_record = current.append(record, record.commit_hash, ruler.to_json() if ruler else None)
+        sealed_record = current.append(record, ruler.to_json() if ruler else None)
         iteration.steps.forget_seconds()
         write_summary(iteration.folder, sealed_record)
         project.activity.waited = ()

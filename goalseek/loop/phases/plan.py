@@ -10,9 +10,8 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Plan
-from goalseek.proposal.call import build_call
+from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
-from goalseek.providers.provider import Reply
 from goalseek.values import Phase, Reason
 
 
@@ -41,12 +40,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
         clear_attempts(iteration.folder)
     assert iteration.briefing
     call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
-    failure: Rejected | None = None
-    try:
-        reply = iteration.project.provider().plan(call)
-    except Rejected as rejected:
-        failure = rejected
-        reply = Reply("", output=rejected.output, usage=rejected.usage)
+    reply, failure = ask(lambda: iteration.project.provider().plan(call))
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     call.keep(reply, failure, b"")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -20,17 +21,16 @@ from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Change, Decision, Plan, Review
-from goalseek.proposal.call import build_call
+from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.proposal.usage import killed_call_usage
-from goalseek.providers.answer import clean_title
+from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
 MAX_DIFF_BYTES = 64 * 1024
 MAX_TEXT_BYTES = 16 * 1024
-APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"
 
 
 def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
@@ -51,19 +51,14 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
     objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
-    patch = _shorten(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
+    patch = _patch_text(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
-    failure: Rejected | None = None
     with _showing_candidate(iteration.workspace, edits):
-        try:
-            reply = provider.review(call)
-        except Rejected as rejected:
-            failure, usage = rejected, rejected.usage
-            if rejected.reason == Reason.PROVIDER_TIMEOUT:
-                usage = killed_call_usage(usage, iteration.steps.usage_log.usual())
-            reply = Reply("", output=rejected.output, usage=usage)
+        reply, failure = ask(lambda: provider.review(call))
+    if failure and failure.reason == Reason.PROVIDER_TIMEOUT:
+        reply = replace(reply, usage=killed_call_usage(reply.usage, iteration.steps.usage_log.usual()))
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision
@@ -71,7 +66,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
         why = _why_reverted(name, reply, failure)
         verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
         final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
-    has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and provider.repairs
+    has_next_cycle = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and bool(provider.repairers)
     review = Review(
         reply.title, tuple(reply.text.splitlines()), final_decision, has_next_cycle, reply.usage, name, model
     )
@@ -117,7 +112,7 @@ def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str,
     }
 
 
-def _shorten(patch: bytes) -> str:
+def _patch_text(patch: bytes) -> str:
     """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
     rest = len(patch) - MAX_DIFF_BYTES
     note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""

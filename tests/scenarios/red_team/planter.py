@@ -51,35 +51,15 @@ def hook(name: str) -> None:
     program(f".git/hooks/{name}", f"hook_{name.replace('-', '_')}")
 
 
-def filter_clean() -> None:
-    setting("filter.x.clean", "filter_clean")
-    write(".git/info/attributes", "* filter=x\n")
-
-
-def filter_smudge() -> None:
-    setting("filter.x.smudge", "filter_smudge")
-    write(".git/info/attributes", "* filter=x\n")
-
-
-def filter_process() -> None:
-    setting("filter.x.process", "filter_process", "exit 1")
-    write(".git/info/attributes", "* filter=x\n")
+def by_attribute(key: str, name: str, then: str = "cat") -> None:
+    setting(key, name, then)
+    write(".git/info/attributes", f"* {key.partition('.')[0]}=x\n")
 
 
 def filter_in_the_tree() -> None:
     setting("filter.x.clean", "filter_in_the_tree")
     write("src/.gitattributes", "* filter=x\n")
     write("src/filtered")
-
-
-def textconv() -> None:
-    setting("diff.x.textconv", "textconv")
-    write(".git/info/attributes", "* diff=x\n")
-
-
-def merge_driver() -> None:
-    setting("merge.x.driver", "merge_driver")
-    write(".git/info/attributes", "* merge=x\n")
 
 
 def signer() -> None:
@@ -92,9 +72,13 @@ def include_path() -> None:
     git("config", "include.path", "more")
 
 
+def repository(path: str) -> None:
+    git("init", "--quiet", path)
+    git("-C", path, "commit", "--quiet", "--allow-empty", "-m", "inner")
+
+
 def submodule_update() -> None:
-    git("init", "--quiet", "inner")
-    git("-C", "inner", "commit", "--quiet", "--allow-empty", "-m", "inner")
+    repository("inner")
     head = subprocess.run(["git", "-C", "inner", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     git("update-index", "--add", "--cacheinfo", f"160000,{head},inner")
     git("-C", "inner", "commit", "--quiet", "--allow-empty", "-m", "another")
@@ -104,7 +88,7 @@ def submodule_update() -> None:
 
 
 def nested_repository() -> None:
-    git("init", "--quiet", "src/inner")
+    repository("src/inner")
     write("src/inner/file")
     git("-C", "src/inner", "add", "file")
     git("-C", "src/inner", "commit", "--quiet", "-m", "inner")
@@ -113,19 +97,15 @@ def nested_repository() -> None:
     write("src/inner/file", "2\n")
 
 
-def git_folder_as_a_link() -> None:
-    shutil.rmtree(".git")
-    os.symlink(f"{OUTSIDE}/poisoned/.git", ".git")
-
-
 def git_folder_as_a_file() -> None:
     shutil.rmtree(".git")
     write(".git", f"gitdir: {OUTSIDE}/poisoned/.git\n")
 
 
-def objects_as_a_link() -> None:
-    os.rename(".git/objects", ".git/were-objects")
-    os.symlink(f"{OUTSIDE}/store", ".git/objects")
+def replace(path: str, target: str) -> None:
+    """Puts a link in the place of a file or folder."""
+    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    os.symlink(target, path)
 
 
 def plugin_by(path: str, text: str) -> None:
@@ -167,24 +147,13 @@ def link_in_a_chain() -> None:
     os.symlink("up/up/../../outside", "src/out")
 
 
-def link_for_a_file() -> None:
-    os.unlink("src/tool.txt")
-    os.symlink(f"{OUTSIDE}/victim", "src/tool.txt")
-
-
-def link_for_a_folder() -> None:
-    os.rename("src", "were-src")
-    os.symlink(OUTSIDE, "src")
-
-
 def hard_link_in() -> None:
     os.unlink("src/tool.txt")
     os.link(f"{OUTSIDE}/victim", "src/tool.txt")
 
 
 def submodule_entry() -> None:
-    git("init", "--quiet", "src/inner")
-    git("-C", "src/inner", "commit", "--quiet", "--allow-empty", "-m", "inner")
+    repository("src/inner")
     git("add", "src/inner")
 
 
@@ -219,6 +188,15 @@ PLANTS: dict[str, Callable[[], object]] = {
     "editor": lambda: setting("core.editor", "editor"),
     "alias": lambda: git("config", "alias.st", "!" + program(".git/planted", "alias")),
     "work_tree_elsewhere": lambda: git("config", "core.worktree", OUTSIDE),
+    "filter_clean": lambda: by_attribute("filter.x.clean", "filter_clean"),
+    "filter_smudge": lambda: by_attribute("filter.x.smudge", "filter_smudge"),
+    "filter_process": lambda: by_attribute("filter.x.process", "filter_process", "exit 1"),
+    "textconv": lambda: by_attribute("diff.x.textconv", "textconv"),
+    "merge_driver": lambda: by_attribute("merge.x.driver", "merge_driver"),
+    "git_folder_as_a_link": lambda: replace(".git", f"{OUTSIDE}/poisoned/.git"),
+    "objects_as_a_link": lambda: replace(".git/objects", f"{OUTSIDE}/store"),
+    "link_for_a_file": lambda: replace("src/tool.txt", f"{OUTSIDE}/victim"),
+    "link_for_a_folder": lambda: replace("src", OUTSIDE),
     "conftest": lambda: write("conftest.py", CHEAT),
     "conftest_below": lambda: write("checks/conftest.py", CHEAT),
     "pytest_ini": lambda: plugin_by("pytest.ini", "[pytest]\naddopts = -p evil\n"),

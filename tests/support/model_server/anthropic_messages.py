@@ -7,34 +7,26 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model_server.asked import Answer, Asked, Interface, event, text_of
+from model_server.asked import Answer, Asked, Conversation, Interface, event, text_of
 from model_server.moves import Refuse
 
 _ERRORS = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
 
 
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
-    prompt, said, results = "", [], []
+    so_far = Conversation([text_of(body.get("system", ""))])
     for message in body["messages"]:
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         given = [text_of(part.get("content")) for part in parts if part["type"] == "tool_result"]
         if message["role"] == "assistant":
-            said += [part["text"] for part in parts if part["type"] == "text"]
+            so_far.said += [part["text"] for part in parts if part["type"] == "text"]
         elif given:
-            results += given
+            so_far.results += given
         elif message["role"] == "user":
-            prompt, results = text_of(parts), []
-    return Asked(
-        model=body["model"],
-        system=text_of(body.get("system", "")),
-        prompt=prompt,
-        said="\n".join(said),
-        results=tuple(results),
-        tools={tool["name"]: tool.get("type", "function") for tool in body.get("tools", [])},
-        is_streamed=body.get("stream", False),
-        body=body,
-    )
+            so_far.ask(text_of(parts))
+    tools = {tool["name"]: tool.get("type", "function") for tool in body.get("tools", [])}
+    return so_far.asked(body["model"], tools, body.get("stream", False), body)
 
 
 def _usage(answer: Answer) -> dict[str, int]:
@@ -101,5 +93,4 @@ MESSAGES = Interface(_read, _message, _stream, _error)
 
 
 def count_tokens(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """POST /v1/messages/count_tokens: a rough count."""
     return {"input_tokens": len(json.dumps(body.get("messages"))) // 4}

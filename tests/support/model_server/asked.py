@@ -38,6 +38,23 @@ class Asked:
         return found[-1] if found else ""
 
 
+@dataclass
+class Conversation:
+    """What was said so far, as ``Asked`` has it; it is read from the first message to the last."""
+
+    system: list[str] = field(default_factory=list)
+    prompt: str = ""
+    said: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+    def ask(self, prompt: str) -> None:
+        self.prompt, self.results = prompt, []
+
+    def asked(self, model: str, tools: Mapping[str, str], is_streamed: bool, body: Mapping[str, Any]) -> Asked:
+        texts = "\n".join(self.system), self.prompt, "\n".join(self.said), tuple(self.results)
+        return Asked(model, *texts, tools, is_streamed, body)
+
+
 @dataclass(frozen=True)
 class ToolCall:
     """A tool to call. ``arguments`` are a text for a tool that takes no JSON."""
@@ -67,7 +84,6 @@ class Interface:
 
 
 def event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """One server-sent event."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data)}\n\n".encode()
 

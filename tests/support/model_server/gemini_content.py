@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model_server.asked import Answer, Asked, Interface, event, text_of
+from model_server.asked import Answer, Asked, Conversation, Interface, event, text_of
 from model_server.moves import Refuse
 
 _ERRORS = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 529: "UNAVAILABLE"}
@@ -14,30 +14,19 @@ _ERRORS = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 529: "UNAVAILABLE"
 
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
     model, _, method = path.rpartition("/")[2].partition(":")
-    prompt, said, results = "", [], []
+    so_far = Conversation([text_of((body.get("systemInstruction") or {}).get("parts"))])
     for content in body["contents"]:
         parts = content["parts"]
         given = [json.dumps(part["functionResponse"]) for part in parts if "functionResponse" in part]
         if content.get("role") == "model":
-            said.append(text_of(parts))
+            so_far.said.append(text_of(parts))
         elif given:
-            results += given
+            so_far.results += given
         else:
-            prompt, results = text_of(parts), []
-    return Asked(
-        model=model,
-        system=text_of((body.get("systemInstruction") or {}).get("parts")),
-        prompt=prompt,
-        said="\n".join(said),
-        results=tuple(results),
-        tools={
-            function["name"]: "function"
-            for tool in body.get("tools") or []
-            for function in tool.get("functionDeclarations", [])
-        },
-        is_streamed=method.startswith("stream"),
-        body=body,
-    )
+            so_far.ask(text_of(parts))
+    functions = [one for tool in body.get("tools") or [] for one in tool.get("functionDeclarations", [])]
+    tools = {function["name"]: "function" for function in functions}
+    return so_far.asked(model, tools, method.startswith("stream"), body)
 
 
 def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
@@ -45,14 +34,13 @@ def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
     part: dict[str, Any] = {"text": answer.text}
     if answer.call:
         part = {"functionCall": {"name": answer.call.name, "args": answer.call.arguments}}
-    given = tokens.fresh + tokens.cached + tokens.written
     return {
         "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
         "usageMetadata": {
-            "promptTokenCount": given,
+            "promptTokenCount": tokens.input,
             "cachedContentTokenCount": tokens.cached,
             "candidatesTokenCount": tokens.output,
-            "totalTokenCount": given + tokens.output,
+            "totalTokenCount": tokens.input + tokens.output,
         },
         "modelVersion": asked.model,
         "responseId": f"response-{answer.number:06d}",
@@ -76,5 +64,4 @@ CONTENT = Interface(_read, _whole, _stream, _error)
 
 
 def count_tokens(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """POST ...:countTokens: a rough count."""
     return {"totalTokens": len(json.dumps(body)) // 4}

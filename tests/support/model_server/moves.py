@@ -15,6 +15,11 @@ class Tokens:
     written: int = 0
     output: int = 20
 
+    @property
+    def input(self) -> int:
+        """All that was read."""
+        return self.fresh + self.cached + self.written
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -70,5 +75,4 @@ def plan(title: str, files: str, kind: str = "PLAN") -> Edit:
 
 
 def review(verdict: str, reason: str) -> Edit:
-    """A verdict between the sentinels of the prompt's nonce."""
     return Edit(text=f"<<<GOALSEEK REVIEW {{nonce}}\n{verdict}\n{reason}\nGOALSEEK REVIEW {{nonce}}>>>")

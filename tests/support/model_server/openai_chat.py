@@ -7,43 +7,35 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model_server.asked import Answer, Asked, Interface, event, text_of
+from model_server.asked import Answer, Asked, Conversation, Interface, event, text_of
 from model_server.moves import Refuse
 
 _ERRORS = {401: "invalid_api_key", 429: "rate_limit_exceeded", 529: "overloaded"}
 
 
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
-    system, prompt, said, results = [], "", [], []
+    so_far = Conversation()
     for message in body["messages"]:
         content = text_of(message.get("content"))
-        if message["role"] in ("system", "developer"):
-            system.append(content)
-        elif message["role"] == "assistant":
-            said.append(content)
-        elif message["role"] == "tool":
-            results.append(content)
-        else:
-            prompt, results = content, []
-    return Asked(
-        model=body["model"],
-        system="\n".join(system),
-        prompt=prompt,
-        said="\n".join(said),
-        results=tuple(results),
-        tools={tool["function"]["name"]: tool["type"] for tool in body.get("tools") or []},
-        is_streamed=bool(body.get("stream")),
-        body=body,
-    )
+        match message["role"]:
+            case "system" | "developer":
+                so_far.system.append(content)
+            case "assistant":
+                so_far.said.append(content)
+            case "tool":
+                so_far.results.append(content)
+            case _:
+                so_far.ask(content)
+    tools = {tool["function"]["name"]: tool["type"] for tool in body.get("tools") or []}
+    return so_far.asked(body["model"], tools, bool(body.get("stream")), body)
 
 
 def _usage(answer: Answer) -> dict[str, Any]:
     tokens = answer.tokens
-    prompt = tokens.fresh + tokens.cached + tokens.written
     return {
-        "prompt_tokens": prompt,
+        "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
-        "total_tokens": prompt + tokens.output,
+        "total_tokens": tokens.input + tokens.output,
         "prompt_tokens_details": {"cached_tokens": tokens.cached},
     }
 
@@ -61,12 +53,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _of(asked: Asked, answer: Answer, kind: str) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{answer.number:06d}",
-        "object": kind,
-        "created": int(time.time()),
-        "model": asked.model,
-    }
+    return {"id": f"chatcmpl-{answer.number:06d}", "object": kind, "created": int(time.time()), "model": asked.model}
 
 
 def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
@@ -83,7 +70,6 @@ def _stream(asked: Asked, answer: Answer) -> Iterator[bytes]:
 
 
 def error(refused: Refuse) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """An error of OpenAI's interfaces."""
     kind, after = _ERRORS.get(refused.status, "server_error"), refused.retry_after
     told: dict[str, Any] = {"message": f"scripted {kind}", "type": kind, "code": kind, "param": None}
     if refused.is_spent and after is not None:

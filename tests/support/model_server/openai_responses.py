@@ -7,77 +7,46 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model_server.asked import Answer, Asked, Interface, event, text_of
+from model_server.asked import Answer, Asked, Conversation, Interface, event, text_of
 from model_server.openai_chat import error
 
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
-    prompt, said, results, system = "", [], [], [body.get("instructions") or ""]
-    given = body["input"]
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    for item in items:
-        if item.get("type") in _RESULTS:
-            output = item["output"]
-            results.append(output if isinstance(output, str) else json.dumps(output))
-            continue
+    so_far, given = Conversation([body.get("instructions") or ""]), body["input"]
+    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
         role, content = item.get("role"), text_of(item.get("content"))
-        if role == "assistant":
-            said.append(content)
+        if item.get("type") in _RESULTS:
+            so_far.results.append(item["output"] if isinstance(item["output"], str) else json.dumps(item["output"]))
+        elif role == "assistant":
+            so_far.said.append(content)
         elif role == "user":
-            prompt, results = content, []
+            so_far.ask(content)
         elif role:
-            system.append(content)
-    return Asked(
-        model=body["model"],
-        system="\n".join(system),
-        prompt=prompt,
-        said="\n".join(said),
-        results=tuple(results),
-        tools={tool.get("name", tool["type"]): tool["type"] for tool in body.get("tools") or []},
-        is_streamed=bool(body.get("stream")),
-        body=body,
-    )
+            so_far.system.append(content)
+    tools = {tool.get("name", tool["type"]): tool["type"] for tool in body.get("tools") or []}
+    return so_far.asked(body["model"], tools, bool(body.get("stream")), body)
 
 
 def _item(asked: Asked, answer: Answer) -> dict[str, Any]:
     name, call = f"{answer.number:06d}", answer.call
     if call is None:
         part = {"type": "output_text", "text": answer.text, "annotations": []}
-        return {
-            "type": "message",
-            "id": f"msg_{name}",
-            "role": "assistant",
-            "status": "completed",
-            "content": [part],
-        }
-    if asked.tools[call.name] == "local_shell":
+        kind, identifier, more = "message", f"msg_{name}", {"role": "assistant", "content": [part]}
+    elif asked.tools[call.name] == "local_shell":
         action = {"type": "exec", "command": call.arguments, "env": {}}
-        return {
-            "type": "local_shell_call",
-            "id": f"lsh_{name}",
-            "call_id": f"call_{name}",
-            "action": action,
-            "status": "completed",
-        }
-    if isinstance(call.arguments, str):
-        kind, given = "custom_tool_call", {"input": call.arguments}
+        kind, identifier, more = "local_shell_call", f"lsh_{name}", {"call_id": f"call_{name}", "action": action}
     else:
-        kind, given = "function_call", {"arguments": json.dumps(call.arguments)}
-    return {
-        "type": kind,
-        "id": f"fc_{name}",
-        "call_id": f"call_{name}",
-        "name": call.name,
-        "status": "completed",
-        **given,
-    }
+        is_text = isinstance(call.arguments, str)
+        given = {"input": call.arguments} if is_text else {"arguments": json.dumps(call.arguments)}
+        kind, identifier = "custom_tool_call" if is_text else "function_call", f"fc_{name}"
+        more = {"call_id": f"call_{name}", "name": call.name, **given}
+    return {"type": kind, "id": identifier, "status": "completed", **more}
 
 
 def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
     tokens = answer.tokens
-    given = tokens.fresh + tokens.cached + tokens.written
     return {
         "id": f"resp_{answer.number:06d}",
         "object": "response",
@@ -86,11 +55,11 @@ def _whole(asked: Asked, answer: Answer) -> Mapping[str, Any]:
         "status": "completed",
         "output": [_item(asked, answer)],
         "usage": {
-            "input_tokens": given,
+            "input_tokens": tokens.input,
             "input_tokens_details": {"cached_tokens": tokens.cached},
             "output_tokens": tokens.output,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": given + tokens.output,
+            "total_tokens": tokens.input + tokens.output,
         },
     }
 

@@ -45,11 +45,7 @@ class ModelServer:
     (a title for the session, say), are answered aside. Closes and reopens at the same address where a move says so.
     """
 
-    def __init__(
-        self,
-        moves: Iterable[Move] = (),
-        otherwise: Move | Callable[[Asked], Move] = _NOTHING,
-    ) -> None:
+    def __init__(self, moves: Iterable[Move] = (), otherwise: Move | Callable[[Asked], Move] = _NOTHING) -> None:
         self.seen: list[Seen] = []
         self.unknown: list[str] = []
         self.otherwise = otherwise
