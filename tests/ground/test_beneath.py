@@ -37,7 +37,6 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-REMOVERS = ("unlink", "rmdir", "rmtree", "removedirs")
 REMOVES_BY_EXACT_NAMES = {
     "own_folders": "the list, and all that it lets be removed",
     "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",
