@@ -63,12 +63,14 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("word", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project], word: str) -> None:
-    record = reviewed(word).climb()[-1]
-    assert outcome(record) == ("reverted", "review_rejected")
-    assert record["why"] == "the review of command has no verdict that can be read"
-    assert record["notes"] == ["review by command: no verdict that could be read"]
+def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project]) -> None:
+    edits = tuple(scores(f"2.{number}") for number in range(len(UNREADABLE)))
+    project = reviewed(*UNREADABLE.values(), edits=edits, limits={"stagnation": "none"})
+    records = project.climb("iterate", "-n", str(len(UNREADABLE)))[1:]
+    for name, record in zip(UNREADABLE, records, strict=True):
+        assert outcome(record) == ("reverted", "review_rejected"), name
+        assert record["why"] == "the review of command has no verdict that can be read"
+        assert record["notes"] == ["review by command: no verdict that could be read"]
 
 
 def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]) -> None:

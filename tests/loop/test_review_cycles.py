@@ -78,29 +78,28 @@ def test_it_goes_back_as_often_as_the_manifest_says(reviewed: Callable[..., Proj
     assert len(record["attempts"]) == 2 and record["metric"]["value"] == 4
 
 
-@pytest.mark.parametrize(
-    ("edit", "reason"),
-    [
-        (scores(0), "worse"),
-        ('printf \'{"score": 1, "n": 1}\' > answer.json', "tie"),
-        (scores('"fail"'), "verify_failed"),
-    ],
-)
-def test_a_verifier_that_says_no_is_never_overruled(reviewed: Callable[..., Project], edit: str, reason: str) -> None:
-    project = reviewed(ASKS, APPROVES, edits=(scores(2), edit))
-    record = project.climb()[-1]
-    assert outcome(record) == ("reverted", reason)
-    assert len(asked("reviews")) == 1 and content(project) == '{"score": 1}'
+def test_a_verifier_that_says_no_is_never_overruled(reviewed: Callable[..., Project]) -> None:
+    worse = {
+        "worse": scores(0),
+        "tie": 'printf \'{"score": 1, "n": 1}\' > answer.json',
+        "verify_failed": scores('"fail"'),
+    }
+    edits = [edit for number, bad in enumerate(worse.values(), start=2) for edit in (scores(number), bad)]
+    project = reviewed(ASKS, edits=tuple(edits))
+    records = project.climb("iterate", "-n", str(len(worse)))[1:]
+    assert [outcome(record) for record in records] == [("reverted", reason) for reason in worse]
+    assert len(asked("reviews")) == len(worse) and content(project) == '{"score": 1}'
     project.check("audit")
 
 
-@pytest.mark.parametrize("edit", ["true", "exit 1", "echo x > other.txt", scores(2)])
-def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Callable[..., Project], edit: str) -> None:
-    project = reviewed(ASKS, APPROVES, edits=(REPORT + scores(2), REPORT + edit), author={"repair": 0})
-    record = project.climb()[-1]
-    assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
-    assert (len(asked("reviews")), tokens(record)) == (1, 200)
-    assert content(project) == '{"score": 1}'
+def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Callable[..., Project]) -> None:
+    nothing = ("true", "exit 1", "echo x > other.txt", scores(5))
+    edits = [REPORT + edit for number, bad in enumerate(nothing, start=2) for edit in (scores(number), bad)]
+    project = reviewed(ASKS, edits=tuple(edits), author={"repair": 0})
+    for record in project.climb("iterate", "-n", str(len(nothing)))[1:]:
+        assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
+        assert tokens(record) == 200
+    assert len(asked("reviews")) == len(nothing) and content(project) == '{"score": 1}'
     project.check("audit")
 
 

@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Record
+from records import iteration
+
+from goalseek.ledger.records import IterationRecord, MetricResult, Record
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
@@ -28,24 +30,16 @@ def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
 def record_of(
     number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = ""
 ) -> IterationRecord:
-    return IterationRecord(
-        seq=number,
-        kind="iteration",
-        project="p",
-        run_id="r",
-        epoch=0,
-        timestamp="2026-01-01T00:00:00+00:00",
-        iteration=number,
-        outcome=outcome,
-        reason="",
-        why="",
+    return iteration(
+        number,
+        number,
+        outcome,
+        "",
         metric=MetricResult("m", "minimize", 1.0, None, None, odds),
         runs=tuple(runs),
-        commit_hash=f"commit {number}",
         tree_hash=tree or f"tree {number}",
+        commit_hash=f"commit {number}",
         digests={"ruler": RULER},
-        isolation=Isolation("none", "none"),
-        run_dir="",
     )
 
 
