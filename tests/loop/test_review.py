@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_agents import Fake
-from project import Project, home
+from project import Project, Projects, home
 from reviewing import CRITERIA, FILES, REPORT, asked, command, killed, measured, outcome, scores, tokens
 from skips import levels
 from test_repair import killed_when_stored
@@ -22,7 +21,7 @@ from test_repair import killed_when_stored
 pytestmark = pytest.mark.slow
 
 
-def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[..., Project]) -> None:
+def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Projects) -> None:
     project = reviewed('say APPROVED "- No test is weakened: none is touched" "It is short: one line"')
     record = project.climb()[-1]
     assert outcome(record) == ("kept", "better") and record["why"] == "2 beats 1 by 1"
@@ -37,9 +36,7 @@ def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[.
     project.check("audit")
 
 
-def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(
-    reviewed: Callable[..., Project],
-) -> None:
+def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(reviewed: Projects) -> None:
     project = reviewed('say REJECTED "No test is weakened: it drops one" "It is short: yes"', edits=(scores(2), "true"))
     project.climb("iterate", "-n", "2")
     record = project.iterations()[1]
@@ -67,7 +64,7 @@ UNREADABLE = {
 }
 
 
-def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project]) -> None:
+def test_a_verdict_that_cannot_be_read_reverts(reviewed: Projects) -> None:
     edits = tuple(scores(f"2.{number}") for number in range(len(UNREADABLE)))
     project = reviewed(*UNREADABLE.values(), edits=edits, limits={"stagnation": "none"})
     records = project.climb("iterate", "-n", str(len(UNREADABLE)))[1:]
@@ -77,7 +74,7 @@ def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project])
         assert record["notes"] == ["review by command: no verdict that could be read"]
 
 
-def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]) -> None:
+def test_a_reviewer_that_fails_has_said_nothing(reviewed: Projects) -> None:
     project = reviewed(REPORT + "say APPROVED; echo no room >&2; exit 3")
     record = project.climb()[-1]
     assert outcome(record) == ("reverted", "review_rejected")
@@ -85,7 +82,7 @@ def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]
     assert tokens(record) == 100
 
 
-def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[..., Project], tmp_path: Path) -> None:
+def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Projects, tmp_path: Path) -> None:
     project = reviewed(REPORT + "say APPROVED", "sleep 60", edits=(REPORT + scores(2), REPORT + scores(3)))
     project.climb()
     slow = {"provider": {**command(tmp_path / "reviewer.sh"), "timeout": 0.5}, "criteria": CRITERIA}
@@ -95,7 +92,7 @@ def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[.
     assert (tokens(record), record["usage"]["estimated"]) == (200, True)
 
 
-def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[..., Project]) -> None:
+def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Projects) -> None:
     project = reviewed(
         "say APPROVED", edits=(scores(0), "echo '{\"score\": 1}  ' > answer.json", scores('"fail"'), "true")
     )
@@ -106,9 +103,7 @@ def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[...
 
 
 @pytest.mark.parametrize("sandbox", levels("none", "bubblewrap"))
-def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(
-    reviewed: Callable[..., Project], sandbox: str
-) -> None:
+def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(reviewed: Projects, sandbox: str) -> None:
     looks = """\
 here() { cat answer.json | tr -d '\\n'; [ -e hidden ] && echo " hidden"; git status --porcelain | tr -d '\\n'; }
 told=$(here)
@@ -141,7 +136,7 @@ say APPROVED "$told" "$GOALSEEK_PHASE $(cat "$GOALSEEK_BRIEF" | tr -d '\\n' | se
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
-    reviewed: Callable[..., Project], number: signal.Signals
+    reviewed: Projects, number: signal.Signals
 ) -> None:
     project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2),))
     home("during-review").write_text('rm "$HOME/during-review"; touch "$HOME/waiting"; sleep 60')
@@ -154,7 +149,7 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     project.check("audit")
 
 
-def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:
+def test_a_person_is_asked_after_the_reviewer(reviewed: Projects) -> None:
     words = ('say REJECTED "too long"', "say APPROVED fine")
     project = reviewed(*words, edits=(scores(2), scores(3)), approve={"before": "kept"})
     assert project.run("iterate", "-n", "2").exit_code == 5
@@ -166,7 +161,7 @@ def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) 
 
 
 def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
-    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reviewed: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     claude = Fake("claude", tmp_path / "bin")
@@ -181,7 +176,7 @@ def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
     assert record["usage"]["cost_usd"] == 0.25 and record["provider"] == "command"
 
 
-def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Callable[..., Project]) -> None:
+def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Projects) -> None:
     edit = """seq 30000 | sed 's/^/"n/; s/$/": 1,/' > more; { echo '{'; cat more; echo '"score": 2}'; } > answer.json; rm more"""
     project = reviewed('say APPROVED "$(grep -c n30000 answer.json) there"', edits=(edit,))
     assert project.climb()[-1]["notes"][1] == "review: 1 there"
@@ -189,9 +184,7 @@ def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewe
     assert len(prompt) < 70_000 and "bytes, which are not shown here" in prompt
 
 
-def test_doctor_looks_at_the_reviewer_too(
-    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_looks_at_the_reviewer_too(reviewed: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = reviewed(review={"provider": "claude"})
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert "provider claude: there is no program 'claude'" in project.run("doctor", "--quick").stdout
@@ -249,7 +242,7 @@ def content(project: Project, name: str = "goalseek/demo") -> str:
     return project.git("show", f"{name}:answer.json")
 
 
-def test_changes_are_asked_for_once_measured_again_and_approved(reviewed: Callable[..., Project]) -> None:
+def test_changes_are_asked_for_once_measured_again_and_approved(reviewed: Projects) -> None:
     edits = (REPORT + scores(2, "two"), REPORT + 'cp answer.json "$HOME/found"; ' + scores(3, "three"))
     project = reviewed(REPORT + ASKS, REPORT + APPROVES, edits=edits)
     record = project.climb()[-1]
@@ -277,7 +270,7 @@ def test_changes_are_asked_for_once_measured_again_and_approved(reviewed: Callab
     assert outcome(project.climb()[-1])[0] == "skipped"
 
 
-def test_a_rejection_at_last_reverts_every_try_newest_first(reviewed: Callable[..., Project]) -> None:
+def test_a_rejection_at_last_reverts_every_try_newest_first(reviewed: Projects) -> None:
     project = reviewed(ASKS, ASKS, REJECTS, edits=(*(scores(number) for number in (2, 3, 4, 5)),))
     record = project.climb()[-1]
     assert outcome(record) == ("reverted", "review_rejected") and record["why"].endswith("rejected it: never")
@@ -291,7 +284,7 @@ def test_a_rejection_at_last_reverts_every_try_newest_first(reviewed: Callable[.
     assert following["parent_commit_hash"] == record["rollback_commit_hash"]
 
 
-def test_it_goes_back_as_often_as_the_manifest_says(reviewed: Callable[..., Project]) -> None:
+def test_it_goes_back_as_often_as_the_manifest_says(reviewed: Projects) -> None:
     edits = tuple(scores(number) for number in range(2, 9))
     record = reviewed(ASKS, edits=edits, review={"max_cycles": 2}).climb()[-1]
     assert (len(asked("reviews")), len(asked("authors"))) == (3, 3)
@@ -299,7 +292,7 @@ def test_it_goes_back_as_often_as_the_manifest_says(reviewed: Callable[..., Proj
     assert len(record["attempts"]) == 2 and record["metric"]["value"] == 4
 
 
-def test_a_verifier_that_says_no_is_never_overruled(reviewed: Callable[..., Project]) -> None:
+def test_a_verifier_that_says_no_is_never_overruled(reviewed: Projects) -> None:
     worse = {
         "worse": scores(0),
         "tie": 'printf \'{"score": 1, "n": 1}\' > answer.json',
@@ -313,7 +306,7 @@ def test_a_verifier_that_says_no_is_never_overruled(reviewed: Callable[..., Proj
     project.check("audit")
 
 
-def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Callable[..., Project]) -> None:
+def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Projects) -> None:
     nothing = ("true", "exit 1", "echo x > other.txt", scores(5))
     edits = [REPORT + edit for number, bad in enumerate(nothing, start=2) for edit in (scores(number), bad)]
     project = reviewed(ASKS, edits=tuple(edits), author={"repair": 0})
@@ -325,7 +318,7 @@ def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Callable[.
 
 
 @pytest.mark.parametrize("where", ["author", "review"])
-def test_killed_in_a_cycle_it_goes_on_there(reviewed: Callable[..., Project], where: str) -> None:
+def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> None:
     hang = '[ -e "$HOME/waiting" ] || { touch "$HOME/waiting"; sleep 60; }\n'
     edits = [REPORT + scores(2), REPORT + scores(3), REPORT + scores(3)]
     words = [REPORT + ASKS, REPORT + APPROVES, REPORT + APPROVES]
@@ -345,7 +338,7 @@ STORED = ["verdict", "review", "change-2", "candidate-2", "evidence-2", "verdict
 
 @pytest.mark.parametrize("stored_last", STORED)
 def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_nobody_twice(
-    reviewed: Callable[..., Project], stored_last: str, tmp_path: Path
+    reviewed: Projects, stored_last: str, tmp_path: Path
 ) -> None:
     project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3), scores(4)))
     killed_when_stored(project, stored_last, tmp_path)
@@ -358,7 +351,7 @@ def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_no
     project.check("audit")
 
 
-def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Callable[..., Project]) -> None:
+def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Projects) -> None:
     edits = (scores(2), scores('"crash"'), scores(3))
     verify = [
         {"name": "train", "run": "! grep crash answer.json", "sees": "candidate"},
@@ -371,9 +364,7 @@ def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: 
     project.check("audit")
 
 
-def test_whoever_is_asked_in_the_authors_place_finds_his_change(
-    reviewed: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_whoever_is_asked_in_the_authors_place_finds_his_change(reviewed: Projects, tmp_path: Path) -> None:
     other = tmp_path / "other.sh"
     other.write_text('cp answer.json "$HOME/found"; ' + scores(3))
     fallback = [{"name": "command", "command": ["sh", str(other)]}]
@@ -383,9 +374,7 @@ def test_whoever_is_asked_in_the_authors_place_finds_his_change(
     assert home("found").read_text() == '{"score": 2}\n'
 
 
-def test_a_reviewed_climb_is_played_again_from_its_recordings(
-    reviewed: Callable[..., Project], make_project: Callable[..., Project]
-) -> None:
+def test_a_reviewed_climb_is_played_again_from_its_recordings(reviewed: Projects, make_project: Projects) -> None:
     project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), author={"record": "../recordings"})
     first = project.climb()[-1]
     again = {"name": "replay", "recordings": "../recordings"}
@@ -396,7 +385,7 @@ def test_a_reviewed_climb_is_played_again_from_its_recordings(
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
 
 
-def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Callable[..., Project]) -> None:
+def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Projects) -> None:
     project = reviewed(
         REPORT + ASKS, REPORT + APPROVES, edits=(REPORT + scores(2), REPORT + scores(3)), limits={"tokens": 200}
     )

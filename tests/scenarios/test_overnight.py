@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from model_server import stand_in
 from model_server.asked import Asked
 from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse, Tokens, plan
 from model_server.server import ModelServer
-from project import Project, answer, ended
+from project import Projects, answer, ended
 
 NIGHT = 50
 TOKENS = Tokens(fresh=1000, cached=400, output=200)
@@ -56,7 +55,7 @@ class Night:
 @pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
-    make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
