@@ -31,7 +31,6 @@ from goalseek.views.terminal_text import (
     can_move_cursor,
     choose_signs,
     clean_lines,
-    is_coloured,
     painter,
     terminal_width,
 )
@@ -90,7 +89,7 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
 
 
 def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    from goalseek.views.screen import Screen, make_console
+    from goalseek.views.screen import Screen
 
     snapshot, at = look(), time.monotonic()
     signs, is_first = choose_signs(sys.stdout, LINE_DRAWING, ASCII), True
@@ -102,7 +101,7 @@ def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbS
         )
         return panel_rows(snapshot.scene, activity, columns, signs)
 
-    screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, options.color)), draw_rows)
+    screen = Screen(options.color, draw_rows)
     screen.start()
     try:
         with _keys() as read_key:

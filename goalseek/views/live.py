@@ -15,7 +15,7 @@ from goalseek.project.progress import Progress, format_turn
 from goalseek.values import Phase, Stop
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, panel_rows
-from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, is_coloured, last_clean_line, one_line
+from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, last_clean_line, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -98,10 +98,10 @@ class LiveWatch(LineWatch):
         super().on_failed(stop)
 
     def _open(self) -> None:
-        from goalseek.views.screen import Screen, make_console
+        from goalseek.views.screen import Screen
 
         if self._screen is None:
-            self._screen = Screen(make_console(sys.stdout, is_coloured(sys.stdout, self._color)), self._rows)
+            self._screen = Screen(self._color, self._rows)
             self._screen.start()
 
     def _rows(self, columns: int) -> list[Text]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console, ConsoleRenderable, Group
 from rich.control import Control
@@ -22,24 +22,10 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from goalseek.process import is_ending
+from goalseek.views.terminal_text import is_coloured
 
 _READ_SECONDS = 0.1
 _NO_TERMINAL = (termios.error, OSError, ValueError)
-
-
-def make_console(stream: TextIO, is_coloured: bool) -> Console:
-    """A rich console without highlighting and wrapping.
-
-    It has the size of the terminal and ignores COLUMNS and LINES: a panel drawn too wide could not be erased.
-    """
-    return Console(
-        file=stream,
-        color_system="auto" if is_coloured else None,
-        highlight=False,
-        soft_wrap=True,
-        no_color=False,
-        _environ={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
-    )
 
 
 class Screen(Live):
@@ -49,7 +35,18 @@ class Screen(Live):
     removes the panel before the process stops, and ``fg`` draws it again.
     """
 
-    def __init__(self, console: Console, rows: Callable[[int], list[Text]]) -> None:
+    def __init__(self, color: str, rows: Callable[[int], list[Text]]) -> None:
+        """``color`` is "auto", "always" or "never"."""
+        # it ignores COLUMNS and LINES: a panel drawn too wide for the terminal could not be erased
+        variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        console = Console(
+            file=sys.stdout,
+            color_system="auto" if is_coloured(sys.stdout, color) else None,
+            highlight=False,
+            soft_wrap=True,
+            no_color=False,
+            _environ=variables,
+        )
         self._rows = rows
         self._columns = 0
         self._widths: list[int] = []

@@ -43,26 +43,14 @@ def last_clean_line(printed: bytes) -> str:
     return next(iter(clean_lines(printed[-TAIL_BYTES:])[::-1]), "").strip()
 
 
-_SIZES = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-
-
 def paint_patch(text: str, paint: Paint) -> str:
     """The patch in the colours of ``git diff``, with the same number of lines."""
-    old = new = 0
+    in_hunk = False
     lines = []
-    for line in text.split("\n"):
-        clean = replace_unprintable(line)
-        sizes = _SIZES.match(line)
-        if sizes:
-            old, new = (int(size) if size else 1 for size in sizes.groups())
-            lines.append(paint(clean, "cyan"))
-        elif old <= 0 and new <= 0:
-            lines.append(paint(clean, "bold") if clean else clean)
-        else:
-            old -= line[:1] not in ("+", "\\")
-            new -= line[:1] not in ("-", "\\")
-            color = {"+": "green", "-": "red"}.get(line[:1])
-            lines.append(paint(clean, color) if color else clean)
+    for line in replace_unprintable(text).split("\n"):
+        in_hunk = line.startswith("@@ ") or (in_hunk and not line.startswith("diff --git "))
+        color = {"@": "cyan", "+": "green", "-": "red"}.get(line[:1]) if in_hunk else "bold"
+        lines.append(paint(line, color) if line and color else line)
     return "\n".join(lines)
 
 

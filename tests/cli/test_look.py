@@ -162,6 +162,13 @@ class TestLog:
         assert [row["title"] for row in found[1:3]] == ["move 1", "move 2"]
         assert [row["commit_hash"] for row in found] == [row["commit_hash"] or "" for row in climbed.iterations()]
 
+    def test_a_reader_that_goes_away_is_no_bug(self, climbed: Project) -> None:
+        started = climbed.start("log")
+        assert started.stdout is not None
+        started.stdout.close()
+        started.stdout = None
+        assert started.communicate(timeout=120)[1] == ""
+
 
 class TestShow:
     def test_it_shows_the_record_that_is_named_with_all_that_a_person_asks_about(self, climbed: Project) -> None:

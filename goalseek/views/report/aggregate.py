@@ -119,7 +119,6 @@ class ReportFigures:
         self.versions: dict[str, str] = {}
         self.first: datetime | None = None
         self.newest: datetime | None = None
-        self._worked: datetime | None = None
 
     @property
     def period(self) -> str:
@@ -155,7 +154,6 @@ class ReportFigures:
         elif isinstance(row, HoldoutRow):
             self._add_look(look_of(row))
             climb.spending.add_measurement(row.seconds)
-        self._worked = moment or self._worked
         self.first = self.first or moment
         self.newest = moment or self.newest
 
@@ -187,9 +185,9 @@ class ReportFigures:
             climb.baseline = climb.best = try_of(row, label)
         else:
             climb.measured += row.metric.value is not None
+            tries = climb.rejected
             if label.outcome == Outcome.KEPT:
-                climb.best = try_of(row, label)
-            tries = climb.kept if label.outcome == Outcome.KEPT else climb.rejected
+                tries, climb.best = climb.kept, try_of(row, label)
             tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
@@ -197,7 +195,7 @@ class ReportFigures:
         self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
         for incident in incidents_of(row):
             climb.incidents.add(incident)
-        if moment and self._worked and (pause := pause_before(row, moment, self._worked)):
+        if moment and self.newest and (pause := pause_before(row, moment, self.newest)):
             climb.incidents.add(pause)
 
     def _add_level(self, sandbox: str, verifier: str) -> None:

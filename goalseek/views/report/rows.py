@@ -45,9 +45,7 @@ class MeasuredRow(Row, tag="measurement", gc=False):
     seconds: float = 0.0
 
 
-class Metric(Struct, gc=False):
-    """The metric of an iteration."""
-
+class _Metric(Struct, gc=False):
     name: str = ""
     direction: str = ""
     value: float | None = None
@@ -55,16 +53,12 @@ class Metric(Struct, gc=False):
     odds: float | None = None
 
 
-class Run(Struct, gc=False):
-    """A run of the verifier within an iteration."""
-
+class _Run(Struct, gc=False):
     of: str = ""
     value: float | None = None
 
 
-class Command(Struct, gc=False):
-    """A verify command."""
-
+class _Command(Struct, gc=False):
     name: str = ""
     seconds: float = 0.0
     killed: float = 0.0
@@ -111,8 +105,8 @@ class IterationRow(Row, tag="iteration", gc=False):
     outcome: str = ""
     reason: str = ""
     why: str = ""
-    metric: Metric = msgspec.field(default_factory=Metric)
-    runs: list[Run] = []
+    metric: _Metric = msgspec.field(default_factory=_Metric)
+    runs: list[_Run] = []
     guards: dict[str, float] = {}
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
@@ -124,7 +118,7 @@ class IterationRow(Row, tag="iteration", gc=False):
     model: str = ""
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
-    verify: list[Command] = []
+    verify: list[_Command] = []
     isolation: dict[str, str] = {}
     digests: dict[str, str] = {}
     notes: list[str] = []
