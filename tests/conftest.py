@@ -11,7 +11,7 @@ import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +152,14 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Projects:
 
 @pytest.fixture
 def played(made_once: Projects, tmp_path: Path) -> Projects:
-    """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session."""
-    return functools.partial(made_once, Project.play, tmp_path / "repository")
+    """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session; ``more`` are left to play."""
+
+    def copy(*moves: Any, more: Sequence[Any] = (), **how: Any) -> Project:
+        project = made_once(Project.play, tmp_path / "repository", *moves, **how)
+        project.set_moves(*moves, *more)
+        return project
+
+    return copy
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from project import FILES, MANIFEST, Project, answer
+from project import FILES, MANIFEST, Project, Projects, answer
 from schemas import REASONS, build_schema, to_text
 
 from goalseek.ledger.records import KINDS, parse_record
@@ -146,9 +146,8 @@ def test_shipped_manifests_are_as_published_for_python_and_for_taplo(path: Path,
     assert checked_by_taplo(tmp_path / "goalseek.toml") == (0, "")
 
 
-def test_the_schema_comes_back_and_keeps_up(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
+def test_the_schema_comes_back_and_keeps_up(played: Projects) -> None:
+    project = played(answer(2), more=(answer(3),))
     place = project.folder / ".goalseek/manifest.schema.json"
     assert place.read_text() == schema_text("manifest")
     place.write_text("{}")
