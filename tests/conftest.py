@@ -8,6 +8,7 @@ import gc
 import hashlib
 import os
 import pickle
+import shutil
 import signal
 import sys
 import warnings
@@ -143,6 +144,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Projects:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "made").exists():
                 patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+                shutil.rmtree(folder / top.name, ignore_errors=True)  # of a test that was cut
                 made = make(folder / top.name, *of, **how)
                 (folder / "made").write_bytes(pickle.dumps(made))
         return pickle.loads((folder / "made").read_bytes()).copy(top)

@@ -2,9 +2,10 @@
 
 A first climb costs half a second of processor time, an iteration a fifth, a copy a fiftieth. A test that only reads, or
 that goes on from somewhere, takes ``played(answer(2), answer(1), more=(answer(3),))``: a copy of the project after the
-first two moves, which are played once for all tests of the session. What a module needs beyond that, ``made_once(make, top)`` makes once: ``make(top)`` is
-a function of the module that gives a project. Both copies are the test's own, with the script, without the trees.
-``project`` is for what happens in the first invocation, or before it.
+first two moves, which are played once for all tests of the session. What a module needs beyond that,
+``made_once(make, top)`` makes once: ``make(top)`` is a function of the module that gives a project. Both copies are the
+test's own, with the script, without the trees and without what programs wrote into a home. ``project`` is for what
+happens in the first invocation, or before it.
 """
 
 from __future__ import annotations
