@@ -12,7 +12,7 @@ from typing import Any
 
 import jmespath
 import pytest
-from project import FILES, Ended, Project, answer
+from project import FILES, Ended, Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
@@ -154,9 +154,8 @@ def test_a_provider_that_cannot_start(project: Project) -> None:
     refused(project, USAGE, "no provider is named")
 
 
-def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(played: Projects) -> None:
+    project = played(answer(2))
     state = project.logs / "state.json"
     before = state.read_bytes()
     for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
@@ -378,9 +377,8 @@ def test_what_was_in_the_home_of_the_logs_stays_there(project: Project) -> None:
     assert not (project.folder / "results/demo").exists()
 
 
-def test_another_climb_stays_ignored_where_a_first_run_is_refused(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+def test_another_climb_stays_ignored_where_a_first_run_is_refused(played: Projects) -> None:
+    project = played(answer(2))
     project.manifest = project.folder / "goalseek.second.toml"
     project.set_manifest({"project": {"name": "second"}, "verify": [{"run": "exit 3", "sees": "candidate"}]})
     project.commit()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import pytest
 from noisy import METRIC, NOISY, journal
-from project import FILES, Project, answer, home
+from project import FILES, Project, Projects, answer, home
 
 import goalseek
 from goalseek.measurement.measure import AGGREGATES, Measurement, aggregate
@@ -19,7 +18,7 @@ SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and ar
 
 
 @pytest.fixture
-def noisy(make_project: Callable[..., Project]) -> Project:
+def noisy(make_project: Projects) -> Project:
     """A project that is measured with noise of less than one, by the rule's own word on it."""
     return make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
 
@@ -144,7 +143,7 @@ def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(no
     assert noisy.run("audit").exit_code == 0 and "incumbent no number" in noisy.run("show", "1").stdout
 
 
-def test_a_verifier_that_says_stop_of_the_incumbent_is_not_asked_again(make_project: Callable[..., Project]) -> None:
+def test_a_verifier_that_says_stop_of_the_incumbent_is_not_asked_again(make_project: Projects) -> None:
     verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}]
     judge = 'echo ran >> "$HOME/journal"\nif [ -e "$HOME/during" ]; then exit 127; fi\n'
     judge += 'printf \'{"score": 1.%s}\' "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -160,7 +159,7 @@ GUARD = {"metric": METRIC, "guard": [{"query": "size", "max": 20}]}
 
 
 class TestGuards:
-    def test_a_guard_that_is_missing_on_a_later_run_rejects(self, make_project: Callable[..., Project]) -> None:
+    def test_a_guard_that_is_missing_on_a_later_run_rejects(self, make_project: Projects) -> None:
         project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
         project.set_moves(answer(90))
         home("during").write_text(
@@ -171,7 +170,7 @@ class TestGuards:
         assert (record["outcome"], record["reason"]) == ("reverted", "no_metric")
         assert record["metric"]["value"] is None
 
-    def test_its_bound_is_judged_on_the_median(self, make_project: Callable[..., Project]) -> None:
+    def test_its_bound_is_judged_on_the_median(self, make_project: Projects) -> None:
         project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest=GUARD)
         # The first of the candidate's runs is over the bound, by luck; the others are not.
         home("during").write_text(
@@ -196,7 +195,7 @@ BUILD = 'echo build >> "$HOME/built"; cp answer.json built.json\n'
 
 class TestOnce:
     @pytest.fixture
-    def building(self, make_project: Callable[..., Project]) -> Project:
+    def building(self, make_project: Projects) -> Project:
         files = {**FILES, "build.sh": BUILD, "hidden/judge.sh": NOISY.replace("answer.json", "built.json")}
         guard = [{"name": "lint", "path": "lint.json", "query": "@", "max": 9}]
         return make_project(files=files, manifest={"metric": METRIC, "verify": VERIFY, "guard": guard})
@@ -226,7 +225,7 @@ class TestOnce:
         assert "metrics.json is written by a command that runs once" in ended.stderr
 
 
-def test_several_runs_make_one_measurement(make_project: Callable[..., Project]) -> None:
+def test_several_runs_make_one_measurement(make_project: Projects) -> None:
     metric = {**METRIC, "noise": "none", "repeats": 3, "aggregate": "max"}
     project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": metric})
     (record,) = project.climb("baseline")

@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from project import Project, answer, home, living, until
+from project import Project, Projects, answer, home, living, until
 
 from goalseek import locks
 from goalseek.errors import GoalseekError
@@ -89,9 +89,7 @@ def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_
 
 
 @pytest.fixture
-def two(
-    make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[Project]]:
+def two(make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Project]]:
     name = f"card of {tmp_path.name}"
     metric = {"direction": "maximize", "query": "score", "exclusive": name}
     made = [make_project(each, manifest={"metric": metric}) for each in ("one", "other")]
