@@ -147,7 +147,8 @@ class DataClass:
     def __init__(self, *values: Any, **named: Any) -> None:
         fresh: dict[str, Any] = {name: {} for name in self._mappings}
         given = {**fresh, **dict(zip(self.__match_args__, values, strict=False)), **named}
-        if not self._required <= given.keys() <= self.__dataclass_fields__.keys():
+        is_too_long = len(values) > len(self.__match_args__)
+        if is_too_long or not self._required <= given.keys() <= self.__dataclass_fields__.keys():
             raise TypeError(f"{type(self).__qualname__} has other fields than {', '.join(given)}")
         self.__dict__.update(given)  # a default is an attribute of the class
 

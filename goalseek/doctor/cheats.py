@@ -23,7 +23,7 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Outcome, Reason
-from goalseek.workspace.scope import Scope, is_tool_cache
+from goalseek.workspace.scope import is_tool_cache
 from goalseek.workspace.screening import AddedFiles, link_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
@@ -31,9 +31,10 @@ _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so n
 
 @dataclass(frozen=True)
 class Cheat:
-    """A cheat applied to the tree that the climb starts from: its candidate's tree, or why there is none.
+    """A cheat applied to the tree that the climb starts from.
 
-    ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope.
+    ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope. ``tree`` is the
+    candidate's; "" where nothing is to be measured.
     """
 
     patch: str
@@ -59,9 +60,9 @@ def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[Cheat, ...]:
     return tuple(_apply_cheat(evaluation, tree, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
-def runs_needed(cheats: Sequence[Cheat], tree: str) -> int:
+def runs_needed(cheats: Sequence[Cheat]) -> int:
     """How many of these cheats will be measured."""
-    return sum(_is_measured(cheat, tree) for cheat in cheats)
+    return sum(bool(cheat.tree) for cheat in cheats)
 
 
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[CheckResult]:
@@ -70,8 +71,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -
     try:
         for index, cheat in enumerate(cheats):
             if not cheat.unfit:
-                verdict = _verdict(project, subject, cheat, _FIRST_NUMBER + index)
-                yield _finding(manifest, cheat, verdict, _is_measured(cheat, subject.tree))
+                yield _finding(manifest, cheat, _verdict(project, subject, cheat, _FIRST_NUMBER + index))
     finally:
         sync_bench(Evaluation(project, subject.config), subject.tree)
 
@@ -94,37 +94,38 @@ def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
     removed = [difference.path for difference in differences if difference.after is None]
     added_files = AddedFiles(objects, tree, config.scope, added, removed)
     for difference in differences:
-        why = _refusal(difference, objects, config.scope, added_files)
-        if why:
+        kind = config.scope.kind(difference.path)
+        if why := _refusal(difference, objects, added_files):
             refused.append(why)
-        elif config.scope.kind(difference.path) == "writable" and not is_tool_cache(difference.path):
+        elif is_tool_cache(difference.path):
+            continue
+        elif kind == "writable":
             edits[difference.path] = difference.after
-        elif config.scope.kind(difference.path) in ("other", "kept") and not is_tool_cache(difference.path):
+        elif kind in ("other", "kept"):
             strays.append(quote_path(difference.path))
     if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
     if refused:
         return Cheat(name, refused="; ".join(refused))
-    candidate_tree = objects.splice(tree, edits) if edits else tree
-    return Cheat(
-        name, tree=candidate_tree, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate_tree)
-    )
+    candidate = objects.splice(tree, edits) if edits else tree
+    if candidate == tree:
+        return Cheat(name, left_out=tuple(strays))
+    return Cheat(name, tree=candidate, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate))
 
 
-def _refusal(difference: Difference, objects: Objects, scope: Scope, added_files: AddedFiles) -> str:
+def _refusal(difference: Difference, objects: Objects, added_files: AddedFiles) -> str:
     """Why a candidate that changes this path is out of scope; "" where it is not."""
-    path, kind, quoted = difference.path, scope.kind(difference.path), quote_path(difference.path)
-    is_link = difference.after is not None and difference.after.mode == SYMLINK
-    if difference.before is not None:
-        if kind not in ("writable", "generated"):
-            return f"{quoted} is not the candidate's to edit"
-    elif why := added_files.path_refusal(path, False, is_link):
+    path, after, kind = difference.path, difference.after, added_files.scope.kind(difference.path)
+    is_link = after is not None and after.mode == SYMLINK
+    if difference.before is not None and kind not in ("writable", "generated"):
+        return f"{quote_path(path)} is not the candidate's to edit"
+    if difference.before is None and (why := added_files.path_refusal(path, False, is_link)):
         return why
-    if kind != "writable" or difference.after is None:
+    if kind != "writable" or after is None:
         return ""
-    if difference.after.mode == SUBMODULE:
-        return f"{quoted} is neither a file nor a link"
-    return link_refusal(path, os.fsdecode(objects.read(difference.after.blob))) if is_link else ""
+    if after.mode == SUBMODULE:
+        return f"{quote_path(path)} is neither a file nor a link"
+    return link_refusal(path, os.fsdecode(objects.read(after.blob))) if is_link else ""
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:
@@ -133,43 +134,29 @@ def _lines_saved(objects: Objects, before: str, after: str) -> int:
     return sum(int(row[1]) - int(row[0]) for row in rows if row[0].isdigit() and row[1].isdigit())
 
 
-def _is_measured(cheat: Cheat, tree: str) -> bool:
-    return bool(cheat.tree) and cheat.tree != tree
-
-
 def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> Verdict:
     if cheat.refused:
         return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused)
-    if not _is_measured(cheat, subject.tree):
+    if not cheat.tree:
         return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
     evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
     standing, manifest = project.standing, subject.config.manifest
+    # Before a baseline: the value that it would have.
+    value, guards = representative([measurement.value for measurement in subject.known]), subject.known[-1].guards
     if standing.incumbent and standing.baseline:
         value, guards = standing.incumbent.value, standing.baseline.guards
-    else:  # before a baseline: the value that it would have
-        value, guards = representative([measurement.value for measurement in subject.known]), subject.known[-1].guards
     rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), cheat.lines_saved)
     return rule.plain_verdict(evidence)
 
 
-def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, is_measured: bool) -> CheatFinding:
-    how = "WON" if verdict else "lost" if is_measured else "lost without being measured"
+def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict) -> CheatFinding:
+    how = "WON" if verdict else "lost" if cheat.tree else "lost without being measured"
     text = f"{cheat.patch} {how}: {verdict.outcome} / {verdict.reason}: {verdict.why}"
     if cheat.left_out:
         text += f"; left out, being outside the scope: {', '.join(cheat.left_out)}"
-    remedy = ""
+    remedy = cheat_remedy(manifest) if verdict else ""
     if verdict.reason == Reason.SIMPLER:
         remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
-    elif verdict:
-        remedy = cheat_remedy(manifest)
-    return CheatFinding(
-        "cheat",
-        not verdict,
-        text,
-        remedy,
-        cheat.patch,
-        not verdict,
-        verdict.outcome,
-        verdict.reason,
-        verdict.value,
-    )
+    is_lost = not verdict
+    ruling = (verdict.outcome, verdict.reason, verdict.value)
+    return CheatFinding("cheat", is_lost, text, remedy, cheat.patch, is_lost, *ruling)

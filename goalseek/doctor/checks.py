@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from goalseek.doctor import provider_checks
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes
+from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.git.ignore import matcher
@@ -14,10 +14,10 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, scope_notes, writable_files
+from goalseek.project.fitness import differences_from_ruler, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
-from goalseek.providers.registry import make_permitted_provider, manifest_commands
+from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
@@ -87,17 +87,15 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
-        yield CheckResult(
-            "trees", False, str(error), f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
-        )
+        remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
+        yield CheckResult("trees", False, str(error), remedy)
         return
     yield CheckResult("trees", True, f"made in {project.places.home}")
 
 
 def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
-    project = context.project
-    yield from _notes("left out", preflight.tree_notes(project, context.entries))
+    yield from _notes("left out", preflight.tree_notes(context.project, context.entries))
 
 
 def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
@@ -127,24 +125,6 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("environment", True, "what is shared means the candidate, and shows nothing hidden")
 
 
-def provider(context: DoctorContext) -> Iterator[CheckResult]:
-    """The provider can be started, and has what it needs: program, version, login, endpoint."""
-    loaded = context.project.loaded
-    if loaded.manifest.provider is None:
-        remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
-        yield CheckResult("provider", True, "the manifest names none", remedy)
-        return
-    chosen = make_permitted_provider(loaded, loaded.manifest.provider)
-    note = chosen.look_over(writable_files(context.project.repository, context.config.scope, context.entries))
-    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
-    yield from provider_checks.check_providers(context, context.entries, chosen, context.is_live)
-
-
-def isolation(context: DoctorContext) -> Iterator[CheckResult]:
-    """How well each verify command is isolated from the candidate."""
-    yield from isolation_notes(context.config.manifest)
-
-
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = context.project.confines, context.config.manifest
@@ -168,17 +148,21 @@ def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
         return
-    reasons = {}
-    commands = [(command.run, command.cwd) for command in manifest.verify]
-    for command, cwd in (*commands, *([(manifest.setup.run, ".")] if manifest.setup else [])):
-        variables = program_environment(manifest.env.verify, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.required_paths([command], variables, cwd)})
-    for words in manifest_commands(context.project.loaded):
-        variables = program_environment(manifest.env.agent, {}, confines.scratch)
-        reasons.update({need.path: need.why for need in confines.required_paths([words], variables)})
-    reasons.update(dict.fromkeys(confines.shared, "scope.share"))
-    reasons.update(dict.fromkeys(confines.readable(), "sandbox.read"))
-    reasons.update(dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only"))
+    verify, agent = (
+        program_environment(variables, {}, confines.scratch) for variables in (manifest.env.verify, manifest.env.agent)
+    )
+    commands: list[tuple[str | Sequence[str], dict[str, str], str]]
+    commands = [(command.run, verify, command.cwd) for command in manifest.verify]
+    commands += [(manifest.setup.run, verify, ".")] if manifest.setup else []
+    commands += [(words, agent, ".") for words in manifest_commands(context.project.loaded)]
+    reasons = {
+        need.path: need.why
+        for command, variables, folder in commands
+        for need in confines.required_paths([command], variables, folder)
+    }
+    reasons |= dict.fromkeys(confines.shared, "scope.share")
+    reasons |= dict.fromkeys(confines.readable(), "sandbox.read")
+    reasons |= dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only")
     lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
     text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
     yield CheckResult("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
@@ -197,8 +181,8 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "left out": left_out_files,
     "ruler": ruler,
     "environment": environment,
-    "provider": provider,
-    "isolation": isolation,
+    "provider": lambda context: check_providers(context, context.entries, context.is_live),
+    "isolation": lambda context: isolation_notes(context.config.manifest),
     "sandbox": confinement,
     "allowed": allowed_paths,
     "cheat": cheats,
@@ -215,23 +199,18 @@ def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[Check
 
 
 def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
-    manifest, prefix = context.config.manifest, context.project.places.prefix
+    scope, prefix = context.config.manifest.scope, context.project.places.prefix
     by_kind: dict[str, list[str]] = {}
     for path in context.entries:
         by_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
     hidden = by_kind.get("hidden", [])
-    hidden_by_pattern = list(filter(matcher(manifest.scope.hidden), hidden)) if manifest.scope.hidden else []
-    counts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
-    counts += [pluralize(len(hidden_by_pattern), "hidden file")] if manifest.scope.hidden else []
-    if manifest.scope.read_only:
-        is_read_only = matcher(manifest.scope.read_only)
-        count = sum(is_read_only(path.removeprefix(prefix)) for path in context.entries)
-        counts.append(pluralize(count, "read-only file"))
-    text = f"{'every one matches: ' if is_whole else ''}{', '.join(counts)}"
-    if own := [quote_path(path) for path in hidden if path not in hidden_by_pattern]:
-        text += f"; kept from the agent as well: {abbreviate(own)}"
-    if manifest.scope.generated:
-        text += f"; generated and never committed: {', '.join(manifest.scope.generated)}"
-    if manifest.scope.share:
-        text += f"; shared, not copied: {', '.join(manifest.scope.share)}"
-    return text
+    hidden_by_pattern = list(filter(matcher(scope.hidden), hidden)) if scope.hidden else []
+    read_only = filter(matcher(scope.read_only), (path.removeprefix(prefix) for path in context.entries))
+    parts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
+    parts += [pluralize(len(hidden_by_pattern), "hidden file")] if scope.hidden else []
+    parts += [pluralize(len(list(read_only)), "read-only file")] if scope.read_only else []
+    own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
+    text = f"{'every one matches: ' if is_whole else ''}{', '.join(parts)}"
+    text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
+    text += f"; generated and never committed: {', '.join(scope.generated)}" if scope.generated else ""
+    return text + (f"; shared, not copied: {', '.join(scope.share)}" if scope.share else "")

@@ -6,13 +6,14 @@ verify command or an agent does not see need no run.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
+from goalseek.evaluation.measurements import Evaluation, Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -25,7 +26,6 @@ from goalseek.sandbox.executables import as_manifest_line, which
 from goalseek.sandbox.executables import words_of as run_words_of
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
-from goalseek.workspace.scope import Scope
 
 _FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -43,17 +43,18 @@ def diagnose_sandbox(
     """
     if project.confines.level.name == "none":
         return
-    log = _log(trial_folder(project))
+    path = trial_folder(project) / "verifier.log"
+    log = path.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if path.is_file() else ""
     paths = _hidden_paths(project, log)
-    guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
     is_known = is_named and not paths
     if not ask_consent(is_known):
-        if is_known:
-            return
+        guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
-        yield CheckResult("outside", True, text, "goalseek doctor --outside runs it once outside, and names the cause")
+        remedy = "goalseek doctor --outside runs it once outside, and names the cause"
+        if not is_known:
+            yield CheckResult("outside", True, text, remedy)
         return
-    numbers = iter(range(_FIRST_NUMBER, _FIRST_NUMBER + 10))
+    numbers = itertools.count(_FIRST_NUMBER)
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
@@ -62,14 +63,10 @@ def diagnose_sandbox(
 
     manifest = target.config.manifest
     with project.using_policy(project.confines.without_sandbox()):
-        is_sandbox = works(manifest)
-        finding = None if is_sandbox else _diagnose_outside(manifest, works, log)
-        remove_if_exists(project.places.setup)
-    if finding:
-        yield finding
-        return
-    yield _diagnose_inside(project, manifest, works, paths, log)
+        finding = None if works(manifest) else _diagnose_outside(manifest, works, log)
+    finding = finding or _diagnose_inside(project, manifest, works, paths, log)
     remove_if_exists(project.places.setup)
+    yield finding
 
 
 def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> CheckResult:
@@ -77,14 +74,13 @@ def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log
     verify = replace(manifest.env.verify, pass_=tuple(os.environ))
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         return CheckResult("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
-    variables = [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", log)]
-    variables = variables or [
-        name for name in os.environ if any(name in _words_of_command(command.run) for command in manifest.verify)
-    ]
+    runs = (command.run if isinstance(command.run, str) else " ".join(command.run) for command in manifest.verify)
+    for text in (log, "\n".join(runs)):
+        if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
+            break
     shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
-    text = "it works with all of your environment: the likely cause is a variable" + (
-        f", {variables[0]}" if variables else "; its output names none"
-    )
+    likely = f", {variables[0]}" if variables else "; its output names none"
+    text = f"it works with all of your environment: the likely cause is a variable{likely}"
     return CheckResult("outside", False, text, f"env.verify.pass = [{shown}]")
 
 
@@ -99,9 +95,8 @@ def _diagnose_inside(
     )
     if works(networked):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
-        return CheckResult(
-            "outside", False, text, "network = true for the command that needs it; setup may download first"
-        )
+        remedy = "network = true for the command that needs it; setup may download first"
+        return CheckResult("outside", False, text, remedy)
     with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
         is_path = bool(paths) and works(manifest)
     if is_path:
@@ -123,49 +118,32 @@ def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
     masked = (*confines.masked, *confines.elsewhere)
     visible = [*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev")]
     paths = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
-    hidden = [
+    hidden = {
         path
         for path in paths
         if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve())
-        if not any(
-            path.is_relative_to(other_path) or other_path.is_relative_to(path) for other_path in (*visible, *masked)
-        )
-    ]
-    outermost = [path for path in hidden if not any(other in path.parents for other in hidden)]
-    return tuple(sorted(outermost)[:_MAX_NAMED])
-
-
-def _log(folder: Path) -> str:
-    try:
-        return (folder / "verifier.log").read_bytes()[-_MAX_LOG:].decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _words_of_command(command: str | tuple[str, ...]) -> list[str]:
-    text = command if isinstance(command, str) else " ".join(command)
-    return re.findall(r"\w+", text)
+        if not any(path.is_relative_to(other) or other.is_relative_to(path) for other in (*visible, *masked))
+    }
+    return tuple(sorted(path for path in hidden if hidden.isdisjoint(path.parents))[:_MAX_NAMED])
 
 
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 
 
-def unseen_file_hint(
-    manifest: Manifest, runs: Sequence[CommandRun], folder: Path, prefix: str, entries: Mapping[str, Entry]
-) -> str:
-    """A hint for a failed command that needs a file which its ``sees`` does not show, or that is not committed; or "".
-
-    ``folder`` is the manifest's in the checkout, and ``prefix`` that folder in the tree of ``entries``.
-    """
+def unseen_file_hint(project: Project, manifest: Manifest, runs: Sequence[CommandRun], tree: str) -> str:
+    """A hint for a failed command that needs a file which ``sees`` does not show, or that is not committed; or ""."""
     failed = runs[-1].name if runs and runs[-1].exit_code else None
     command = next((command for command in manifest.verify if command.name == failed), None)
     if command is None:
         return ""
+    entries, prefix = project.repository.objects.files(tree), project.places.prefix
     shared = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
     is_produced = matcher((*shared, *(pattern for other in manifest.verify for pattern in other.outputs)))
-    script = _script_outside(
-        [command.run], folder, command.cwd, lambda path: prefix + path in entries or is_produced(path)
-    )
+
+    def is_there(path: str) -> bool:
+        return prefix + path in entries or is_produced(path)
+
+    script = _script_outside([command.run], project.folder, command.cwd, is_there)
     if script and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
     if command.sees == "both":
@@ -173,7 +151,7 @@ def unseen_file_hint(
     if command.sees == "hidden":
         text = 'sees = "hidden" shows it none of the candidate\'s code: name what it needs in `outputs` before it'
         return f'{command.name}: {text}, or write sees = "both"'
-    is_hidden = matcher(tuple(manifest.scope.hidden))
+    is_hidden = matcher(manifest.scope.hidden)
     named = [word for word in words_of(command) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
@@ -181,20 +159,21 @@ def unseen_file_hint(
 
 
 def unseen_script_hint(
-    commands: Iterable[Sequence[str]], folder: Path, visible: Scope, shared: Sequence[str], entries: Mapping[str, Entry]
+    evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
 ) -> tuple[str, str]:
     """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
-    is_shared, is_seen = matcher(tuple(shared)), visible.seen_by("agent")
+    project, config = evaluation.project, evaluation.config
+    prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
+    is_shared = matcher(config.manifest.scope.share)
 
     def is_there(path: str) -> bool:
-        whole = visible.prefix + path
-        return is_shared(path) or (whole in entries and is_seen(whole))
+        return is_shared(path) or (prefix + path in entries and is_seen(prefix + path))
 
     # The program itself is run from the checkout; what it is given to run is looked for in the tree.
-    script = _script_outside(commands, folder, ".", is_there)
+    script = _script_outside(commands, project.folder, ".", is_there)
     if not script:
         return "", ""
-    if visible.prefix + script in entries:
+    if prefix + script in entries:
         return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
     text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
     return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {_OUTSIDE}"

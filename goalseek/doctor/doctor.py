@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from goalseek.doctor.cheats import apply_cheats, runs_needed
-from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, cheats, provider, run_check
-from goalseek.doctor.trial import BREAKAGES, try_verifier
+from goalseek.doctor.cheats import Cheat, apply_cheats, runs_needed
+from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
+from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Evaluation, Target, baseline_target, incumbent_target
+from goalseek.evaluation.measurements import Evaluation, Target, current_target
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
@@ -73,13 +73,12 @@ def git_version() -> CheckResult:
     return CheckResult("git", True, text)
 
 
-def cost(context: DoctorContext, subject: Target) -> str:
+def cost(cheats: Sequence[Cheat], subject: Target) -> str:
     """A sentence on how many runs of the verifier there will be, and how long they take."""
-    missing, breakages = max(0, 2 - len(subject.known)), len(BREAKAGES)
-    parts = ["setup once"] if context.config.manifest.setup else []
+    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), runs_needed(cheats)
+    parts = ["setup once"] if subject.config.manifest.setup else []
     parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
     parts.append(f"1 to {breakages} runs with every writable file broken")
-    cheat_runs = runs_needed(context.cheats, subject.tree)
     parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
     runs = ", then ".join(parts)
     if not subject.known:
@@ -96,31 +95,28 @@ def _examine(
     ask_consent: Callable[[bool], bool],
     is_live: bool,
 ) -> Iterator[CheckResult]:
-    standing = project.standing
     make_log_folders(project.loaded)
-    commit = standing.incumbent.commit if standing.incumbent else project.repository.head()
-    tree = project.repository.tree_of(commit)
-    config = project.config() if standing.baseline else project.config_for_baseline()
+    incumbent = project.standing.incumbent
+    tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
+    config = project.config() if incumbent else project.config_for_baseline()
     entries = project.repository.objects.files(tree)
-    applied = apply_cheats(Evaluation(project, config), tree)
-    context = DoctorContext(project, config, tree, entries, applied, is_live)
+    context = DoctorContext(project, config, tree, entries, apply_cheats(Evaluation(project, config), tree), is_live)
     needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
     is_sound = all(finding.ok for finding in needed)
     subject = None
     if is_sound and not is_quick:
-        subject = incumbent_target(context) if standing.baseline else baseline_target(context)
-        on_message(cost(context, subject))
+        subject = current_target(context)
+        on_message(cost(context.cheats, subject))
     yield from needed
     for name, check in FURTHER_CHECKS.items():
         for finding in run_check(name, check, context):
-            is_sound = is_sound and (finding.ok or check in (provider, cheats))
+            is_sound = is_sound and (finding.ok or name in ("provider", "cheat"))
             yield finding
     if is_quick:
         if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:
             text = f"applies: {', '.join(applicable)}"
             yield CheckResult("cheat", True, text, "whether it loses, goalseek doctor shows")
-        return
-    if subject is None or not is_sound:
+    elif subject is None or not is_sound:
         yield CheckResult("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
-        return
-    yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)
+    else:
+        yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)

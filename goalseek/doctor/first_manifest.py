@@ -6,6 +6,7 @@ A guess is only a default: a person sees it, or accepts it with ``--yes``. The m
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from goalseek.evaluation.measurements import (
     Evaluation,
     Measurement,
     baseline_error,
-    baseline_target,
+    current_target,
     measure_target,
     number_in,
     record_measurement,
@@ -35,8 +36,7 @@ from goalseek.values import Reason
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
 _JUDGES = "validate verify score judge evaluate evaluation eval grade check verifier scorer benchmark bench".split()
-_HIDDEN_FOLDERS = "hidden holdout private verifier".split()
-_TEST_FOLDERS = ("tests", "test")
+_HIDDEN_FOLDERS = "hidden holdout private verifier tests test".split()
 _SOURCE_FOLDERS = ("src", "lib")
 _METRICS = {
     "accuracy": "maximize",
@@ -67,16 +67,19 @@ class Guess:
 
 def guess_answers(folder_name: str, paths: Sequence[str], read: Callable[[str], str]) -> Guess:
     """Guesses from the committed paths below the manifest's folder; ``read`` gives a file's text."""
-    writable = _writable(paths)
-    hidden = _hidden(paths)
-    script = next((path for path in paths if path in hidden and PurePosixPath(path).suffix in _RUNNERS), "")
-    text = read(script) if script else ""
-    takes_output = "--output" in text
-    run = f"{_RUNNERS[PurePosixPath(script).suffix]} {_quoted(script)}" if script else ""
-    if takes_output:
+    folders = {path.partition("/")[0] for path in paths if "/" in path}
+    files = [PurePosixPath(path) for path in paths if "/" not in path]
+    code = {file.stem.lower(): file.name for file in reversed(files) if file.suffix in _CODE}
+    sources = [code[stem] for stem in _CHANGES if stem in code]
+    sources += [f"{folder}/**" for folder in _SOURCE_FOLDERS if folder in folders]
+    runnable = [file for file in files if file.suffix in _RUNNERS]
+    judges = [file for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
+    hidden = [file.name for file in judges] + [f"{folder}/**" for folder in _HIDDEN_FOLDERS if folder in folders]
+    text = read(judges[0].name) if judges else ""
+    run = f"{_RUNNERS[judges[0].suffix]} {shlex.quote(judges[0].name)}" if judges else ""
+    if "--output" in text:
         run += ' --output "$GOALSEEK_RUN_DIR/metrics.json"'
-    writes_json = takes_output or "GOALSEEK_RUN_DIR" in text
-    return Guess(project_name(folder_name), writable, hidden, run, _reading(text, writes_json))
+    return Guess(project_name(folder_name), tuple(sources[:1]), tuple(hidden), run, _reading(text))
 
 
 def project_name(folder_name: str) -> str:
@@ -84,42 +87,15 @@ def project_name(folder_name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", folder_name.lower()).strip("-") or "project"
 
 
-def _writable(paths: Sequence[str]) -> tuple[str, ...]:
-    code = [path for path in paths if "/" not in path and PurePosixPath(path).suffix in _CODE]
-    for stem in _CHANGES:
-        path = next((path for path in code if PurePosixPath(path).stem.lower() == stem), None)
-        if path:
-            return (path,)
-    for folder in _SOURCE_FOLDERS:
-        if any(path.startswith(folder + "/") for path in paths):
-            return (folder + "/**",)
-    return ()
-
-
-def _hidden(paths: Sequence[str]) -> tuple[str, ...]:
-    patterns = [path for path in paths if "/" not in path and _is_judge(path)]
-    for folder in (*_HIDDEN_FOLDERS, *_TEST_FOLDERS):
-        if any(path.startswith(folder + "/") for path in paths):
-            patterns.append(folder + "/**")
-    return tuple(patterns)
-
-
-def _is_judge(path: str) -> bool:
-    posix_path = PurePosixPath(path)
-    return posix_path.suffix in _RUNNERS and re.split(r"[_.-]", posix_path.stem.lower())[0] in _JUDGES
-
-
-def _reading(text: str, writes_json: bool) -> str:
+def _reading(text: str) -> str:
+    """How the number of a script with this text is read; "" where that cannot be told."""
+    writes_json = "--output" in text or "GOALSEEK_RUN_DIR" in text
     for name, direction in _METRICS.items():
         if writes_json and re.search(rf"""["']{name}["']""", text):
             return f"{direction} {name}"
         if not writes_json and re.search(rf"\b{name}: \{{", text):
             return f"{direction} /{name}: {_NUMBER}/"
     return ""
-
-
-def _quoted(path: str) -> str:
-    return path if re.fullmatch(r"[\w./-]+", path) else "'" + path.replace("'", "'\\''") + "'"
 
 
 HEAD_LINE = (
@@ -204,10 +180,10 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         check_fit(project)
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider)
-        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
+        target = current_target(Evaluation(project, project.config_of(loaded.manifest)))
         number = number_in(target, measure_target(project, target, unused_seed(project)))
         if isinstance(number, Verdict):
-            error = baseline_error(number, trial_folder(project))
+            error = baseline_error(number.why, trial_folder(project))
             raise GoalseekError(error.message, _mend(loaded, number.reason, error.hint), error.exit_code)
         loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(project, target, number, "init")

@@ -8,6 +8,7 @@ from goalseek.git.ignore import matcher
 from goalseek.manifest.tables import Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.preflight import CheckResult
 
+Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
     'one that sees = "hidden" scores them'
@@ -22,81 +23,69 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
     """
     outputs: list[str] = []
     for command in manifest.verify:
-        yield _separation(command, outputs)
-        yield from _self_reports(manifest, command)
-        yield from _weaknesses(command)
+        for text, remedy in (
+            _separation(command, outputs),
+            *_self_reports(manifest, command),
+            *_weaknesses(command),
+        ):
+            yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
         outputs += command.outputs if command.sees != "hidden" else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        yield _note(text, "leave it out where a number could be left there")
-
-
-def _note(text: str, remedy: str = "") -> CheckResult:
-    return CheckResult("isolation", True, text, remedy)
+        yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
 
 
 def cheat_remedy(manifest: Manifest) -> str:
     """What to change where a cheat won."""
-    command = _source_of(manifest, manifest.metric)
+    metric, command = manifest.metric, _source_of(manifest, manifest.metric)
     if command is None or command.sees == "candidate":
-        remedies = [f"{manifest.metric.name} is read from the candidate's own {_place(manifest.metric)}: {READ_HIDDEN}"]
+        what = {"json": "file", "wall": "run time"}.get(metric.source or "", "output")
+        remedy = f"{metric.name} is read from the candidate's own {what}: {READ_HIDDEN}"
     elif command.sees == "both":
-        remedies = [f"{command.name} sees hidden files and candidate code together: {SPLIT}"]
+        remedy = f"{command.name} sees hidden files and candidate code together: {SPLIT}"
     else:
-        remedies = [
-            f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"
-        ]
-    if manifest.metric.valid is None:
-        remedies.append("give metric.valid, the lowest and the highest number that can be true")
-    else:
-        remedies.append("narrow metric.valid, or add a [[guard]] on what the cheat lets slip")
-    return "; ".join(remedies)
+        remedy = f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"
+    if metric.valid is None:
+        return f"{remedy}; give metric.valid, the lowest and the highest number that can be true"
+    return f"{remedy}; narrow metric.valid, or add a [[guard]] on what the cheat lets slip"
 
 
-def _separation(command: VerifyCommand, outputs: list[str]) -> CheckResult:
+def _separation(command: VerifyCommand, outputs: list[str]) -> Note:
     if command.sees == "both":
-        text = "hidden files and candidate code in one process: anything the code can reach, it can read"
-        return _note(f"{command.name}: {text}", SPLIT)
+        return ": hidden files and candidate code in one process: anything the code can reach, it can read", SPLIT
     if command.sees == "candidate":
-        return _note(f"{command.name}: runs the candidate, without the hidden files")
+        return ": runs the candidate, without the hidden files", ""
     if outputs:
-        text = f"sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code"
-        return _note(f"{command.name}: {text}")
-    text = "sees nothing of the candidate, not even outputs: it cannot judge it"
-    return _note(f"{command.name}: {text}", "name what it needs in the outputs of a command before it")
+        return f": sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code", ""
+    text = ": sees nothing of the candidate, not even outputs: it cannot judge it"
+    return text, "name what it needs in the outputs of a command before it"
 
 
-def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[CheckResult]:
+def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
         return
     readings = [reading for reading in (manifest.metric, *manifest.guard) if _source_of(manifest, reading) == command]
-    for reading in readings:
-        if command.sees == "both":
-            continue  # said already: the code can reach what judges it
-        what = "score" if not isinstance(reading, Guard) else f"guard {reading.name}"
+    for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
+        what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source == "wall":
-            text = f"{command.name}'s run time is its {what}: the code decides how much it does in that time"
-            remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-            yield _note(text, remedy)
-            continue
-        verb = "writes" if reading.source == "json" else "prints"
-        text = f"{command.name} {verb} its own {what}: self-reported"
-        yield _note(text, READ_HIDDEN)
+            text = f"'s run time is its {what}: the code decides how much it does in that time"
+            yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+        else:
+            yield f" {'writes' if reading.source == 'json' else 'prints'} its own {what}: self-reported", READ_HIDDEN
     if not readings and not command.outputs:
-        text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
-        remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
-        yield _note(text, remedy)
+        text = ": its success is an exit code, and candidate code can end the process with any"
+        yield text, 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
 
 
-def _weaknesses(command: VerifyCommand) -> Iterator[CheckResult]:
+def _weaknesses(command: VerifyCommand) -> Iterator[Note]:
     if command.keep:
-        text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
-        yield _note(text, "take out keep; setup.gives gives each measurement a copy of its own")
+        text = f": what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
+        yield text, "take out keep; setup.gives gives each measurement a copy of its own"
     if command.network:
-        text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
-        yield _note(text, "take out network; let setup fetch what is needed")
+        text = ": has the network: it can fetch an answer, and tell what it saw"
+        yield text, "take out network; let setup fetch what is needed"
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
@@ -106,7 +95,3 @@ def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):
                 return command
     return next((command for command in manifest.verify if command.name == reading.command), None)
-
-
-def _place(reading: Reading) -> str:
-    return {"json": "file", "wall": "run time"}.get(reading.source or "", "output")

@@ -12,52 +12,56 @@ from goalseek.evaluation.measurements import Evaluation
 from goalseek.git.objects import Entry
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
+from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.outcome import IN_WORDS, Failed
 from goalseek.providers.provider import LaunchSpec, Provider
-from goalseek.providers.registry import provider_commands
+from goalseek.providers.registry import make_permitted_provider, provider_commands
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
 ENDPOINT_SECONDS = 5.0
 _QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
 _NONCE = "000000"
+_NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
-def check_providers(
-    evaluation: Evaluation, entries: Mapping[str, Entry], chosen: ProviderChain, is_live: bool
-) -> Iterator[CheckResult]:
-    """Findings on every provider that may be called, and a forecast of the cost."""
+def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_live: bool) -> Iterator[CheckResult]:
+    """Findings on every provider that may be called, and a forecast of the cost; ``is_live`` allows a small call."""
     project, config = evaluation.project, evaluation.config
+    manifest, table = config.manifest, project.loaded.manifest.provider
+    if table is None:
+        remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
+        yield CheckResult("provider", True, "the manifest names none", remedy)
+        return
+    chosen = make_permitted_provider(project.loaded, table)
+    note = chosen.look_over(writable_files(project.repository, config.scope, entries))
+    yield CheckResult("provider", True, f"{chosen.name} can start" + (f" and {note}" if note else ""))
     for provider in chosen.members:
         if isinstance(provider, AgentProvider):
-            yield _version(evaluation, provider)
+            yield _version(_launch(evaluation), provider)
             yield _login(provider)
-            if config.manifest.sandbox.agent_network:
+            if manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
         elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if is_live:
-            yield _live(evaluation, provider)
-    commands, scope = provider_commands(chosen), config.scope
-    text, remedy = unseen_script_hint(commands, project.folder, scope, config.manifest.scope.share, entries)
+            yield _live(_launch(evaluation), provider)
+    text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
     if text:
         yield CheckResult("provider", False, text, remedy)
-    forecast = forecast_cost(project.ledger.recent, config.manifest.limits)
-    if forecast:
+    if forecast := forecast_cost(project.ledger.recent, manifest.limits):
         yield CheckResult("provider", True, forecast)
 
 
-def _version(evaluation: Evaluation, provider: AgentProvider) -> CheckResult:
+def _version(launch: AgentLaunch, provider: AgentProvider) -> CheckResult:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
-    launch = _launch(evaluation)
     words = (program, *provider.words[1:])
     spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
@@ -69,15 +73,13 @@ def _version(evaluation: Evaluation, provider: AgentProvider) -> CheckResult:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
         return CheckResult("provider", False, f"{name}: {program} does not start: {why}", remedy)
-    version, tested = lines[-1][:80], provider.preset.tried
+    version, tested = f"{name}: {lines[-1][:80]}", provider.preset.tried
     if not tested:
-        return CheckResult(
-            "provider", True, f"{name}: {version}, untried: goalseek never ran it", "goalseek doctor --live"
-        )
-    if tested not in version:
+        return CheckResult("provider", True, f"{version}, untried: goalseek never ran it", "goalseek doctor --live")
+    if tested not in lines[-1][:80]:
         remedy = "options move between versions: goalseek doctor --live shows whether it answers"
-        return CheckResult("provider", True, f"{name}: {version}; tried with {tested}", remedy)
-    return CheckResult("provider", True, f"{name}: {version}, as tried")
+        return CheckResult("provider", True, f"{version}; tried with {tested}", remedy)
+    return CheckResult("provider", True, f"{version}, as tried")
 
 
 def _login(provider: CommandProvider) -> CheckResult:
@@ -107,14 +109,14 @@ def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
     yield CheckResult("endpoint", True, f"{provider.name}: {address} answers")
 
 
-def _live(evaluation: Evaluation, provider: Provider) -> CheckResult:
+def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
         return CheckResult("live", True, f"{provider.name} starts no program")
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
     quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
     try:
-        reply = quick_provider.ask(_launch(evaluation).call(history=(), writable=()))
+        reply = quick_provider.ask(launch.call(history=(), writable=()))
     except Failed as failed:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
         return CheckResult("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
@@ -132,21 +134,3 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
     launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
     launch.folder.mkdir(parents=True, exist_ok=True)
     return launch
-
-
-_NOTHING = Context(
-    iteration=0,
-    attempt=0,
-    moment=0,
-    incumbent_commit="",
-    incumbent_value=0.0,
-    baseline_value=0.0,
-    best_value=0.0,
-    stagnation=0,
-    flattened=False,
-    program="",
-    directions=(),
-    files=(),
-    files_total=0,
-    commits=(),
-)

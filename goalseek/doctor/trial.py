@@ -58,36 +58,45 @@ def try_verifier(
             measurement = number_in(subject, evidence)
             if isinstance(measurement, Verdict):
                 is_fit = False
-                entries = project.repository.objects.files(subject.tree)
-                remedy = unseen_file_hint(manifest, evidence.verify, project.folder, project.places.prefix, entries)
-                error = baseline_error(measurement, trial_folder(project), remedy=remedy)
+                remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree)
+                error = baseline_error(measurement.why, trial_folder(project), remedy=remedy)
                 yield CheckResult("verifier", False, error.message, error.hint)
                 yield from diagnose_sandbox(project, subject, ask_consent, bool(remedy))
                 return
             if not subject.known:
-                cheat_runs = runs_needed(cheats, subject.tree)
+                cheat_runs = runs_needed(cheats)
                 least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
-        yield _describe_numbers(manifest, subject.known)
-        yield check_unchanged(manifest, subject.known)
-        yield from seed_hint(subject.known)
-        yield _cost(project, manifest, subject.known)
-        is_noticed, text = check_sabotage(project, subject)
-        is_fit = is_noticed
-        remedy = "" if is_noticed else "make the verifier run or read the writable files of the tree in which it runs"
-        yield CheckResult(
-            "sabotage", is_noticed, text if is_noticed else f"the verifier does not read the candidate: {text}", remedy
-        )
-        if is_noticed:
+        yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed)
+        is_fit, text = check_sabotage(project, subject)
+        if is_fit:
+            yield CheckResult("sabotage", True, text)
             yield from measure_cheats(project, subject, cheats)
-        elif cheats:
+            return
+        remedy = "make the verifier run or read the writable files of the tree in which it runs"
+        yield CheckResult("sabotage", False, f"the verifier does not read the candidate: {text}", remedy)
+        if cheats:
             yield CheckResult("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
     finally:
         if is_fit or project.standing.seq >= 0:
             for measurement in measurements:
                 record_measurement(project, subject, measurement, "doctor")
+
+
+def _describe_numbers(manifest: Manifest, known: Sequence[Measurement], has_differed: bool) -> Iterator[CheckResult]:
+    """The last two numbers with their times, and what they say of the noise, the seed and the cost of deciding."""
+    numbers = [
+        f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
+        for run in known[-NUMBERS:]
+    ]
+    yield CheckResult("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
+    yield check_unchanged(manifest, known)
+    yield from seed_hint(known)
+    is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
+    seconds = median([measurement.seconds for measurement in known])
+    yield CheckResult("cost", True, cost_of_deciding(manifest, is_noisy, seconds))
 
 
 def check_unchanged(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
@@ -124,28 +133,11 @@ def seed_hint(known: Sequence[Measurement]) -> Iterator[CheckResult]:
         yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
 
 
-def _cost(project: Project, manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
-    """How long the acceptance rule will take to decide."""
-    is_noisy = project.standing.noise.differed or len({measurement.value for measurement in known}) > 1
-    return CheckResult(
-        "cost", True, cost_of_deciding(manifest, is_noisy, median([measurement.seconds for measurement in known]))
-    )
-
-
 def _as_candidate(manifest: Manifest, candidate: Measurement, incumbent: Measurement) -> Verdict:
     run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
     evidence = Evidence((run,), (candidate.guards,), candidate.verify)
     state = NoiseState(value=incumbent.value)
     return AcceptanceRule(manifest.metric, manifest.guard, incumbent.guards, state, 0).plain_verdict(evidence)
-
-
-def _describe_numbers(manifest: Manifest, known: Sequence[Measurement]) -> CheckResult:
-    """The last two numbers, with their times."""
-    numbers = [
-        f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
-        for run in known[-NUMBERS:]
-    ]
-    return CheckResult("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
 
 
 GARBAGE = b"goalseek sabotage ((((\n"
@@ -184,19 +176,13 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
 def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
     objects, scope = project.repository.objects, subject.config.scope
-    entries = {
-        path: entry
+    blob = objects.write_bytes(content) if content is not None else ""
+    edits = {
+        path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None
         for path, entry in objects.files(subject.tree).items()
         if entry.mode != SUBMODULE and scope.kind(path) == "writable"
     }
-    blob = objects.write_bytes(content) if content is not None else ""
-    return objects.splice(
-        subject.tree,
-        {
-            path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None
-            for path, entry in entries.items()
-        },
-    )
+    return objects.splice(subject.tree, edits)
 
 
 def how_noticed(evidence: Evidence, known: Sequence[Measurement]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from goalseek.errors import USAGE, GoalseekError
@@ -16,10 +16,11 @@ from goalseek.evaluation.measurements import (
     Measurement,
     Target,
     baseline_error,
-    bench_in_turn,
-    measure_turn,
+    in_turn,
+    measure_target,
     number_in,
     pairs_in_turn,
+    ruler_of,
     trial_folder,
 )
 from goalseek.git.as_user import tree_of_checkout
@@ -27,13 +28,13 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
-from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
 CHECKOUT = "the checkout"
@@ -84,18 +85,23 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     evaluation = Evaluation(project, project.config_for_baseline())
-    objects = project.repository.objects
-    first = _side(evaluation, *_commit(project, before))
-    second = _side(evaluation, *(_commit(project, after) if after is not None else (CHECKOUT, None)))
-    trees = (first.target.tree, second.target.tree)
-    if trees[0] == trees[1]:
+    config = evaluation.config
+    first = _side(evaluation, "a", *_commit(project, before))
+    second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    if first.target.tree == second.target.tree:
         message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
-    entries = [objects.files(tree) for tree in trees]
+    entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        _refuse_unfit(evaluation, side.name, files, others)
-    _refuse_other_ruler(evaluation, first, second)
-    check_sandbox(project, entries[1], evaluation.config.manifest)
+        try:
+            preflight.refuse_unmatched_globs(project, files, others)  # a writable one may be in either
+            preflight.refuse_unfit(project, files)
+            preflight.refuse_hidden_clashes(config, project.places.prefix, files)
+        except GoalseekError as error:
+            end = error.stop_reason or error.exit_code
+            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
+    _refuse_other_ruler(project, config.scope, first, second)
+    check_sandbox(project, entries[1], config.manifest)
     return first, second
 
 
@@ -108,13 +114,11 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
     measurements: list[Measurement] = []
     while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
         for index in (len(measurements), len(measurements) + 1):
-            seconds = {command.name: command.seconds for command in measurements[0].verify} if measurements else {}
-            first, second = (replace(side.target, baseline_seconds=seconds) for side in (before, after))
-            evidence = measure_turn(project, first, second, index, secrets.randbelow(2**31))
-            number = number_in(before.target, evidence)
+            side = in_turn(index, before, after)
+            target = replace(side.target, known=tuple(measurements[:1])).variant(side.target.tree)
+            number = number_in(target, measure_target(project, target, secrets.randbelow(2**31)))
             if isinstance(number, Verdict):
-                name = before.name if bench_in_turn(index) == "a" else after.name
-                error = baseline_error(number, trial_folder(project), name)
+                error = baseline_error(number.why, trial_folder(project), side.name)
                 raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
             measurements.append(number)
         yield pairs_in_turn(measurements)[-1]
@@ -122,9 +126,7 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
 
 def is_exact(pairs: Sequence[Pair]) -> bool:
     """Whether each side gave one and the same value, twice or more."""
-    return len(pairs) > 1 and all(
-        len({measurement.value for measurement in side}) == 1 for side in zip(*pairs, strict=True)
-    )
+    return len(pairs) > 1 and all(len({run.value for run in side}) == 1 for side in zip(*pairs, strict=True))
 
 
 def compare_revisions(direction: str, pairs: Sequence[Pair]) -> Comparison:
@@ -153,37 +155,19 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(evaluation: Evaluation, name: str, commit: str | None) -> Revision:
-    project, config = evaluation.project, evaluation.config
-    repository = project.repository
+def _side(evaluation: Evaluation, bench: BenchName, name: str, commit: str | None) -> Revision:
+    project, config, repository = evaluation.project, evaluation.config, evaluation.project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-    files = digest_of_files(repository.objects.files(tree).items(), config.scope)
-    ruler = Ruler(ruler_keys(config.manifest), files, config.hidden_from).digest
-    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree))
+    ruler = ruler_of(config, repository.objects.files(tree)).digest
+    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench))
 
 
-def _refuse_unfit(evaluation: Evaluation, name: str, entries: Mapping[str, Entry], others: Mapping[str, Entry]) -> None:
-    """``others`` are the other side's files: a writable one may be in either."""
-    project, config = evaluation.project, evaluation.config
-    try:
-        preflight.refuse_unmatched_globs(project, entries, others)
-        preflight.refuse_unfit(project, entries)
-        preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
-    except GoalseekError as error:
-        raise GoalseekError(f"{name}: {error.message}", error.hint, error.stop_reason or error.exit_code) from None
-
-
-def _refuse_other_ruler(evaluation: Evaluation, before: Revision, after: Revision) -> None:
+def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
-    project, scope = evaluation.project, evaluation.config.scope
-    ruler_files, others = [], []
-    for difference in project.repository.objects.differences(before.target.tree, after.target.tree):
-        if scope.is_own_file(difference.path):
-            continue
-        if scope.kind(difference.path) in ("hidden", "read_only"):
-            ruler_files.append(quote_path(difference.path))
-        elif scope.kind(difference.path) == "other":
-            others.append(quote_path(difference.path))
+    differences = project.repository.objects.differences(before.target.tree, after.target.tree)
+    paths = [difference.path for difference in differences if not scope.is_own_file(difference.path)]
+    ruler_files = [quote_path(path) for path in paths if scope.kind(path) in ("hidden", "read_only")]
+    others = [quote_path(path) for path in paths if scope.kind(path) == "other"]
     if ruler_files:
         message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
@@ -214,35 +198,28 @@ def settle_on_base(
 
     Raises GoalseekError where one of them has no number.
     """
-    config, standing = project.config(), project.standing
+    config, standing, objects = project.config(), project.standing, project.repository.objects
     assert standing.baseline
-    objects = project.repository.objects
     pinned = standing.baseline.tree
-    before = with_pinned_ruler(objects, config.scope, pinned, base)
-    after = with_pinned_ruler(objects, config.scope, pinned, result)
+    before = _with_ruler_files(objects, config.scope, pinned, base)
+    after = _with_ruler_files(objects, config.scope, pinned, result)
     config, ruler = project.config((before, after)), standing.ruler
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     target = Target(config, before, ruler, standing.epoch, before)
-    duration = format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
-    on_message(
-        f"measuring {pluralize(pairs, 'pair')} of base and result in turn, about {duration}; nothing is recorded"
-    )
-    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after))
+    count, duration = pluralize(pairs, "pair"), format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
+    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
     measured_pairs = list(measure_pairs(project, *sides, pairs))
     first, last = measured_pairs[-1]
-    violations = (
-        guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in config.manifest.guard
-    )
+    guards = config.manifest.guard
+    violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
     seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
-    return BaseComparison(
-        compare_revisions(config.manifest.metric.direction, measured_pairs),
-        tuple(text for text in violations if text),
-        seconds,
-    )
+    comparison = compare_revisions(config.manifest.metric.direction, measured_pairs)
+    return BaseComparison(comparison, tuple(filter(None, violations)), seconds)
 
 
-def with_pinned_ruler(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
+def _with_ruler_files(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
     """The tree with the hidden and read-only files of the pinned one, as these decide."""
     edits: dict[str, Entry | None] = {
         difference.path: difference.after

@@ -6,7 +6,7 @@ A recorded measurement is evidence for the next baseline, so that none is made t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.git.objects import Entry
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.ledger.standing import Standing
@@ -21,7 +22,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
-from goalseek.phase_values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
@@ -59,7 +60,7 @@ class Target(DataClass):
     """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
-    empty run folder of its own.
+    empty run folder of its own. Of two targets that are measured in turn, each has a bench of its own.
     """
 
     config: Config
@@ -70,6 +71,7 @@ class Target(DataClass):
     baseline_seconds: dict[str, float] = field(default_factory=dict)
     known: tuple[Measurement, ...] = ()
     own_folder: str = ""
+    bench: BenchName = "a"
 
     def variant(self, tree: str) -> Target:
         """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known measurement."""
@@ -79,63 +81,47 @@ class Target(DataClass):
         return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def pinned_target(evaluation: Evaluation, tree: str) -> Target:
+def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a") -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
-    standing = evaluation.project.standing
     baseline = standing.baseline
     assert baseline
-    return Target(evaluation.config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench)
 
 
-def incumbent_target(evaluation: Evaluation) -> Target:
-    """The incumbent of a climb that has begun."""
-    standing = evaluation.project.standing
-    incumbent = standing.incumbent
-    assert incumbent
-    runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
-    first = Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    target = pinned_target(evaluation, incumbent.tree)
-    return replace(target, known=(first, *_known_measurements(standing, target)))
+def current_target(evaluation: Evaluation) -> Target:
+    """The tree that is climbed from: the incumbent's, or that of HEAD, which the first baseline will measure.
+
+    Raises GoalseekError for an uncommitted change of the ruler's files before the first baseline.
+    """
+    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
+    known: tuple[Measurement, ...] = ()
+    if incumbent := standing.incumbent:
+        runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
+        known = (Measurement(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True),)
+        target = pinned_target(standing, config, incumbent.tree)
+    else:
+        tree = project.repository.tree_of(project.repository.head())
+        target = Target(config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
+    pool = standing.pooled(target.tree, target.ruler)
+    recorded = (Measurement(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
+    return replace(target, known=(*known, *recorded))
 
 
-def baseline_target(evaluation: Evaluation) -> Target:
-    """What the first baseline will measure. Raises GoalseekError for an uncommitted change of the ruler's files."""
-    project, ruler = evaluation.project, take_ruler(evaluation).digest
-    tree = project.repository.tree_of(project.repository.head())
-    target = Target(evaluation.config, tree, ruler, project.standing.epoch + 1, tree)
-    return replace(target, known=_known_measurements(project.standing, target))
-
-
-def measure_target(
-    project: Project, target: Target, seed: int, bench: BenchName = "a", iteration: int | None = None
-) -> Evidence:
+def measure_target(project: Project, target: Target, seed: int, iteration: int | None = None) -> Evidence:
     """Measures the target once, and records nothing; its run folder is ``trial_folder``."""
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
-    if iteration is None:
-        iteration = project.standing.next_iteration
-    spec = MeasurementSpec(target.tree, seed, iteration)
-    with project.verifier(target.config, target.ruler, target.baseline_tree, target.baseline_seconds, bench) as usual:
-        verifier = structs.replace(
-            usual,
-            own_folder=target.own_folder,
-            turn=lambda _, number: usual.turn("candidate" if bench == "a" else "incumbent", number),
-        )
+    spec = MeasurementSpec(target.tree, seed, project.standing.next_iteration if iteration is None else iteration)
+    side: Side = "candidate" if target.bench == "a" else "incumbent"
+    ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
+    with project.verifier(target.config, *ruler, target.bench) as usual:
+        verifier = structs.replace(usual, own_folder=target.own_folder, turn=lambda _, number: usual.turn(side, number))
         return add_measurement(verifier, spec, Evidence(), folder)
 
 
-def measure_turn(project: Project, before: Target, after: Target, index: int, seed: int) -> Evidence:
-    """Measurement ``index`` of two targets in turn: before, after, after, before, and so on, so that drift cancels.
-
-    Each of them has a bench of its own: ``before`` is measured on bench a, and ``after`` on b.
-    """
-    bench = bench_in_turn(index)
-    return measure_target(project, before if bench == "a" else after, seed, bench)
-
-
-def bench_in_turn(index: int) -> BenchName:
-    """The bench of measurement ``index`` of two targets in turn."""
-    return "a" if index % 4 in (0, 3) else "b"
+def in_turn(index: int, before: Value, after: Value) -> Value:
+    """Which of two is measured at ``index``: before, after, after, before, and so on, so that drift cancels."""
+    return before if index % 4 in (0, 3) else after
 
 
 def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
@@ -213,13 +199,6 @@ def record_measurement(project: Project, target: Target, measurement: Measuremen
         current.append(record)
 
 
-def _known_measurements(standing: Standing, target: Target) -> tuple[Measurement, ...]:
-    return tuple(
-        Measurement(record.value, record.guards, record.verify, record.seconds, record.seed, before=True)
-        for record in standing.pooled(target.tree, target.ruler)
-    )
-
-
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
     """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
     evidence = Evidence()
@@ -242,21 +221,26 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
     preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
+    return ruler_of(config, entries)
+
+
+def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
+    """The ruler that a tree with these files has under this configuration."""
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
-def baseline_error(verdict: Verdict, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+def baseline_error(why: str, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
     """The error for a baseline, or another tree, without a number, with the verifier's last lines.
 
     ``remedy`` is what is likely to help, where that is known.
     """
     log = run_folder / "verifier.log"
-    message = with_last_lines(f"{what} has no number: {verdict.why}", log.read_bytes() if log.exists() else b"")
+    printed = log.read_text("utf-8", "replace") if log.exists() else ""
+    message = with_last_lines(f"{what} has no number: {why}", printed)
     hint = f"{remedy or 'mend the verifier or the code'}, commit, and run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 
 
-def with_last_lines(message: str, printed: bytes) -> str:
+def with_last_lines(message: str, printed: str) -> str:
     """A message about a failed command, with the last lines that it printed below it."""
-    lines = printed.decode("utf-8", "replace").splitlines()[-20:]
-    return "\n".join([message, *(f"  | {line}" for line in lines)])
+    return "\n".join([message, *(f"  | {line}" for line in printed.splitlines()[-20:])])

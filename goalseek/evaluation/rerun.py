@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import Evaluation, measure_target, pinned_target, unused_seed
+from goalseek.evaluation.measurements import measure_target, pinned_target, unused_seed
 from goalseek.humanize import format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
@@ -22,7 +22,7 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, Reason
+from goalseek.values import CommandRun, Reason, VerifierRun
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
@@ -85,31 +85,33 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     Raises GoalseekError where the audit of the records fails, where there is nothing to compare with, and where
     another ruler than the pinned one measured it.
     """
-    _refuse_deviations(project)
+    if deviations := audit(project.loaded, project.repository).deviations:
+        first = deviations[0]
+        message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
+        raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
     record, standing = _record(project, number), project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
-    # The recorded guards are from the candidate's last run.
-    last_run = next((run for run in reversed(record.runs) if run.of == "candidate"), None)
+    target, last_run = pinned_target(standing, config, record.tree_hash), _last_run(record)
     on_message(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
-    target, seed = pinned_target(Evaluation(project, config), record.tree_hash), last_run.seed if last_run else None
 
     def measure(number: int) -> Evidence:
-        seed_now = unused_seed(project, number, record.iteration) if seed is None else seed
-        return measure_target(project, target, seed_now, iteration=record.iteration)
+        seed = last_run.seed if last_run else unused_seed(project, number, record.iteration)
+        return measure_target(project, target, seed, iteration=record.iteration)
 
     evidence = measure(0)
-    verify = evidence.verify
-    reproduction = compare_with_record(config.manifest, standing, record, evidence)
-    if _may_be_noise(reproduction, standing.noise):
+    verify, noise = evidence.verify, standing.noise
+    reproduction = _compare(config.manifest, standing, record, evidence)
+    is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
+    if is_other and (noise.differed or not noise.agreed):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
         second = measure(1)
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
-            reproduction = _judge_with_noise(reproduction, config.manifest.metric.direction, standing.noise, value)
+            reproduction = _judge_with_noise(reproduction, config.manifest.metric.direction, noise, value)
     return Rerun(
         record.iteration,
         record.outcome,
@@ -117,18 +119,10 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         record.commit_hash,
         record.tree_hash,
         standing.ruler,
-        seed,
+        last_run.seed if last_run else None,
         round(sum(command.seconds for command in verify), 6),
         reproduction,
     )
-
-
-def _refuse_deviations(project: Project) -> None:
-    deviations = audit(project.loaded, project.repository).deviations
-    if deviations:
-        first = deviations[0]
-        message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
-        raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
 
 
 def _record(project: Project, number: int) -> IterationRecord:
@@ -144,60 +138,51 @@ def _record(project: Project, number: int) -> IterationRecord:
         )
         hint = f"this ruler measured iteration {standing.baseline.iteration} and those after it"
         raise GoalseekError(message, hint, USAGE)
-    if not record.tree_hash or not (_succeeded(record) or record.reason in CRASHED):
+    if not record.tree_hash or (record.reason not in CRASHED and _recorded_value(record) is None):
         message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"
         raise GoalseekError(message, "see: goalseek log", USAGE)
     return record
 
 
-def _succeeded(record: IterationRecord) -> bool:
-    """Whether the candidate was given a number."""
-    return record.reason not in CRASHED and any(run.of == "candidate" and run.value is not None for run in record.runs)
+def _last_run(record: IterationRecord) -> VerifierRun | None:
+    """The candidate's last run, which the recorded guards are from."""
+    return next((run for run in reversed(record.runs) if run.of == "candidate"), None)
 
 
-def compare_with_record(
-    manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence
-) -> Reproduction:
+def _recorded_value(record: IterationRecord) -> float | None:
+    """The last value that the candidate was given; None where it failed or was never measured."""
+    run = _last_run(record)
+    return run.value if run and record.reason not in CRASHED else None
+
+
+def _compare(manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence) -> Reproduction:
     """Compares evidence with the record, which has a value or a failure."""
-    value = evidence.runs[0].value
-    recorded = next((run.value for run in reversed(record.runs) if run.of == "candidate"), None)
-    if recorded is None or not _succeeded(record):
-        return _compare_failures(record, evidence, value)
-    if value is None:
-        return Reproduction("differs", (f"it was measured then, and fails now: {_format_failure(evidence)}",))
-    assert standing.baseline
+    recorded, value = _recorded_value(record), evidence.runs[0].value
+    failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
+    if recorded is None and value is not None:
+        return Reproduction("differs", (f"it failed then ({record.reason}), and gives {format_number(value)} now",))
+    if recorded is not None and value is None:
+        return Reproduction("differs", (f"it was measured then, and fails now: {failure}",))
+    if recorded is None or value is None:
+        assert evidence.failure
+        if _ending(record.reason, record.verify) == _ending(evidence.failure.reason, evidence.verify):
+            return Reproduction("equal", (f"it fails again the same way: {failure}",))
+        return Reproduction("differs", (f"it fails again, but otherwise: {failure}", f"recorded was: {record.why}"))
     metric = manifest.metric
     is_within = abs(value - recorded) < parse_share(metric.min_delta, recorded)
-    numbers = [_compare_number(metric.name, recorded, value, is_within, "less than min_delta")]
+    numbers = [_compare_number(metric.name, recorded, value, "less than min_delta" if is_within else "")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
             return Reproduction("differs", (f"{guard.name} is not in the record, and {format_number(after)} now",))
-        baseline = standing.baseline.guards.get(guard.name)
+        baseline = standing.baseline.guards.get(guard.name) if standing.baseline else None
         bounds_met = {
             (range_violation(guard.name, guard.valid, side) is None, guard_violation(guard, side, baseline) is None)
             for side in (before, after)
         }
-        numbers.append(
-            _compare_number(guard.name, before, after, len(bounds_met) == 1, "on the same side of its bounds")
-        )
+        why_within = "on the same side of its bounds" if len(bounds_met) == 1 else ""
+        numbers.append(_compare_number(guard.name, before, after, why_within))
     return Reproduction.of(*numbers)
-
-
-def _compare_failures(record: IterationRecord, evidence: Evidence, value: float | None) -> Reproduction:
-    if not evidence.failure:
-        assert value is not None
-        return Reproduction("differs", (f"it failed then ({record.reason}), and gives {format_number(value)} now",))
-    if _ending(record.reason, record.verify) == _ending(evidence.failure.reason, evidence.verify):
-        return Reproduction("equal", (f"it fails again the same way: {_format_failure(evidence)}",))
-    return Reproduction(
-        "differs", (f"it fails again, but otherwise: {_format_failure(evidence)}", f"recorded was: {record.why}")
-    )
-
-
-def _format_failure(evidence: Evidence) -> str:
-    assert evidence.failure
-    return f"{evidence.failure.reason}: {evidence.failure.why}"
 
 
 def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
@@ -207,26 +192,20 @@ def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int 
     return reason, verify[-1].name, None if reason == Reason.VERIFY_TIMEOUT else verify[-1].exit_code
 
 
-def _compare_number(name: str, recorded: float, again: float, is_within: bool, why_within: str) -> NumberDelta:
+def _compare_number(name: str, recorded: float, again: float, why_within: str) -> NumberDelta:
+    """The delta of one number; ``why_within`` says why a difference decides nothing, "" where it does."""
     difference = again - recorded
     if difference == 0:
-        return NumberDelta(
-            name, recorded, again, 0.0, 0.0, "equal", f"{name}: {format_number(again)} again, to the last bit"
-        )
+        text = f"{name}: {format_number(again)} again, to the last bit"
+        return NumberDelta(name, recorded, again, 0.0, 0.0, "equal", text)
     percent = 100 * difference / abs(recorded) if recorded else None
-    shown = [format_number(recorded), format_number(again)]
-    if shown[0] == shown[1]:
-        shown = [repr(recorded), repr(again)]
+    before, after = format_number(recorded), format_number(again)
+    if before == after:
+        before, after = repr(recorded), repr(again)
     share = "" if percent is None else f", {percent:+.3g}%"
-    text = f"{name}: recorded {shown[0]}, now {shown[1]}: {difference:+.6g}{share}"
-    text += f"; {why_within}" if is_within else ""
-    return NumberDelta(name, recorded, again, difference, percent, "within" if is_within else "differs", text)
-
-
-def _may_be_noise(reproduction: Reproduction, state: NoiseState) -> bool:
-    """Whether the metric differs, and repeats of the same code have differed too or were never made."""
-    metric = next(iter(reproduction.numbers), None)
-    return metric is not None and metric.how == "differs" and (state.differed or not state.agreed)
+    text = f"{name}: recorded {before}, now {after}: {difference:+.6g}{share}"
+    text += f"; {why_within}" if why_within else ""
+    return NumberDelta(name, recorded, again, difference, percent, "within" if why_within else "differs", text)
 
 
 def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
@@ -247,5 +226,5 @@ def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseSt
         f"{first.text}; measured once more {format_number(once_more)}: {first.name} is noisy, runs of the same code "
         f"differ here by up to about {shown}, and this one lies {'within' if is_noise else 'beyond'}"
     )
-    how: How = "within" if is_noise else first.how
+    how: How = "within" if is_noise else "differs"
     return Reproduction.of(replace(first, text=text, once_more=once_more, how=how, is_noise=is_noise), *guards)

@@ -11,8 +11,9 @@ from datetime import datetime
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    bench_in_turn,
-    measure_turn,
+    Target,
+    in_turn,
+    measure_target,
     measurement_of,
     pairs_in_turn,
     pinned_target,
@@ -44,50 +45,48 @@ def needs_settling(manifest: Manifest, standing: Standing) -> bool:
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
     """Seconds that settling would take; 0 where it is not needed."""
-    if not needs_settling(manifest, standing):
-        return 0.0
-    assert manifest.metric.settle
-    return 2 * manifest.metric.settle * _seconds_each(standing)
+    pairs = manifest.metric.settle if needs_settling(manifest, standing) else 0
+    return pairs * _seconds_of_pair(standing) if pairs else 0.0
 
 
 def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     """How many pairs fit into what is left of the run's time."""
     assert manifest.metric.settle
-    remaining = seconds_left(manifest.limits, standing, now)
-    each = 2 * _seconds_each(standing)
+    remaining, each = seconds_left(manifest.limits, standing, now), _seconds_of_pair(standing)
     if remaining is None or each <= 0:
         return manifest.metric.settle
     return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
-def settle_at_end(evaluation: Evaluation) -> SettleRecord | None:
+def settle_at_end(evaluation: Evaluation) -> None:
     """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
     project, manifest = evaluation.project, evaluation.config.manifest
-    if not needs_settling(manifest, project.standing):
-        return None
-    spent = project.standing.for_run(project.run_id).spending(killed_seconds(project), Usage())
+    standing = project.standing
+    if not needs_settling(manifest, standing):
+        return
+    killed_seconds = sum(seconds_outside(project, settle_key(standing)).phases.values())
+    spent = standing.for_run(project.run_id).spending(killed_seconds, Usage())
     pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek report --settle"
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
-        return None
+        return
     if pairs != manifest.metric.settle:
         project.watch.on_note(
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
-    project.watch.on_phase(project.standing.last_iteration, Phase.SETTLE)
-    project.write_state("running", project.standing.last_iteration, Phase.SETTLE)
+    project.watch.on_phase(standing.last_iteration, Phase.SETTLE)
+    project.write_state("running", standing.last_iteration, Phase.SETTLE)
     try:
-        return settle_now(evaluation, pairs)
+        _settle(evaluation, pairs)
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {later}")
-        return None
 
 
-def settle_on_request(evaluation: Evaluation) -> SettleRecord | None:
-    """Settles because a person asks for it; None with a note for a metric that never moved.
+def settle_on_request(evaluation: Evaluation) -> None:
+    """Settles because a person asks for it; of a metric that never moved it only notes that.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
@@ -95,72 +94,35 @@ def settle_on_request(evaluation: Evaluation) -> SettleRecord | None:
     standing = project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
-        return None
-    return settle_now(evaluation, metric.settle or PAIRS)
+    else:
+        _settle(evaluation, metric.settle or PAIRS)
 
 
-def settle_now(evaluation: Evaluation, pairs: int) -> SettleRecord:
-    """Measures baseline and best afresh in turn, and records the difference.
-
-    Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
-    """
-    project, standing = evaluation.project, evaluation.project.standing
+def _settle(evaluation: Evaluation, count: int) -> None:
+    """Measures baseline and best afresh in turn, and records the difference."""
+    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
     baseline, best = standing.baseline, standing.best
     if baseline is None or best is None or best == baseline:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
-    seconds = 2 * pairs * _seconds_each(standing)
-    project.watch.on_note(
-        f"settling: baseline and best afresh in turn, {pluralize(pairs, 'pair')}, about {format_duration(seconds)}"
-    )
-    for index in range(len(standing.settling), 2 * pairs):
-        _measure(evaluation, index)
-    with landing(project) as current:
-        record = current.append(_record(evaluation, 2 * pairs))
-    assert isinstance(record, SettleRecord)
-    project.watch.on_settled(record)
-    return record
-
-
-def _measure(evaluation: Evaluation, index: int) -> None:
-    """Measures baseline or best, whose turn it is, and records the measurement."""
-    project, standing = evaluation.project, evaluation.project.standing
-    assert standing.baseline and standing.best
-    baseline, best = (pinned_target(evaluation, commit.tree) for commit in (standing.baseline, standing.best))
-    before = killed_seconds(project)
-    project.activity.phase_seconds = seconds_outside(project, settle_key(standing))
-    with project.activity.phase_seconds.of(Phase.SETTLE):
-        evidence = measure_turn(project, baseline, best, index, unused_seed(project))
-    target, named = (baseline, "the baseline") if bench_in_turn(index) == "a" else (best, "the best")
-    if evidence.failure:
-        message = f"settling stopped: {named}, measured again, has no number: {evidence.failure.why}"
-        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
-    measurement = measurement_of(evidence)
-    record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
-    project.activity.phase_seconds.forget()
-
-
-def killed_seconds(project: Project) -> float:
-    """Seconds of the next measurement of a settling that was killed or failed; its record is charged with them."""
-    return sum(seconds_outside(project, settle_key(project.standing)).phases.values())
-
-
-def _record(evaluation: Evaluation, count: int) -> SettleRecord:
-    project, metric = evaluation.project, evaluation.config.manifest.metric
-    baseline, best = project.standing.baseline, project.standing.best
-    assert baseline and best
-    measurements = project.standing.settling[:count]
+    duration = format_duration(count * _seconds_of_pair(standing))
+    project.watch.on_note(f"settling: baseline and best afresh in turn, {pluralize(count, 'pair')}, about {duration}")
+    before, after = pinned_target(standing, config, baseline.tree), pinned_target(standing, config, best.tree, "b")
+    for index in range(len(standing.settling), 2 * count):
+        _measure(project, *in_turn(index, (before, "the baseline"), (after, "the best")))
+    measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
+    metric = config.manifest.metric
     result = settle(metric.direction, pairs)
-    return SettleRecord(
+    record = SettleRecord(
         seq=0,
         kind="settle",
         project=project.repository.name,
         run_id=project.run_id,
-        epoch=project.standing.epoch,
+        epoch=standing.epoch,
         timestamp=project.ledger.now(),
         metric=metric.name,
         direction=metric.direction,
-        ruler=project.standing.ruler,
+        ruler=standing.ruler,
         baseline_commit_hash=baseline.commit,
         best_commit_hash=best.commit,
         iteration=best.iteration,
@@ -173,7 +135,24 @@ def _record(evaluation: Evaluation, count: int) -> SettleRecord:
         seconds=round(sum(record.seconds for record in measurements), 6),
         why=result.in_words(),
     )
+    with landing(project) as current:
+        record = current.append(record)
+    project.watch.on_settled(record)
 
 
-def _seconds_each(standing: Standing) -> float:
-    return sum(standing.baseline.seconds.values()) if standing.baseline else 0.0
+def _measure(project: Project, target: Target, name: str) -> None:
+    """Measures baseline or best, whose turn it is, and records it; it is charged for a try that was killed."""
+    seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
+    before = sum(seconds.phases.values())
+    with seconds.of(Phase.SETTLE):
+        evidence = measure_target(project, target, unused_seed(project))
+    if evidence.failure:
+        message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
+        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
+    measurement = measurement_of(evidence)
+    record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
+    seconds.forget()
+
+
+def _seconds_of_pair(standing: Standing) -> float:
+    return 2 * sum(standing.baseline.seconds.values()) if standing.baseline else 0.0

@@ -59,9 +59,8 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     decision = _decide_baseline(iteration, verdict)
     if not decision.verdict:
         iteration.steps.forget("evidence")
-        entries = project.repository.objects.files(candidate.tree)
-        remedy = unseen_file_hint(config.manifest, evidence.verify, project.folder, project.places.prefix, entries)
-        raise baseline_error(decision.verdict, iteration.folder, remedy=remedy)
+        remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree)
+        raise baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     notes = (warning,) if warning else ()
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)

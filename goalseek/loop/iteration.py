@@ -9,6 +9,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from goalseek.doctor.diagnose import unseen_script_hint
 from goalseek.errors import Rejected
+from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
@@ -104,8 +105,7 @@ class Iteration:
         project, incumbent = self.project, self.standing.incumbent
         assert incumbent
         entries = project.repository.objects.files(incumbent.tree)
-        commands, share = provider_commands(project.provider()), self.config.manifest.scope.share
-        hint = unseen_script_hint(commands, project.folder, self.config.scope, share, entries)
+        hint = unseen_script_hint(Evaluation(project, self.config), provider_commands(project.provider()), entries)
         return "; " + ": ".join(hint) if hint[0] else ""
 
     @property

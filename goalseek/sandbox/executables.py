@@ -147,7 +147,7 @@ _COMMAND_END = "\n"  # separates two commands
 class Word(Struct, frozen=True):
     """A word of a command. ``is_run``: it is in the position of a program, or of the script of an interpreter.
 
-    Any other word may still be a program's bare name, as in ``make CC=x`` or ``hyperfine 'one x'``.
+    Any other word may still be a program's bare name, as in ``hyperfine 'one x'``.
     """
 
     text: str

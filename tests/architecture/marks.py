@@ -45,12 +45,13 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "project.approval": ("kept",),  # approve.before
     "project.status": ("interrupted",),
     "proposal.brief": ("iterations", "tokens"),
-    "proposal.prompt": ("iterations", "tokens"),
+    "proposal.prompt": ("iterations", "tokens", "deadline"),
     "providers.fallback": ("auth",),  # a kind of failure, here and below
+    "providers.outcome": ("auth",),
+    "providers.preset": ("auth",),
     "providers.presets.gemini": ("auth",),
     "providers.presets.mini_swe_agent": ("auth",),
     "providers.presets.opencode": ("auth",),
-    "providers.provider": ("auth",),
     "views.events": ("sandbox",),
     "views.log_table": ("provider",),
     "views.report.evidence": ("baseline", "kept", "time"),

@@ -61,8 +61,9 @@ def test_no_git_repository(tmp_path: Path, project: Project) -> None:
     project.set_moves(answer(2))
     elsewhere = Project(tmp_path / "plain", tmp_path / "plain")
     elsewhere.set_manifest({})
-    ended = elsewhere.run("iterate")
-    assert ended.exit_code == UNFIT and "is not in a git repository" in ended.stderr and "git init" in ended.stderr
+    for command in ("iterate", "status"):
+        ended = elsewhere.run(command)
+        assert ended.exit_code == UNFIT and "is not in a git repository" in ended.stderr and "git init" in ended.stderr
     assert [path.name for path in elsewhere.folder.iterdir()] == ["goalseek.toml"]
 
 
@@ -137,25 +138,19 @@ IMPOSSIBLE: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "said"),
-    [
-        ({}, UNFIT, "no provider is named"),
-        ({"provider": {"name": "oracle"}}, USAGE, "there is no provider 'oracle'"),
-        ({"provider": {"name": "replay"}}, USAGE, "provider.recordings: is required"),
-        ({"provider": {"name": "command"}}, USAGE, "is required by the provider"),
-        ({"provider": {"name": "command", "command": ["no-such-agent"]}}, UNFIT, "there is no program 'no-such-agent'"),
-        ({"provider": {"name": "replay", "recordings": "gone"}}, UNFIT, "has no recordings"),
-        ({"provider": {"name": "scripted", "script": "gone.toml"}}, UNFIT, "gone.toml cannot be read: no such file"),
-    ],
-)
-def test_a_provider_that_cannot_start(project: Project, change: dict[str, object], code: int, said: str) -> None:
-    project.set_manifest(change)
-    if not change:
-        text = project.manifest.read_text()
-        project.manifest.write_text(text.split("[provider]")[0])
-        code = USAGE
-    refused(project, code, said)
+def test_a_provider_that_cannot_start(project: Project) -> None:
+    for provider, code, said in (
+        ({"name": "oracle"}, USAGE, "there is no provider 'oracle'"),
+        ({"name": "replay"}, USAGE, "provider.recordings: is required"),
+        ({"name": "command"}, USAGE, "is required by the provider"),
+        ({"name": "command", "command": ["no-such-agent"]}, UNFIT, "there is no program 'no-such-agent'"),
+        ({"name": "replay", "recordings": "gone"}, UNFIT, "has no recordings"),
+        ({"name": "scripted", "script": "gone.toml"}, UNFIT, "gone.toml cannot be read: no such file"),
+    ):
+        project.set_manifest({"provider": provider})
+        refused(project, code, said)
+    project.manifest.write_text(project.manifest.read_text().split("[provider]")[0])
+    refused(project, USAGE, "no provider is named")
 
 
 def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
@@ -186,9 +181,8 @@ def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> N
     assert ended.exit_code == USAGE and "--files names no folder" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
+def test_a_baseline_without_a_number(project: Project) -> None:
+    for content, said in (
         (answer("NaN"), "score is nan"),
         (answer("-1e999"), "score is -inf"),
         (answer('"1"'), "is a text, not a number"),
@@ -198,12 +192,10 @@ def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> N
         ("not json", "is not JSON"),
         (answer(1, more='"silent": 1,\n'), "wrote no metrics.json"),
         (answer(1, more='"fail": 1,\n'), "| told to fail"),
-    ],
-)
-def test_a_baseline_without_a_number(project: Project, content: str, said: str) -> None:
-    project.write({"answer.json": content})
-    project.commit()
-    refused(project, 1, "the baseline has no number", said, "commit, and run the same command again")
+    ):
+        project.write({"answer.json": content})
+        project.commit()
+        refused(project, 1, "the baseline has no number", said, "commit, and run the same command again")
 
 
 def test_a_baseline_whose_verifier_cannot_start_or_that_is_outside_its_valid_range(project: Project) -> None:

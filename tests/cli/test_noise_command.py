@@ -192,9 +192,8 @@ class TestOfAnyCommand:
         found = told(ended_here)
         assert (ended_here.exit_code, len(found["runs"]), len(found["failures"])) == (1, 2, 3)
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
+    def test_what_makes_no_sense_is_refused(self, tmp_path: Path) -> None:
+        for arguments, said in (
             (("--run", "true"), "one of --regex, --query and --wall"),
             (("--run", "true", "--wall", "--regex", "(x)"), "one of --regex, --query and --wall"),
             (("--run", "true", "--wall", "--direction", "maximize"), "less is better"),
@@ -207,12 +206,9 @@ class TestOfAnyCommand:
             (("-n", "1", "--run", "true", "--wall"), "two runs at least"),
             (("--regex", "(x)"), "--regex is for --run"),
             (("--wall",), "--wall is for --run"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused(self, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
-        ended_here = ended(("noise", *arguments), tmp_path)
-        assert (ended_here.exit_code, ended_here.stdout) == (2, "")
-        assert said in ended_here.stderr
+        ):
+            refused = ended(("noise", *arguments), tmp_path)
+            assert (refused.exit_code, refused.stdout) == (2, "") and said in refused.stderr, refused
 
 
 @pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])

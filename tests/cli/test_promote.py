@@ -454,6 +454,7 @@ class TestNames:
         assert odd.climb()[1]["outcome"] == "kept", odd.iterations()[1]["why"]
         best = tree(odd, odd.iterations()[1]["commit_hash"])
         assert "120000" in best and "100755" in best
+        assert odd.run("audit").exit_code == 0
         patch = tmp_path / "home.patch"
         promote(odd, "--branch", "better", "--patch", str(patch))
         odd.git("switch", "--quiet", "--create", "mailed", "main")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,33 +17,38 @@ OF_THE_LOOP = {
 }
 
 
-@pytest.mark.parametrize(
-    ("command", "programs"),
-    [("status", 3), ("log", 0), ("log --last 2", 0), ("log --kept --since 1", 0), ("show", 1), ("show best", 1)],
-)
-def test_a_look_imports_little_and_starts_few_programs(
-    project: Project, tmp_path: Path, command: str, programs: int
-) -> None:
-    project.set_moves(answer(2), answer(1.5))
+@pytest.fixture
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    project = made_once(climb, tmp_path / "repository")
+    assert project.run("status").exit_code == 0  # its manifest is checked now
+    return project
+
+
+def climb(top: Path) -> Project:
+    project = Project.make(top)
+    project.set_moves(answer(2), answer(1.5), answer(3))
     project.climb("iterate", "-n", "2")
+    return project
+
+
+def test_a_look_imports_little_and_starts_few_programs(climbed: Project, tmp_path: Path) -> None:
     started, folder = tmp_path / "started", tmp_path / "bin"
     folder.mkdir()
     (folder / "git").write_text(f'#!/bin/sh\necho "$@" >> {started}\nexec {shutil.which("git")} "$@"\n')
     (folder / "git").chmod(0o755)
-    loaded = modules_loaded(project, *command.split(), path=f"{folder}{os.pathsep}{os.environ['PATH']}")
-    assert not {name for name in loaded if name in SLOW | OF_THE_LOOP}
-    assert len(started.read_text().splitlines() if started.exists() else []) == programs
+    for command, programs in {"status": 3, "log --kept --since 1": 0, "show best": 1}.items():
+        loaded = modules_loaded(climbed, *command.split(), path=f"{folder}{os.pathsep}{os.environ['PATH']}")
+        assert not {name for name in loaded if name in SLOW | OF_THE_LOOP}, command
+        assert len(started.read_text().splitlines() if started.exists() else []) == programs, command
+        started.unlink(missing_ok=True)
 
 
-def test_pydantic_checks_a_changed_manifest_and_is_not_loaded_for_another(project: Project) -> None:
-    project.set_moves(answer(2), answer(1.5))
-    project.climb("iterate", "-n", "1")
+def test_pydantic_checks_a_changed_manifest_and_is_not_loaded_for_another(climbed: Project) -> None:
     for command in ("status", "iterate -n 1", "doctor"):
-        assert "pydantic" not in modules_loaded(project, *command.split())
-    manifest = project.folder / "goalseek.toml"
-    manifest.write_text(f"{manifest.read_text()}\n# as it is\n")
-    assert "pydantic" in modules_loaded(project, "status")
-    assert "pydantic" not in modules_loaded(project, "status")
+        assert "pydantic" not in modules_loaded(climbed, *command.split())
+    climbed.manifest.write_text(f"{climbed.manifest.read_text()}\n# as it is\n")
+    assert "pydantic" in modules_loaded(climbed, "status")
+    assert "pydantic" not in modules_loaded(climbed, "status")
 
 
 def modules_loaded(project: Project, *arguments: str, path: str = os.environ["PATH"]) -> set[str]:

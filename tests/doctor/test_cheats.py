@@ -50,62 +50,48 @@ def records(case: Case) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_cheat_that_loses_is_named_with_its_reason_and_leaves_no_trace(tmp_path: Path) -> None:
-    case = with_cheats(tmp_path, ", valid = [0, 100]", big=change("answer.txt", "5", "999"))
+def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path: Path) -> None:
+    case = with_cheats(
+        tmp_path,
+        ", valid = [0, 100]",
+        big=change("answer.txt", "5", "999"),
+        worse=change("answer.txt", "5", "4"),
+        won=change("answer.txt", "5", "6") + brings("cheats/judge.patch.d"),
+        stray=brings("sitecustomize.py"),
+        hidden=brings("goalseek.other.toml"),
+        judge="",
+    )
+    line = (case.folder / "judge.sh").read_text().rstrip("\n")
+    (case.folder / "cheats/judge.patch").write_text(change("judge.sh", line, "echo score: 1000"))
+    case.commit()
     ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0, ended.stdout
-    (found,) = cheats_of(ended)
-    assert (found["patch"], found["lost"], found["ok"], found["remedy"]) == ("cheats/big.patch", True, True, "")
-    assert (found["outcome"], found["reason"], found["value"]) == ("reverted", "not_valid", 999)
-    assert found["text"].startswith("cheats/big.patch lost: reverted / not_valid: score is 999, outside")
-    assert "then 1 run with a cheat" in ended.stderr
-    assert "3 to 5 to go" in ended.stderr
-    assert case.count() == 4, "two numbers, one breakage, one cheat"
+    assert ended.exit_code == 1
+    found = {one["patch"]: one for one in cheats_of(ended)}
+    assert {name: (one["outcome"], one["reason"], one["value"]) for name, one in found.items()} == {
+        "cheats/big.patch": ("reverted", "not_valid", 999),
+        "cheats/worse.patch": ("reverted", "worse", 4),
+        "cheats/won.patch": ("kept", "better", 6),
+        "cheats/stray.patch": ("skipped", "no_change", None),
+        "cheats/hidden.patch": ("skipped", "out_of_scope", None),
+        "cheats/judge.patch": ("skipped", "out_of_scope", None),
+    }
+    won = found.pop("cheats/won.patch")
+    assert (won["ok"], won["lost"]) == (False, False)
+    assert won["text"].startswith("cheats/won.patch WON: kept / better: 6 beats 5 by 1; left out")
+    assert "split it" in won["remedy"] and "metric.valid" in won["remedy"]
+    assert {(one["lost"], one["ok"], one["remedy"]) for one in found.values()} == {(True, True, "")}
+    texts = [one["text"] for one in found.values()]
+    assert texts[0].startswith("cheats/big.patch lost: reverted / not_valid: score is 999, outside")
+    assert "left out, being outside the scope: sitecustomize.py" in texts[2]
+    told = "cheats/hidden.patch lost without being measured: skipped / out_of_scope: goalseek.other.toml is new under"
+    assert texts[3].startswith(told)
+    assert texts[4].endswith("skipped / out_of_scope: judge.sh is not the candidate's to edit")
+    assert "then 3 runs with a cheat each" in ended.stderr and "5 to 7 to go" in ended.stderr
+    assert case.count() == 6, "two numbers, one breakage, three cheats with a change in scope"
     assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""
-
-
-def test_a_cheat_that_wins_must_be_mended_and_the_remedy_says_how(tmp_path: Path) -> None:
-    case = with_cheats(tmp_path, big=change("answer.txt", "5", "999"), worse=change("answer.txt", "5", "4"))
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 1
-    won, lost = cheats_of(ended)
-    assert won["text"] == "cheats/big.patch WON: kept / better: 999 beats 5 by 994"
-    assert (won["ok"], won["lost"]) == (False, False)
-    assert "split it" in won["remedy"]
-    assert "metric.valid" in won["remedy"]
-    assert (lost["ok"], lost["reason"]) == (True, "worse")
-    assert "then 2 runs with a cheat each" in ended.stderr
-
-
-def test_what_is_not_the_candidates_is_refused_without_a_measurement_and_strays_are_left_out(tmp_path: Path) -> None:
-    case = with_cheats(
-        tmp_path,
-        judge=change("answer.txt", "5", "6") + brings("judge.sh/x").replace("judge.sh/x", "cheats/judge.patch.d"),
-        stray=brings("sitecustomize.py"),
-        hidden=brings("cheats/new.patch").replace("cheats/new.patch", "goalseek.other.toml"),
-    )
-    ended = case.run("--json", "doctor")
-    both, stray, hidden = cheats_of(ended)
-    assert (stray["outcome"], stray["reason"]) == ("skipped", "no_change")
-    assert "left out, being outside the scope: sitecustomize.py" in stray["text"]
-    told = "cheats/hidden.patch lost without being measured: skipped / out_of_scope: goalseek.other.toml is new under"
-    assert hidden["text"].startswith(told)
-    assert both["text"].startswith("cheats/judge.patch WON: kept / better: 6 beats 5 by 1; left out")
-    assert case.count() == 4, "only the one with a change in scope"
-
-
-def test_editing_the_judge_is_out_of_scope(tmp_path: Path) -> None:
-    case = with_cheats(tmp_path, judge="")
-    line = (case.folder / "judge.sh").read_text().rstrip("\n")
-    (case.folder / "cheats/judge.patch").write_text(change("judge.sh", line, "echo score: 1000"))
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 0, ended.stdout
-    (found,) = cheats_of(ended)
-    assert found["text"].endswith("skipped / out_of_scope: judge.sh is not the candidate's to edit")
-    assert case.count() == 3
 
 
 @pytest.mark.slow
@@ -131,12 +117,16 @@ def test_quick_applies_the_patches_and_measures_none_and_one_that_does_not_apply
     moved = "diff --git a/answer.txt b/new.txt\nsimilarity index 50%\nrename from answer.txt\nrename to new.txt\n"
     moved += f"--- a/answer.txt\n+++ b/new.txt\n{second}"
     well = two.replace(", which is not there", "")
-    case = with_cheats(tmp_path, two=two, well=well, none="no patch\n", moved=moved)
+    case = with_cheats(tmp_path, two=two, well=well, none="no patch\n", moved=moved, link="")
     (case.folder / "answer.txt").write_text("\n".join(lines) + "\n")
+    (case.folder / "seen.patch").write_text(well)
+    (case.folder / "cheats/link.patch").unlink()
+    (case.folder / "cheats/link.patch").symlink_to("../seen.patch")
     case.commit()
     ended = case.run("--json", "doctor", "--quick")
     assert ended.exit_code == 1
-    bad, none, renamed, fit = cheats_of(ended)
+    bad, none, renamed, link, fit = cheats_of(ended)
+    assert not link["ok"] and "name the file itself" in link["text"], "only the link would be hidden"
     assert renamed["text"] == "cheats/moved.patch does not apply: answer.txt, at line 20"
     assert bad["text"] == "cheats/two.patch does not apply: answer.txt, hunk 2 of 2, @@ -20,3 +20,3 @@"
     assert none["text"].startswith("cheats/none.patch does not apply: ")
@@ -155,17 +145,6 @@ def test_a_file_that_is_missing_is_refused_by_every_command_that_climbs(tmp_path
         assert "there is no " in ended.stdout + ended.stderr
         assert "cheats/big.patch" in ended.stdout + ended.stderr
     assert case.count() == 0
-
-
-def test_a_link_would_hide_the_link_only(tmp_path: Path) -> None:
-    case = with_cheats(tmp_path, big="")
-    (case.folder / "cheats/big.patch").unlink()
-    (case.folder / "seen.patch").write_text(change("answer.txt", "5", "999"))
-    (case.folder / "cheats/big.patch").symlink_to("../seen.patch")
-    case.commit()
-    (found,) = cheats_of(case.run("--json", "doctor", "--quick"))
-    assert not found["ok"]
-    assert "name the file itself" in found["text"]
 
 
 def test_below_a_folder_the_paths_are_gits_or_the_folders(make_project: Callable[..., Project]) -> None:

@@ -36,31 +36,28 @@ def bad(ended: Ended) -> list[str]:
     return [name for name, several in findings(ended).items() if not all(one["ok"] for one in several)]
 
 
-def test_a_fit_project_is_well_and_the_baseline_measures_nothing_again(tmp_path: Path) -> None:
+def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_stays(tmp_path: Path) -> None:
     case = make_case(tmp_path)
-    ended = case.run("doctor")
-    assert ended.exit_code == 0, ended.stdout
-    assert "✗" not in ended.stdout
-    assert "✓ verifier     score = 5 (" in ended.stdout
-    assert case.count() == 3, "two numbers, and one run with a broken candidate"
-    assert case.run("baseline").exit_code == 0
-    assert case.count() == 4, "the baseline takes what doctor measured, and runs once more"
-    kinds = [record["kind"] for record in records(case)]
-    assert kinds == ["measurement", "measurement", "run", "iteration"]
-    baseline = records(case)[-1]
-    assert [run["value"] for run in baseline["runs"]] == [5.0, 5.0, 5.0]
-    assert len({run["seed"] for run in baseline["runs"]}) == 3
-
-
-def test_doctor_again_measures_no_number_again(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    first, second = case.run("doctor"), case.run("doctor")
-    assert "2 runs of the verifier" in first.stderr
-    assert "the first will tell" in first.stderr
+    first, count = case.run("doctor"), case.count()
+    assert first.exit_code == 0 and "✗" not in first.stdout
+    assert "✓ verifier     score = 5 (" in first.stdout
+    assert "2 runs of the verifier" in first.stderr and "the first will tell" in first.stderr
+    assert count == 3, "two numbers, and one run with a broken candidate"
+    reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
+    assert not any(GARBAGE.decode().strip() in case.git("cat-file", "-p", name) for name in reachable)
+    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
+    (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
+    assert (tree / "answer.txt").read_text() == "5\n"
+    assert case.git("status", "--porcelain") == ""
+    second = case.run("doctor")
     assert case.count() == 4, "the second time, only the sabotage"
-    assert "of the verifier" not in second.stderr
-    assert "one takes about" in second.stderr
+    assert "of the verifier" not in second.stderr and "one takes about" in second.stderr
     assert second.stdout.count("measured before") == 2
+    assert case.run("baseline").exit_code == 0
+    assert case.count() == 5, "the baseline takes what doctor measured, and runs once more"
+    assert [record["kind"] for record in records(case)] == ["measurement", "measurement", "run", "iteration"]
+    runs = records(case)[-1]["runs"]
+    assert [run["value"] for run in runs] == [5.0, 5.0, 5.0] and len({run["seed"] for run in runs}) == 3
 
 
 def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Path) -> None:
@@ -70,25 +67,11 @@ def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Pat
     assert case.run("iterate").exit_code == 0
     before = case.count()
     ended = case.run("doctor")
-    assert ended.exit_code == 0, ended.stdout
-    assert "score = 6" in ended.stdout
+    assert ended.exit_code == 0 and "score = 6" in ended.stdout
     assert case.count() == before + 2
     assert records(case)[-1]["kind"] == "measurement"
-    again = case.run("iterate")
-    assert again.exit_code == 0, again.stderr
+    assert case.run("iterate").exit_code == 0
     assert records(case)[-1]["iteration"] == 2
-
-
-def test_a_verifier_that_never_reads_the_candidate_is_found_and_nothing_is_left(tmp_path: Path) -> None:
-    case = make_case(tmp_path, 'echo ran >> "{runs}"; echo "score: 5"')
-    ended = case.run("--json", "doctor")
-    assert ended.exit_code == 1
-    assert bad(ended) == ["sabotage"]
-    (found,) = findings(ended)["sabotage"]
-    assert "does not read the candidate" in found["text"]
-    assert found["remedy"]
-    assert case.count() == 5, "two numbers and three breakages"
-    assert case.traces() == []
 
 
 @pytest.mark.parametrize(
@@ -97,31 +80,25 @@ def test_a_verifier_that_never_reads_the_candidate_is_found_and_nothing_is_left(
         ('if grep -qx 5 answer.txt; then echo "score: 5"; else echo "score: 0"; fi', "the number goes to 0"),
         ('test -f answer.txt && echo "score: 5"', "deleted"),
         ('echo "score: $GOALSEEK_SEED"', ""),
+        ('echo ran >> "{runs}"; echo "score: 5"', ""),
     ],
-    ids=["survives", "there", "random"],
+    ids=["survives", "there", "random", "constant"],
 )
 def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_not(
     tmp_path: Path, judge: str, told: str
 ) -> None:
-    ended = make_case(tmp_path, judge).run("--json", "doctor")
-    assert (ended.exit_code == 0) == bool(told), ended.stdout
-    assert told in findings(ended)["sabotage"][0]["text"] and ("sabotage" in bad(ended)) == (not told)
-
-
-def test_nothing_broken_stays_in_refs_records_or_on_the_bench(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    assert case.run("doctor").exit_code == 0
-    reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
-    contents = [case.git("cat-file", "-p", name) for name in reachable]
-    assert not any(GARBAGE.decode().strip() in content for content in contents)
-    assert {record["tree"] for record in records(case)} == {case.git("rev-parse", "HEAD^{tree}")}
-    (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
-    assert (tree / "answer.txt").read_text() == "5\n"
-    assert case.git("status", "--porcelain") == ""
+    case = make_case(tmp_path, judge)
+    ended = case.run("--json", "doctor")
+    assert (ended.exit_code, bad(ended)) == ((0, []) if told else (1, ["sabotage"])), ended.stdout
+    (found,) = findings(ended)["sabotage"]
+    assert told in found["text"]
+    if not told:
+        assert "does not read the candidate" in found["text"] and found["remedy"]
+        assert case.traces() == []
+        assert case.count() == (5 if "{runs}" in judge else 0), "two numbers and three breakages"
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
-
     made = [Measurement(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
@@ -146,30 +123,28 @@ def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_cand
         assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    ("judge", "verify", "told"),
+    ("judge", "tables", "told"),
     [
-        ("echo the disk is made of cheese >&2; exit 3", "", "the disk is made of cheese"),
-        ("echo slow; exec sleep 30", 'timeout = "1s"', "ran past its timeout"),
-        ("echo nothing to read", "", "no match"),
-        ("echo score: nan", "", "nan"),
+        pytest.param("echo the disk is made of cheese >&2; exit 3", {}, "the disk is made of cheese", marks=SLOW),
+        pytest.param("echo slow; exec sleep 30", {"verify": 'timeout = "1s"'}, "ran past its timeout", marks=SLOW),
+        pytest.param("echo nothing to read", {}, "no match", marks=SLOW),
+        pytest.param("echo score: nan", {}, "nan", marks=SLOW),
+        (JUDGE, {"metric": ", valid = [0, 1]"}, "outside its valid range"),
     ],
 )
-@pytest.mark.slow
-def test_a_verifier_without_a_number(tmp_path: Path, judge: str, verify: str, told: str) -> None:
-    case = make_case(tmp_path, judge, verify=verify)
-    ended = case.run("--json", "doctor")
+def test_a_verifier_without_a_number(tmp_path: Path, judge: str, tables: dict[str, str], told: str) -> None:
+    case = make_case(tmp_path, judge, **tables)
+    ended = case.run("doctor")
     assert ended.exit_code == 1
-    assert bad(ended) == ["verifier"]
-    (found,) = findings(ended)["verifier"]
-    assert told in found["text"]
-    assert found["remedy"]
+    lines = ended.stdout.splitlines()
+    (cross,) = [index for index, line in enumerate(lines) if line.startswith("✗")]
+    assert lines[cross].startswith("✗ verifier ") and told in "\n".join(lines[cross:])
+    assert any("→" in line for line in lines[cross:])
     assert case.traces() == []
-
-
-def test_a_value_outside_of_the_valid_range_is_no_number(tmp_path: Path) -> None:
-    case = make_case(tmp_path, metric=", valid = [0, 1]")
-    assert bad(case.run("--json", "doctor")) == ["verifier"]
 
 
 def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Path) -> None:
@@ -180,10 +155,17 @@ def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Pa
     assert "limit is 5, below its minimum, 10" in found["text"] and "[[guard]]" in found["remedy"]
 
 
-def test_quick_runs_no_verifier_nor_does_a_glob_that_matches_nothing_which_is_named(tmp_path: Path) -> None:
+def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Path) -> None:
     case = make_case(tmp_path)
-    assert case.run("doctor", "--quick").exit_code == 0
+    found = findings(case.run("--json", "doctor", "--quick"))
+    told = " ".join(one["text"] for one in found["isolation"])
+    assert "judge: hidden files and candidate code in one process" in told
+    assert "1 writable file, 1 hidden file" in found["globs"][0]["text"]
     assert case.git("status", "--porcelain", "--ignored") == ""
+    case.write(judge_sh="exit 1\n")
+    ended = case.run("--json", "doctor")
+    assert (ended.exit_code, bad(ended)) == (1, ["committed"])
+    assert "judge.sh" in findings(ended)["committed"][0]["text"]
     text = (case.folder / "goalseek.toml").read_text()
     case.write(goalseek_toml=text.replace('["answer.txt"]', '["answer.txt", "nope/**"]').replace('"judge.sh"]', '"x"]'))
     case.commit()
@@ -191,16 +173,11 @@ def test_quick_runs_no_verifier_nor_does_a_glob_that_matches_nothing_which_is_na
     assert ended.exit_code == 1
     assert [one["ok"] for one in findings(ended)["globs"]] == [False, False]
     assert "'nope/**'" in findings(ended)["globs"][0]["text"]
+    case.write(goalseek_toml=re.sub(r"(?m)^scope.hidden = .*$", "", text))
+    case.commit()
+    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
+    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
     assert (case.count(), case.traces()) == (0, [])
-
-
-def test_an_uncommitted_change_of_the_judge_is_named(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    case.write(judge_sh="exit 1\n")
-    ended = case.run("--json", "doctor")
-    assert bad(ended) == ["committed"]
-    assert "judge.sh" in findings(ended)["committed"][0]["text"]
-    assert case.traces() == []
 
 
 def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_path: Path) -> None:
@@ -218,50 +195,21 @@ def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_p
     assert case.count() == 3
 
 
-def test_files_are_counted_and_how_well_the_verifier_is_kept_apart_is_said(tmp_path: Path) -> None:
+def test_a_lock_that_is_held_and_a_manifest_that_does_not_load_are_errors_and_no_repository_is_a_finding(
+    tmp_path: Path,
+) -> None:
     case = make_case(tmp_path)
-    told = " ".join(one["text"] for one in findings(case.run("--json", "doctor", "--quick"))["isolation"])
-    assert "judge: hidden files and candidate code in one process" in told
-    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert "1 writable file, 1 hidden file" in told
-    manifest = case.folder / "goalseek.toml"
-    manifest.write_text(re.sub(r"(?m)^scope.hidden = .*$", "", manifest.read_text()))
-    case.commit()
-    told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
-
-
-def test_every_cross_has_a_remedy_and_the_terminal_shows_it(tmp_path: Path) -> None:
-    case = make_case(tmp_path, JUDGE.replace("score:", "points:"))
-    ended = case.run("doctor")
-    lines = ended.stdout.splitlines()
-    (cross,) = [place for place, line in enumerate(lines) if line.startswith("✗")]
-    assert any("→" in line for line in lines[cross:])
-
-
-def test_a_lock_that_is_held_is_no_finding(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "goalseek.toml").write_bytes((case.folder / "goalseek.toml").read_bytes())
+    ended = case.run("--json", "doctor", folder=bare)
+    assert (ended.exit_code, bad(ended)) == (1, ["repository"])
+    assert [path.name for path in bare.iterdir()] == ["goalseek.toml"]
     own = case.folder / ".git/goalseek/demo"
     own.mkdir(parents=True)
     with (own / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert case.run("doctor").exit_code == 4
-
-
-def test_a_manifest_that_does_not_load(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-
     case.write(goalseek_toml="version = 2\n")
     ended = case.run("doctor")
-    assert ended.exit_code == 2
-    assert "version" in ended.stderr
-
-
-def test_a_folder_without_a_repository_is_a_finding(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare/goalseek.toml").write_bytes((case.folder / "goalseek.toml").read_bytes())
-    ended = case.run("--json", "doctor", folder=tmp_path / "bare")
-    assert ended.exit_code == 1
-    assert bad(ended) == ["repository"]
-    assert [path.name for path in (tmp_path / "bare").iterdir()] == ["goalseek.toml"]
+    assert ended.exit_code == 2 and "version" in ended.stderr

@@ -13,9 +13,6 @@ from shown import Shown
 
 READS = 'json.load(open("{folder}/weights.json"))'
 CONNECTS = "socket.create_connection(('127.0.0.1', {port}), timeout=5).close()"
-WRITES = "open('{folder}/log', 'a').close()"
-NEEDS = "os.environ['MY_LICENCE']"
-IS_WRONG = "sys.exit('just wrong')"
 
 
 def judge(line: str) -> str:
@@ -28,11 +25,11 @@ def examined(project: Project, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def told(project: Project, line: str, *options: str) -> dict[str, Any]:
+def told(project: Project, line: str, *options: str, **tables: Any) -> dict[str, Any]:
     """The finding about the sandbox, where the judge does ``line`` before it answers."""
     project.write({"hidden/judge.py": judge(line)})
     verify = [{"name": "judge", "run": "python hidden/judge.py", "sees": "both"}]
-    project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}, **tables})
     project.commit("a judge")
     found = examined(project, *options)
     assert "verifier" in [one["name"] for one in found if not one["ok"]]
@@ -48,13 +45,12 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_without_consent_it_stays_inside(project: Project, folder: Path) -> None:
+def test_without_consent_it_stays_inside_and_where_the_remedy_names_the_cause_none_is_asked_for(
+    project: Project, folder: Path
+) -> None:
     finding = told(project, f"open('{folder}/ran', 'w').close()")
     assert "was not tried outside" in finding["text"] and "doctor --outside" in finding["remedy"]
     assert not (folder / "ran").exists()
-
-
-def test_where_the_remedy_names_the_cause_nothing_is_to_be_tried_outside(project: Project) -> None:
     verify = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "candidate"}]
     project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
     project.commit("a judge that does not see itself")
@@ -89,38 +85,32 @@ def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:
     assert [one for one in examined(project) if one["name"] == "verifier" and one["ok"]]
 
 
-def test_the_network(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("line", "text", "remedy"),
+    [
+        (CONNECTS, "the network", "network = true"),
+        ("os.environ['MY_LICENCE']", "a variable, MY_LICENCE", 'env.verify.pass = ["MY_LICENCE"]'),
+        ("sys.exit('just wrong')", "fails outside the sandbox too", ""),
+    ],
+    ids=["network", "variable", "neither"],
+)
+def test_the_cause_is_named_with_what_to_write(
+    project: Project, monkeypatch: pytest.MonkeyPatch, line: str, text: str, remedy: str
+) -> None:
+    monkeypatch.setenv("MY_LICENCE", "mine")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        finding = told(project, CONNECTS.format(port=server.getsockname()[1]), "--outside")
-    assert "the network" in finding["text"] and "network = true" in finding["remedy"]
+        finding = told(project, line.format(port=server.getsockname()[1]), "--outside")
+    assert text in finding["text"] and finding["remedy"].startswith(remedy)
 
 
 @pytest.mark.needs("bwrap")
 def test_what_may_only_be_read(project: Project, folder: Path) -> None:
     (project.top / "data").symlink_to(folder)
     project.write({".gitignore": "data\n"})
-    line = WRITES.format(folder="data")
-    project.write({"hidden/judge.py": judge(line)})
-    project.set_manifest(
-        {
-            "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
-            "verify": [{"name": "judge", "run": "python hidden/judge.py", "sees": "both"}],
-            "sandbox": {"mode": "bubblewrap"},
-        }
-    )
-    project.commit("writes in a shared folder")
-    (finding,) = [one for one in examined(project, "--outside") if one["name"] == "outside"]
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
+    sandbox = {"mode": "bubblewrap"}
+    finding = told(project, "open('data/log', 'a').close()", "--outside", scope=scope, sandbox=sandbox)
     assert "Read-only file system" in finding["text"] and "GOALSEEK_RUN_DIR" in finding["remedy"]
-
-
-def test_a_variable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_LICENCE", "mine")
-    finding = told(project, NEEDS, "--outside")
-    assert "a variable, MY_LICENCE" in finding["text"] and finding["remedy"] == 'env.verify.pass = ["MY_LICENCE"]'
-
-
-def test_what_fails_outside_too_is_not_the_sandboxs_doing(project: Project) -> None:
-    assert "fails outside the sandbox too" in told(project, IS_WRONG, "--outside")["text"]
 
 
 def test_the_level_and_what_is_shown_are_listed(project: Project, tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ class TestSettling:
     def test_a_run_that_ends_by_a_limit_claims_and_counts_what_is_measured_afresh(
         self, make_project: Callable[..., Project]
     ) -> None:
-        project = project_of(make_project)
+        notify = {"command": ["sh", "-c", f"cat > {home('told')}"], "on": ["stopped"]}
+        project = project_of(make_project, notify=notify)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0
         (record,) = of_kind(project, "settle")
@@ -58,24 +59,13 @@ class TestSettling:
         assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
         assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
         assert record["why"] in project.run("status").stdout
+        assert json.loads(home("told").read_text())["settled"]["why"] == record["why"]
         assert project.run("audit").exit_code == 0
         decided = {run["value"] for record in project.iterations() for run in record["runs"]}
-        (record,) = of_kind(project, "settle")
         assert not decided & {value for pair in record["pairs"] for value in pair}
         iterations = sum(sum(made["seconds"].values()) for made in project.iterations())
         spend = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
         assert spend == pytest.approx(iterations + record["seconds"], abs=1e-3)
-
-    @pytest.mark.slow
-    def test_it_is_done_once_and_not_at_the_end_of_an_invocation_only(
-        self, make_project: Callable[..., Project]
-    ) -> None:
-        project = project_of(make_project)
-        project.climb("iterate", "-n", "1")
-        assert not of_kind(project, "settle")
-        project.climb("iterate", "--forever")
-        project.climb("iterate", "--forever")
-        assert len(of_kind(project, "settle")) == 1
 
     @pytest.mark.parametrize(
         ("metric", "pairs"),
@@ -93,18 +83,22 @@ class TestSettling:
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [pairs]
 
     @pytest.mark.slow
-    def test_a_killed_settling_goes_on_with_the_runs_that_are_owed(self, make_project: Callable[..., Project]) -> None:
+    def test_a_killed_settling_goes_on_with_the_runs_that_are_owed_and_is_done_once(
+        self, make_project: Callable[..., Project]
+    ) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
+        assert not of_kind(project, "settle"), "the end of an invocation is not that of a run"
         before = len(journal()) + 1  # the second candidate is worse at first sight
-        (home() / "during").write_text(
+        home("during").write_text(
             f'if [ "$(wc -l < "$HOME/journal")" -eq {before + 3} ]; then touch "$HOME/there"; sleep 60; fi\n'
         )
-        project.kill_when(home() / "there", "iterate", "--forever")
-        (home() / "during").unlink()
+        project.kill_when(home("there"), "iterate", "--forever")
+        home("during").unlink()
         project.climb("iterate", "--forever")
-        assert len(of_kind(project, "settle")) == 1
         assert len(journal()) == before + 6 + 1
+        project.climb("iterate", "--forever")
+        assert len(of_kind(project, "settle")) == 1 and len(journal()) == before + 6 + 1
 
     @pytest.mark.slow
     def test_time_is_kept_for_it_and_with_less_there_are_fewer_pairs(
@@ -129,12 +123,12 @@ class TestSettling:
     ) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
-        (home() / "during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
+        home("during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and not of_kind(project, "settle")
         assert "the best, measured again, has no number" in ended.stderr and "report --settle" in ended.stderr
         assert project.run("report", "--settle").exit_code == 1
-        (home() / "during").unlink()
+        home("during").unlink()
         assert project.run("report", "--settle").exit_code == 0
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
 
@@ -149,14 +143,6 @@ class TestSettling:
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
         assert not of_kind(project, "settle")
-
-    def test_the_end_is_told_with_the_claim(self, make_project: Callable[..., Project]) -> None:
-        told = home() / "told"
-        notify = {"command": ["sh", "-c", f"cat > {told}"], "on": ["stopped"]}
-        project = project_of(make_project, notify=notify)
-        project.climb("iterate", "--forever")
-        (record,) = of_kind(project, "settle")
-        assert json.loads(told.read_text())["settled"]["why"] == record["why"]
 
     def test_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
         project.set_manifest({"metric": SETTLE, "limits": {"iterations": 1}})
@@ -204,13 +190,14 @@ echo "{\\"accuracy\\": $((score + 770000))}" > "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 HOLDOUT = {"run": "sh hidden/final.sh", "sees": "both", "query": "accuracy"}
+FAILED = [("baseline", None), ("best", None)]
 
 
 class TestHoldout:
     def made(self, make_project: Callable[..., Project], **more: Any) -> Project:
-        (home() / "agent.py").write_text(AGENT)
+        home("agent.py").write_text(AGENT)
         os.environ["HOME_OF_TEST"] = str(home())
-        agent = [sys.executable, str(home() / "agent.py")]
+        agent = [sys.executable, str(home("agent.py"))]
         return make_project(
             files={**FILES, "hidden/final.sh": FINAL},
             manifest={
@@ -238,9 +225,9 @@ class TestHoldout:
         ]
         assert looks[-1]["gap"] == 0.0
         assert "holdout, look 2: baseline 770001, best 770090: a gain of 89, where the verifier's is 89" in ended.stdout
-        assert len((home() / "looks").read_text().splitlines()) == 2
+        assert len(home("looks").read_text().splitlines()) == 2
         project.climb("iterate", "--forever")
-        assert len((home() / "looks").read_text().splitlines()) == 2
+        assert len(home("looks").read_text().splitlines()) == 2
         assert "holdout    look 2" in project.run("status").stdout
 
     @pytest.mark.slow
@@ -249,16 +236,16 @@ class TestHoldout:
         project.climb("iterate", "--forever")
         looks = of_kind(project, "holdout")
         assert [look["iteration"] for look in looks if look["reason"] == "measured"] == [0, 1, 2]
-        seen = (home() / "seen").read_text()
+        seen = home("seen").read_text()
         assert '"iteration": 2' in seen
         assert "77000" not in seen and "holdout" not in seen and "final.sh" not in seen
 
     @pytest.mark.slow
     def test_a_look_that_was_killed_counts_and_the_next_is_another(self, make_project: Callable[..., Project]) -> None:
         project = self.made(make_project)
-        (home() / "hang").touch()
-        project.kill_when(home() / "there", "iterate", "--forever")
-        (home() / "hang").unlink()
+        home("hang").touch()
+        project.kill_when(home("there"), "iterate", "--forever")
+        home("hang").unlink()
         project.climb("iterate", "--forever")
         looks = [(look["look"], look["of"], look["reason"]) for look in of_kind(project, "holdout")]
         assert looks == [
@@ -269,42 +256,42 @@ class TestHoldout:
             (3, "best", "measured"),
         ]
 
-    @pytest.mark.parametrize("how", [{"run": "exit 3"}, {"run": "exit 127", "sees": "hidden"}], ids=["3", "127"])
-    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("how", "looks", "why"),
+        [
+            pytest.param({"run": "exit 3"}, FAILED, "", marks=pytest.mark.slow),
+            pytest.param({"run": "exit 127", "sees": "hidden"}, FAILED, "", marks=pytest.mark.slow),
+            pytest.param({"run": "true", "query": "score"}, FAILED, "wrote no metrics.json", marks=pytest.mark.slow),
+            ({"valid": [0, 770050]}, [("baseline", 770001.0), ("best", None)], "outside its valid range"),
+            (
+                {"run": "grep -q 90 answer.json && sh hidden/final.sh"},
+                [("baseline", None), ("best", 770090.0)],
+                "the look at the baseline failed",
+            ),
+        ],
+        ids=["3", "127", "the verifier's own", "range", "baseline"],
+    )
     def test_a_failing_one_is_recorded_and_not_tried_again(
-        self, make_project: Callable[..., Project], how: dict[str, str]
+        self,
+        make_project: Callable[..., Project],
+        how: dict[str, Any],
+        looks: list[tuple[str, float | None]],
+        why: str,
     ) -> None:
         project = self.made(make_project, **how)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0
-        looks = of_kind(project, "holdout")
-        assert [look["reason"] for look in looks] == ["begun", "failed", "begun", "failed"]
-        assert "the look at the best failed" in ended.stdout
+        found = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
+        assert [(look["of"], look["value"]) for look in found] == looks
+        assert {look["gap"] for look in found} == {None}, "without both there is no gain to hold against another"
+        failed = [look for look in found if look["value"] is None]
+        assert all(look["reason"] == "failed" and why in look["why"] and look["why"] in ended.stdout for look in failed)
         project.climb("iterate", "--forever")
         assert len(of_kind(project, "holdout")) == 4
 
-    def test_one_that_is_outside_its_valid_range_is_none(self, make_project: Callable[..., Project]) -> None:
-        project = self.made(make_project, valid=[0, 770050])
-        assert project.run("iterate", "--forever").exit_code == 0
-        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
-        assert [(look["of"], look["reason"], look["value"]) for look in looks] == [
-            ("baseline", "measured", 770001.0),
-            ("best", "failed", None),
-        ]
-        assert "outside its valid range" in looks[1]["why"]
-
-    def test_without_the_baselines_number_the_bests_is_told_without_a_gain(
+    def test_its_number_may_be_printed_and_go_down_and_it_belongs_to_the_ruler(
         self, make_project: Callable[..., Project]
     ) -> None:
-        project = self.made(make_project, run="grep -q 90 answer.json && sh hidden/final.sh")
-        assert project.run("iterate", "--forever").exit_code == 0
-        looks = [look for look in of_kind(project, "holdout") if look["reason"] != "begun"]
-        assert [(look["of"], look["reason"], look["value"], look["gap"]) for look in looks] == [
-            ("baseline", "failed", None, None),
-            ("best", "measured", 770090.0, None),
-        ]
-
-    def test_its_number_may_be_printed_and_go_down(self, make_project: Callable[..., Project]) -> None:
         printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
         holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
         metric = {**METRIC, "direction": "minimize"}
@@ -317,31 +304,20 @@ class TestHoldout:
         looks = [look for look in of_kind(project, "holdout") if look["reason"] == "measured"]
         assert [(look["value"], look["gap"]) for look in looks] == [(90.5, None), (30.5, 0.0)]
         assert "a gain of 60, where the verifier's is 60" in looks[1]["why"]
+        project.set_manifest(project.manifest.read_text().replace("loss ([", "los. (["))
+        assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
 
     def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
         files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
         more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
         project = make_project(files=files, manifest=more)
         project.set_moves(answer(90))
-        (home() / "during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
+        home("during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
         project.climb("iterate", "--forever")
         (settled,) = of_kind(project, "settle")
         claimed = settled["best"] - settled["baseline"]
         assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
         assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
-
-    @pytest.mark.slow
-    def test_the_verifiers_own_number_cannot_stand_for_it(self, make_project: Callable[..., Project]) -> None:
-        project = self.made(make_project, run="true", query="score")
-        assert project.run("iterate", "--forever").exit_code == 0
-        failed = [look for look in of_kind(project, "holdout") if look["reason"] == "failed"]
-        assert len(failed) == 2 and "wrote no metrics.json" in failed[0]["why"]
-
-    def test_it_belongs_to_the_ruler(self, make_project: Callable[..., Project]) -> None:
-        project = self.made(make_project)
-        project.climb("baseline")
-        project.set_manifest(project.manifest.read_text().replace("accuracy", "score"))
-        assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Runs every attack once and prints, as JSON, what each got. Run inside of a room: ``python -c CODE PLACES``."""
+"""Runs attacks and prints, as JSON, what each got. Run inside of a room: ``python -c CODE PLACES NAMES``.
+
+What an agent gets by its own command line is the red team's to try: these need a view of their own.
+"""
 
 import ctypes
 import json
@@ -13,36 +16,6 @@ places = json.loads(sys.argv[1])
 
 def read(path):
     return Path(path).read_text()
-
-
-def by_git_show():
-    command = ["git", "-c", "safe.directory=*", "-C", places["top"], "show", "HEAD:hidden/labels.csv"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def by_symlink():
-    os.symlink(places["hidden"], "link")
-    return read("link")
-
-
-def by_hard_link():
-    os.link(places["hidden"], "hard")
-    return read("hard")
-
-
-def by_a_link_in_the_run_folder():
-    os.symlink(places["top"], places["run"] + "/top")
-    return read(places["run"] + "/top/hidden/labels.csv")
-
-
-def writing_outside():
-    Path(places["outside"]).write_text("forged")
-    return "written"
-
-
-def writing_into_what_is_shared():
-    Path(places["shared"], "planted").write_text("planted")
-    return "written"
 
 
 def changing_modes_outside():
@@ -79,11 +52,6 @@ def a_datagram_to_loopback():
     return "sent"
 
 
-def a_signal_to_a_stranger():
-    os.kill(places["stranger"], 0)
-    return "sent"
-
-
 def unmounting():
     library = ctypes.CDLL(None, use_errno=True)
     if library.umount2(places["mask"].encode(), 2) != 0:
@@ -95,11 +63,6 @@ def unmounting_in_a_namespace_of_its_own():
     script = 'umount -l "$1"; cat "$2"'
     words = ["unshare", "-rm", "sh", "-c", script, "sh", places["mask"], places["masked"]]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-
-def chroot():
-    os.chroot(f"/proc/{places['tool']}/root")
-    return read(places["hidden"])
 
 
 def block_devices():
@@ -132,14 +95,10 @@ def any_writable_file_of_the_kernel():
 
 ATTACKS = {
     "by_path": lambda: read(places["hidden"]),
-    "by_the_root_of_the_tool": lambda: read(f"/proc/{places['tool']}/root{places['hidden']}"),
-    "by_the_folder_of_the_tool": lambda: read(f"/proc/{places['tool']}/cwd/hidden/labels.csv"),
-    "environment_of_the_tool": lambda: read(f"/proc/{places['tool']}/environ").count("\0") > 3 and "read",
     "masked_inside_of_what_is_shown": lambda: read(places["masked"]),
     "listing_the_repository": lambda: "hidden" in os.listdir(places["top"]) and "listed",
     "listing_the_users_home": lambda: ".secret" in os.listdir(places["home"]) and "listed",
     "seeing_that_a_file_is_there": lambda: os.stat(places["hidden"]).st_size and "seen",
-    "a_file_in_tmp": lambda: read(places["in_tmp"]),
     "kernel_settings": lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY) and "opened",
 }
 

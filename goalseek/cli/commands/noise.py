@@ -15,7 +15,6 @@ from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import Measurement
 from goalseek.evaluation.noise_runs import (
-    StandaloneCommand,
     noise_target,
     refuse_unreadable,
     repeat_measurements,
@@ -93,14 +92,15 @@ def _run_command(options: argparse.Namespace) -> int:
         matches=options.matches or "only",
     )
     refuse_unreadable(reading)
-    command = StandaloneCommand(options.command, start_folder(options), reading, _timeout(options))
+    timeout = _timeout(options)
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
-    return _measure(options, run_command(command, options.count), climb, what, plain)
+    results = run_command(options.command, start_folder(options), reading, timeout, options.count)
+    return _measure(options, results, climb, what, plain)
 
 
 def _timeout(options: argparse.Namespace) -> float | None:
