@@ -1,7 +1,6 @@
 """A candidate that crashed, or edited what is not its to edit, goes back to its author once; both tries are recorded."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, Projects
+from project import Project, Projects, home
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +34,7 @@ STRAYS = "echo mine > other.txt\n"
 
 
 def at_home(name: str) -> str:
-    return (Path(os.environ["HOME"]) / name).read_text()
+    return home(name).read_text()
 
 
 def called() -> list[str]:
@@ -64,8 +63,7 @@ def branch(project: Project) -> list[str]:
 
 
 def assert_sound(project: Project) -> None:
-    audited = project.run("audit")
-    assert audited.exit_code == 0, audited.stdout + audited.stderr
+    project.check("audit")
     assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
 
 

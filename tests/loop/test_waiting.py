@@ -32,8 +32,7 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 def status(project: Project) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(project.run("status", "--json").stdout)
-    return told
+    return dict(json.loads(project.check("status", "--json")))
 
 
 @pytest.fixture
