@@ -8,10 +8,11 @@ import gc
 import hashlib
 import os
 import pickle
+import shutil
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import promoting
 import pytest
 import reviewing
 from fake_agents import Fake
-from project import IDENTITY, Project, end_all
+from project import IDENTITY, Project, Projects, end_all
 
 from goalseek.own_folders import add_own
 
@@ -99,7 +100,7 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_project(tmp_path: Path) -> Callable[..., Project]:
+def make_project(tmp_path: Path) -> Projects:
     """Makes a project in ``tmp_path / name``; the arguments are those of ``Project.make``."""
 
     def make(name: str = "repository", **how: object) -> Project:
@@ -109,7 +110,7 @@ def make_project(tmp_path: Path) -> Callable[..., Project]:
 
 
 @pytest.fixture
-def project(make_project: Callable[..., Project]) -> Project:
+def project(make_project: Projects) -> Project:
     """A project whose candidate, ``answer.json``, is itself the metrics: ``{"score": 1, "size": 10}`` at first."""
     return make_project()
 
@@ -129,13 +130,13 @@ def go(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Projects:
     """Gives a copy at ``top`` of what ``make(its top, *of, **how)`` makes, which is called once a session."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
 
-    def copy(make: Callable[..., Project], top: Path, *of: object, **how: object) -> Project:
+    def copy(make: Projects, top: Path, *of: object, **how: object) -> Project:
         key = hashlib.sha256(repr((make.__module__, make.__qualname__, top.name, of, how)).encode()).hexdigest()
         folder = shared / f"once-{key[:12]}"
         folder.mkdir(exist_ok=True)
@@ -143,6 +144,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "made").exists():
                 patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+                shutil.rmtree(folder / top.name, ignore_errors=True)  # of a test that was cut
                 made = make(folder / top.name, *of, **how)
                 (folder / "made").write_bytes(pickle.dumps(made))
         return pickle.loads((folder / "made").read_bytes()).copy(top)
@@ -151,13 +153,19 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project
 
 
 @pytest.fixture
-def played(made_once: Callable[..., Project], tmp_path: Path) -> Callable[..., Project]:
-    """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session."""
-    return functools.partial(made_once, Project.play, tmp_path / "repository")
+def played(made_once: Projects, tmp_path: Path) -> Projects:
+    """Gives a copy of ``Project.play(..., *moves, **how)``, which is played once a session; ``more`` are left to play."""
+
+    def copy(*moves: Any, more: Sequence[Any] = (), **how: Any) -> Project:
+        project = made_once(Project.play, tmp_path / "repository", *moves, **how)
+        project.set_moves(*moves, *more)
+        return project
+
+    return copy
 
 
 @pytest.fixture
-def reviewed(tmp_path: Path) -> Callable[..., Project]:
+def reviewed(tmp_path: Path) -> Projects:
     """Makes a project with an author, and a reviewer who says these words."""
     return functools.partial(reviewing.reviewed_project, tmp_path)
 
@@ -178,6 +186,6 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Fake]
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     """A copy of the climb of ``promoting``: five iterations, of which 1, 3 and 5 were kept."""
     return made_once(promoting.climb, tmp_path / "repository")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jmespath
 import pytest
-from project import FILES, Ended, Project, answer
+from project import FILES, Ended, Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
@@ -153,9 +154,8 @@ def test_a_provider_that_cannot_start(project: Project) -> None:
     refused(project, USAGE, "no provider is named")
 
 
-def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(played: Projects) -> None:
+    project = played(answer(2))
     state = project.logs / "state.json"
     before = state.read_bytes()
     for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
@@ -279,22 +279,20 @@ def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
     refused(project, UNFIT, "installed editable")
 
 
-@pytest.mark.parametrize(
-    ("sees", "judge", "remedy"),
-    [
-        ("candidate", "true", 'judge: sees = "candidate" shows it no hidden file, and it names hidden/judge.sh'),
-        ("hidden", "cat answer.json", 'judge: sees = "hidden" shows it none of the candidate\'s code'),
-    ],
-)
-def test_a_command_that_needs_what_it_does_not_see_is_told_so(
-    project: Project, sees: str, judge: str, remedy: str
-) -> None:
-    project.write({"hidden/judge.sh": judge})
-    project.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": sees}]})
-    project.commit()
-    refused(project, 1, "the baseline has no number", remedy, 'sees = "both"')
-    ended = project.run("doctor")
-    assert ended.exit_code == 1 and remedy in ended.stdout
+def test_a_command_that_needs_what_it_does_not_see_is_told_so(project: Project) -> None:
+    for sees, judge, remedy in (
+        ("candidate", "true", "shows it no hidden file, and it names hidden/judge.sh"),
+        ("hidden", "cat answer.json", "shows it none of the candidate's code"),
+    ):
+        project.write({"hidden/judge.sh": judge})
+        project.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": sees}]})
+        project.commit()
+        said = f'judge: sees = "{sees}" {remedy}'
+        refused(project, 1, "the baseline has no number", said, 'sees = "both"')
+        ended = project.run("doctor")
+        assert ended.exit_code == 1 and said in ended.stdout
+        for trace in project.traces():  # what doctor measured is recorded
+            shutil.rmtree(trace)
 
 
 @pytest.mark.slow
@@ -379,9 +377,8 @@ def test_what_was_in_the_home_of_the_logs_stays_there(project: Project) -> None:
     assert not (project.folder / "results/demo").exists()
 
 
-def test_another_climb_stays_ignored_where_a_first_run_is_refused(project: Project) -> None:
-    project.set_moves(answer(2))
-    project.climb()
+def test_another_climb_stays_ignored_where_a_first_run_is_refused(played: Projects) -> None:
+    project = played(answer(2))
     project.manifest = project.folder / "goalseek.second.toml"
     project.set_manifest({"project": {"name": "second"}, "verify": [{"run": "exit 3", "sees": "candidate"}]})
     project.commit()

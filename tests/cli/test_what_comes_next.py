@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.views.report.markdown import mark_commands
@@ -52,9 +52,8 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
     assert next_of(project) == "goalseek iterate goes on; goalseek promote takes the kept changes home"
 
 
-def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
+def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(played: Projects) -> None:
+    project = played(answer(2), more=(answer(3),))
     results = project.results
     before = results.read_bytes()
     project.climb()

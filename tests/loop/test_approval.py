@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer, home
+from project import Project, Projects, answer, home
 from shown import Shown
 
 import goalseek
@@ -24,7 +23,7 @@ LATER = "2020-01-01T00:00:00Z"
 
 
 @pytest.fixture
-def asking(make_project: Callable[..., Project]) -> Project:
+def asking(make_project: Projects) -> Project:
     """A project whose keeps wait; it counts its measurements, and its first proposal is better."""
     files = {"answer.json": answer(1), "hidden/judge.sh": COUNTING}
     project = make_project(files=files, manifest={"approve": {"before": "kept"}})

@@ -3,7 +3,6 @@
 import codecs
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import nights
 import pytest
 from msgspec import structs
 from noisy import METRIC, NOISY
-from project import FILES, Project, answer
+from project import FILES, Project, Projects, answer
 from records import HEAD, SETTLED
 from shown import read_soon
 
@@ -113,7 +112,7 @@ def test_last_line_and_report_say_the_same_of_keeps_and_luck(
     assert not measured or f" · {told.replace(' tries', '').replace('; ', ' · ')} · " in line
 
 
-def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Callable[..., Project]) -> None:
+def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Projects) -> None:
     noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
     noisy.set_moves(answer(40), answer(40), answer(30))
     line = noisy.run("-q", "iterate", "-n", "3").stdout.splitlines()[-1]

@@ -1,16 +1,14 @@
 """A candidate that crashed, or edited what is not its to edit, goes back to its author once; both tries are recorded."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project
+from project import Project, Projects, home
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +34,7 @@ STRAYS = "echo mine > other.txt\n"
 
 
 def at_home(name: str) -> str:
-    return (Path(os.environ["HOME"]) / name).read_text()
+    return home(name).read_text()
 
 
 def called() -> list[str]:
@@ -44,7 +42,7 @@ def called() -> list[str]:
 
 
 @pytest.fixture
-def agent(make_project: Callable[..., Project]) -> Callable[..., Project]:
+def agent(make_project: Projects) -> Projects:
     """A project whose agent does ``first`` when it applies and ``then`` when it repairs."""
 
     def make(first: str, then: str, repair: int | None = None, **manifest: Any) -> Project:
@@ -65,14 +63,11 @@ def branch(project: Project) -> list[str]:
 
 
 def assert_sound(project: Project) -> None:
-    audited = project.run("audit")
-    assert audited.exit_code == 0, audited.stdout + audited.stderr
+    project.check("audit")
     assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
 
 
-def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kept(
-    agent: Callable[..., Project],
-) -> None:
+def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kept(agent: Projects) -> None:
     project = agent(CRASHES, MENDS)
     parent = project.git("rev-parse", "HEAD")
     record = project.climb()[-1]
@@ -104,7 +99,7 @@ def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kep
     assert project.git("rev-parse", "better^{tree}") == record["tree_hash"]
 
 
-def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Callable[..., Project]) -> None:
+def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Projects) -> None:
     project = agent(CRASHES, "echo '{\"score\": 0, \"n\": '$GOALSEEK_ITERATION'}' > answer.json\n", repair=3)
     records = project.climb("iterate", "-n", "2")
     assert [record["reason"] for record in records[1:]] == ["worse", "worse"]
@@ -117,9 +112,7 @@ def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Callable[...
     assert_sound(project)
 
 
-def test_it_goes_back_as_often_as_the_manifest_says_and_never_where_it_says_nought(
-    agent: Callable[..., Project],
-) -> None:
+def test_it_goes_back_as_often_as_the_manifest_says_and_never_where_it_says_nought(agent: Projects) -> None:
     again = """echo '{"score": 2, "crash": '$(cat "$HOME/called" | wc -l)'}' > answer.json\n"""
     project = agent(again, again, repair=2)
     record = project.climb()[-1]
@@ -139,9 +132,7 @@ def test_it_goes_back_as_often_as_the_manifest_says_and_never_where_it_says_noug
     assert_sound(project)
 
 
-def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_within(
-    agent: Callable[..., Project],
-) -> None:
+def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_within(agent: Projects) -> None:
     project = agent(MENDS + STRAYS, "grep -q x other.txt && echo mended\n")
     record = project.climb()[-1]
     assert (record["outcome"], record["changed_files"], called()) == ("kept", ["answer.json"], ["1 apply", "1 repair"])
@@ -168,7 +159,7 @@ def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_w
     ],
 )
 def test_a_repair_that_comes_to_nothing_is_recorded_beside_what_it_was_to_mend(
-    agent: Callable[..., Project], first: str, then: str, reason: str, attempts: list[str]
+    agent: Projects, first: str, then: str, reason: str, attempts: list[str]
 ) -> None:
     project = agent(first, then)
     record = project.climb()[-1]
@@ -182,7 +173,7 @@ def test_a_repair_that_comes_to_nothing_is_recorded_beside_what_it_was_to_mend(
     assert_sound(project)
 
 
-def test_a_repair_that_was_measured_before_is_no_new_candidate(agent: Callable[..., Project]) -> None:
+def test_a_repair_that_was_measured_before_is_no_new_candidate(agent: Projects) -> None:
     first = f"if [ $GOALSEEK_ITERATION = 1 ]; then echo '{{\"score\": 0}}' > answer.json; else {CRASHES.strip()}; fi\n"
     project = agent(first, """echo '{"score": 0}' > answer.json\n""")
     record = project.climb("iterate", "-n", "2")[-1]
@@ -191,14 +182,14 @@ def test_a_repair_that_was_measured_before_is_no_new_candidate(agent: Callable[.
     assert_sound(project)
 
 
-def test_what_a_command_with_hidden_files_said_never_goes_back(agent: Callable[..., Project]) -> None:
+def test_what_a_command_with_hidden_files_said_never_goes_back(agent: Projects) -> None:
     passing = [{"name": "judge", "run": "! grep -q crash answer.json && sh hidden/judge.sh", "sees": "both"}]
     project = agent(CRASHES, MENDS, verify=passing)
     record = project.climb()[-1]
     assert (record["reason"], record["attempts"], called()) == ("verify_failed", [], ["1 apply"])
 
 
-def test_a_script_is_not_asked_to_repair(make_project: Callable[..., Project]) -> None:
+def test_a_script_is_not_asked_to_repair(make_project: Projects) -> None:
     project = make_project(files=FILES)
     project.set_manifest({"verify": VERIFY})
     project.set_moves('{"score": 2, "crash": 1}\n', {"files": {"other.txt": "mine\n"}}, '{"score": 3}\n')
@@ -207,9 +198,7 @@ def test_a_script_is_not_asked_to_repair(make_project: Callable[..., Project]) -
     assert not any(record["attempts"] for record in records)
 
 
-def test_where_the_budget_has_no_room_for_a_repair_the_candidate_is_judged_as_it_is(
-    agent: Callable[..., Project],
-) -> None:
+def test_where_the_budget_has_no_room_for_a_repair_the_candidate_is_judged_as_it_is(agent: Projects) -> None:
     report = """printf '{"output_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
     project = agent(report + CRASHES, report + MENDS, limits={"tokens": 100})
     ended = project.run("--json", "iterate", "--forever")
@@ -219,7 +208,7 @@ def test_where_the_budget_has_no_room_for_a_repair_the_candidate_is_judged_as_it
     assert_sound(project)
 
 
-def test_a_person_is_asked_about_the_repaired_change(agent: Callable[..., Project]) -> None:
+def test_a_person_is_asked_about_the_repaired_change(agent: Projects) -> None:
     project = agent(CRASHES, MENDS, approve={"before": "kept"})
     assert project.run("iterate").exit_code == 5
     project.check("decline", "1")
@@ -234,7 +223,7 @@ STORED = ["change", "candidate", "evidence", "change-2", "candidate-2", "evidenc
 
 @pytest.mark.parametrize("stored_last", STORED)
 def test_killed_after_any_stored_answer_it_goes_on_there_and_calls_nobody_twice(
-    agent: Callable[..., Project], stored_last: str, tmp_path: Path
+    agent: Projects, stored_last: str, tmp_path: Path
 ) -> None:
     project = agent(CRASHES, """echo '{"score": 0}' > answer.json\n""")
     killed_when_stored(project, stored_last, tmp_path)
@@ -299,7 +288,7 @@ sys.exit(main())
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [CRASHES, STRAYS + MENDS], ids=["crashes", "strays"])
 def test_killed_at_any_step_in_its_run_folder_it_ends_as_if_nothing_had_been(
-    agent: Callable[..., Project], first: str, tmp_path: Path
+    agent: Projects, first: str, tmp_path: Path
 ) -> None:
     killer = tmp_path / "killer.py"
     killer.write_text(KILL_AT)
@@ -329,7 +318,7 @@ def test_killed_at_any_step_in_its_run_folder_it_ends_as_if_nothing_had_been(
 
 @pytest.mark.parametrize(("first", "commits"), [(CRASHES, 4), (STRAYS + MENDS, 2)])
 def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(
-    agent: Callable[..., Project], first: str, commits: int
+    agent: Projects, first: str, commits: int
 ) -> None:
     project = agent(first, """echo '{"score": 0}' > answer.json\n""")
     project.step_until((project.run_folder(1) / "candidate-2.json").exists)
@@ -340,7 +329,7 @@ def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_inter
     assert_sound(project)
 
 
-def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Callable[..., Project]) -> None:
+def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Projects) -> None:
     project = agent(CRASHES, MENDS)
     project.step_until((project.run_folder(1) / "candidate-2.json").exists)
     project.check("audit")
@@ -350,7 +339,7 @@ def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Ca
 
 
 def test_a_credential_that_a_crash_printed_does_not_go_back_with_it(
-    agent: Callable[..., Project], monkeypatch: pytest.MonkeyPatch
+    agent: Projects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "hf-planted-token-0123456789"
     monkeypatch.setenv("HUB_TOKEN", key)

@@ -1,24 +1,27 @@
-"""``[review]``: what the verifier would keep is kept only with the word of somebody who did not make it."""
+"""``[review]``: what the verifier would keep is kept only with the word of somebody who did not make it.
+
+Where that word is CHANGES_REQUESTED, it goes back to the author, and what he makes of it is measured again.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_agents import Fake
-from project import Project, home
-from reviewing import CRITERIA, REPORT, asked, command, killed, measured, outcome, scores, tokens
+from project import Project, Projects, home
+from reviewing import CRITERIA, FILES, REPORT, asked, command, killed, measured, outcome, scores, tokens
 from skips import levels
+from test_repair import killed_when_stored
 
 pytestmark = pytest.mark.slow
 
 
-def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[..., Project]) -> None:
+def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Projects) -> None:
     project = reviewed('say APPROVED "- No test is weakened: none is touched" "It is short: one line"')
     record = project.climb()[-1]
     assert outcome(record) == ("kept", "better") and record["why"] == "2 beats 1 by 1"
@@ -33,9 +36,7 @@ def test_an_approved_candidate_is_kept_and_its_review_shown(reviewed: Callable[.
     project.check("audit")
 
 
-def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(
-    reviewed: Callable[..., Project],
-) -> None:
+def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(reviewed: Projects) -> None:
     project = reviewed('say REJECTED "No test is weakened: it drops one" "It is short: yes"', edits=(scores(2), "true"))
     project.climb("iterate", "-n", "2")
     record = project.iterations()[1]
@@ -63,7 +64,7 @@ UNREADABLE = {
 }
 
 
-def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project]) -> None:
+def test_a_verdict_that_cannot_be_read_reverts(reviewed: Projects) -> None:
     edits = tuple(scores(f"2.{number}") for number in range(len(UNREADABLE)))
     project = reviewed(*UNREADABLE.values(), edits=edits, limits={"stagnation": "none"})
     records = project.climb("iterate", "-n", str(len(UNREADABLE)))[1:]
@@ -73,7 +74,7 @@ def test_a_verdict_that_cannot_be_read_reverts(reviewed: Callable[..., Project])
         assert record["notes"] == ["review by command: no verdict that could be read"]
 
 
-def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]) -> None:
+def test_a_reviewer_that_fails_has_said_nothing(reviewed: Projects) -> None:
     project = reviewed(REPORT + "say APPROVED; echo no room >&2; exit 3")
     record = project.climb()[-1]
     assert outcome(record) == ("reverted", "review_rejected")
@@ -81,7 +82,7 @@ def test_a_reviewer_that_fails_has_said_nothing(reviewed: Callable[..., Project]
     assert tokens(record) == 100
 
 
-def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[..., Project], tmp_path: Path) -> None:
+def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Projects, tmp_path: Path) -> None:
     project = reviewed(REPORT + "say APPROVED", "sleep 60", edits=(REPORT + scores(2), REPORT + scores(3)))
     project.climb()
     slow = {"provider": {**command(tmp_path / "reviewer.sh"), "timeout": 0.5}, "criteria": CRITERIA}
@@ -91,7 +92,7 @@ def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Callable[.
     assert (tokens(record), record["usage"]["estimated"]) == (200, True)
 
 
-def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[..., Project]) -> None:
+def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Projects) -> None:
     project = reviewed(
         "say APPROVED", edits=(scores(0), "echo '{\"score\": 1}  ' > answer.json", scores('"fail"'), "true")
     )
@@ -102,9 +103,7 @@ def test_what_the_verifier_would_not_keep_is_not_reviewed(reviewed: Callable[...
 
 
 @pytest.mark.parametrize("sandbox", levels("none", "bubblewrap"))
-def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(
-    reviewed: Callable[..., Project], sandbox: str
-) -> None:
+def test_a_reviewer_sees_the_candidate_without_hidden_files_and_cannot_edit(reviewed: Projects, sandbox: str) -> None:
     looks = """\
 here() { cat answer.json | tr -d '\\n'; [ -e hidden ] && echo " hidden"; git status --porcelain | tr -d '\\n'; }
 told=$(here)
@@ -137,7 +136,7 @@ say APPROVED "$told" "$GOALSEEK_PHASE $(cat "$GOALSEEK_BRIEF" | tr -d '\\n' | se
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
-    reviewed: Callable[..., Project], number: signal.Signals
+    reviewed: Projects, number: signal.Signals
 ) -> None:
     project = reviewed(REPORT + "say APPROVED", edits=(REPORT + scores(2),))
     home("during-review").write_text('rm "$HOME/during-review"; touch "$HOME/waiting"; sleep 60')
@@ -150,7 +149,7 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     project.check("audit")
 
 
-def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) -> None:
+def test_a_person_is_asked_after_the_reviewer(reviewed: Projects) -> None:
     words = ('say REJECTED "too long"', "say APPROVED fine")
     project = reviewed(*words, edits=(scores(2), scores(3)), approve={"before": "kept"})
     assert project.run("iterate", "-n", "2").exit_code == 5
@@ -162,7 +161,7 @@ def test_a_person_is_asked_after_the_reviewer(reviewed: Callable[..., Project]) 
 
 
 def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
-    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reviewed: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     claude = Fake("claude", tmp_path / "bin")
@@ -177,7 +176,7 @@ def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
     assert record["usage"]["cost_usd"] == 0.25 and record["provider"] == "command"
 
 
-def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Callable[..., Project]) -> None:
+def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewed: Projects) -> None:
     edit = """seq 30000 | sed 's/^/"n/; s/$/": 1,/' > more; { echo '{'; cat more; echo '"score": 2}'; } > answer.json; rm more"""
     project = reviewed('say APPROVED "$(grep -c n30000 answer.json) there"', edits=(edit,))
     assert project.climb()[-1]["notes"][1] == "review: 1 there"
@@ -185,9 +184,7 @@ def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewe
     assert len(prompt) < 70_000 and "bytes, which are not shown here" in prompt
 
 
-def test_doctor_looks_at_the_reviewer_too(
-    reviewed: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_looks_at_the_reviewer_too(reviewed: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = reviewed(review={"provider": "claude"})
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert "provider claude: there is no program 'claude'" in project.run("doctor", "--quick").stdout
@@ -228,3 +225,173 @@ def test_a_table_that_makes_no_sense_is_refused_when_it_is_read(project: Project
     ended = project.run("iterate", "--provider", "claude")
     assert ended.exit_code == 2 and "nobody reviews his own" in ended.stderr
     assert project.records() == []
+
+
+ASKS = 'say CHANGES_REQUESTED "No test is weakened: put it back" "It is short: yes"'
+APPROVES = 'say APPROVED "fine now"'
+REJECTS = "say REJECTED never"
+
+
+def commits(project: Project) -> list[str]:
+    """Subject and content of the branch's commits, newest first, without what was there before."""
+    names = project.git("log", "--first-parent", "--format=%H", "main..goalseek/demo").split()
+    return [f"{project.git('log', '-1', '--format=%s', name)}: {content(project, name)}" for name in names]
+
+
+def content(project: Project, name: str = "goalseek/demo") -> str:
+    return project.git("show", f"{name}:answer.json")
+
+
+def test_changes_are_asked_for_once_measured_again_and_approved(reviewed: Projects) -> None:
+    edits = (REPORT + scores(2, "two"), REPORT + 'cp answer.json "$HOME/found"; ' + scores(3, "three"))
+    project = reviewed(REPORT + ASKS, REPORT + APPROVES, edits=edits)
+    record = project.climb()[-1]
+    assert outcome(record) == ("kept", "better")
+    assert (record["metric"]["value"], measured()) == (3, ["0", "1", "1"])
+    (attempt,) = record["attempts"]
+    assert attempt["reason"] == "changes_requested" and attempt["usage"]["cost_usd"] == 0.5
+    parents = [project.git("rev-parse", f"{name}^") for name in (record["commit_hash"], attempt["commit_hash"])]
+    assert parents == [attempt["commit_hash"], record["parent_commit_hash"]]
+    assert project.git("rev-parse", "goalseek/demo") == record["commit_hash"]
+    assert [content(project, name) for name in (attempt["commit_hash"], "goalseek/demo")] == [
+        '{"score": 2}',
+        '{"score": 3}',
+    ]
+    assert home("found").read_text() == '{"score": 2}\n', "the author goes on with his own change"
+    first, second = asked("authors")
+    assert "No test is weakened: put it back" in second and "put it back" not in first
+    assert '-{"score": 1}' in asked("reviews")[1] and '+{"score": 3}' in asked("reviews")[1]
+    assert [note for note in record["notes"] if note.startswith("review by")] == [
+        "review by command: CHANGES_REQUESTED",
+        "review by command: APPROVED",
+    ]
+    assert tokens(record) == 400
+    project.check("audit")
+    assert outcome(project.climb()[-1])[0] == "skipped"
+
+
+def test_a_rejection_at_last_reverts_every_try_newest_first(reviewed: Projects) -> None:
+    project = reviewed(ASKS, ASKS, REJECTS, edits=(*(scores(number) for number in (2, 3, 4, 5)),))
+    record = project.climb()[-1]
+    assert outcome(record) == ("reverted", "review_rejected") and record["why"].endswith("rejected it: never")
+    assert [attempt["reason"] for attempt in record["attempts"]] == ["changes_requested"] * 2
+    told = commits(project)
+    values = [line.rpartition(": ")[2] for line in told]
+    assert values == ["1}", "2}", "3}", "4}", "3}", "2}"]
+    assert [line.startswith("Revert") for line in told] == [True] * 3 + [False] * 3
+    project.check("audit")
+    following = project.climb()[-1]
+    assert following["parent_commit_hash"] == record["rollback_commit_hash"]
+
+
+def test_it_goes_back_as_often_as_the_manifest_says(reviewed: Projects) -> None:
+    edits = tuple(scores(number) for number in range(2, 9))
+    record = reviewed(ASKS, edits=edits, review={"max_cycles": 2}).climb()[-1]
+    assert (len(asked("reviews")), len(asked("authors"))) == (3, 3)
+    assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
+    assert len(record["attempts"]) == 2 and record["metric"]["value"] == 4
+
+
+def test_a_verifier_that_says_no_is_never_overruled(reviewed: Projects) -> None:
+    worse = {
+        "worse": scores(0),
+        "tie": 'printf \'{"score": 1, "n": 1}\' > answer.json',
+        "verify_failed": scores('"fail"'),
+    }
+    edits = [edit for number, bad in enumerate(worse.values(), start=2) for edit in (scores(number), bad)]
+    project = reviewed(ASKS, edits=tuple(edits))
+    records = project.climb("iterate", "-n", str(len(worse)))[1:]
+    assert [outcome(record) for record in records] == [("reverted", reason) for reason in worse]
+    assert len(asked("reviews")) == len(worse) and content(project) == '{"score": 1}'
+    project.check("audit")
+
+
+def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Projects) -> None:
+    nothing = ("true", "exit 1", "echo x > other.txt", scores(5))
+    edits = [REPORT + edit for number, bad in enumerate(nothing, start=2) for edit in (scores(number), bad)]
+    project = reviewed(ASKS, edits=tuple(edits), author={"repair": 0})
+    for record in project.climb("iterate", "-n", str(len(nothing)))[1:]:
+        assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
+        assert tokens(record) == 200
+    assert len(asked("reviews")) == len(nothing) and content(project) == '{"score": 1}'
+    project.check("audit")
+
+
+@pytest.mark.parametrize("where", ["author", "review"])
+def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> None:
+    hang = '[ -e "$HOME/waiting" ] || { touch "$HOME/waiting"; sleep 60; }\n'
+    edits = [REPORT + scores(2), REPORT + scores(3), REPORT + scores(3)]
+    words = [REPORT + ASKS, REPORT + APPROVES, REPORT + APPROVES]
+    (edits if where == "author" else words)[1] = hang
+    project = reviewed(*words, edits=tuple(edits))
+    killed(project, signal.SIGKILL)
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], *outcome(record), record["metric"]["value"]) == (1, "kept", "better", 3)
+    calls = (3, 2) if where == "author" else (2, 3)
+    assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
+    assert tokens(record) == 400 and "came to no answer" in "; ".join(record["notes"])
+    project.check("audit")
+
+
+STORED = ["verdict", "review", "change-2", "candidate-2", "evidence-2", "verdict-2", "review-2", "record"]
+
+
+@pytest.mark.parametrize("stored_last", STORED)
+def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_nobody_twice(
+    reviewed: Projects, stored_last: str, tmp_path: Path
+) -> None:
+    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3), scores(4)))
+    killed_when_stored(project, stored_last, tmp_path)
+    record = project.climb("iterate", "-n", "1")[1]
+    assert (record["iteration"], *outcome(record), len(record["attempts"])) == (1, "reverted", "review_rejected", 1)
+    assert len(commits(project)) == 4
+    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
+    reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
+    assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
+    project.check("audit")
+
+
+def test_a_crash_in_a_cycle_is_repaired_and_what_comes_of_it_reviewed(reviewed: Projects) -> None:
+    edits = (scores(2), scores('"crash"'), scores(3))
+    verify = [
+        {"name": "train", "run": "! grep crash answer.json", "sees": "candidate"},
+        {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
+    ]
+    project = reviewed(ASKS, APPROVES, edits=edits, verify=verify)
+    record = project.climb()[-1]
+    assert (*outcome(record), record["metric"]["value"]) == ("kept", "better", 3)
+    assert [attempt["reason"] for attempt in record["attempts"]] == ["changes_requested", "verify_failed"]
+    project.check("audit")
+
+
+def test_whoever_is_asked_in_the_authors_place_finds_his_change(reviewed: Projects, tmp_path: Path) -> None:
+    other = tmp_path / "other.sh"
+    other.write_text('cp answer.json "$HOME/found"; ' + scores(3))
+    fallback = [{"name": "command", "command": ["sh", str(other)]}]
+    fails = "echo half > answer.json; exit 1"
+    project = reviewed(ASKS, APPROVES, edits=(scores(2), fails), author={"fallback": fallback})
+    assert outcome(project.climb()[-1]) == ("kept", "better")
+    assert home("found").read_text() == '{"score": 2}\n'
+
+
+def test_a_reviewed_climb_is_played_again_from_its_recordings(reviewed: Projects, make_project: Projects) -> None:
+    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), author={"record": "../recordings"})
+    first = project.climb()[-1]
+    again = {"name": "replay", "recordings": "../recordings"}
+    tables = {"provider": again, "review": {"provider": again, "criteria": ["It is short."]}}
+    second = make_project("another", files=FILES, manifest=tables).climb()[-1]
+    assert outcome(second) == outcome(first) and second["metric"]["value"] == 3
+    assert [note.replace("replay", "command") for note in second["notes"]] == first["notes"]
+    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
+
+
+def test_a_limit_that_ends_the_run_in_a_cycle_is_gone_on_from(reviewed: Projects) -> None:
+    project = reviewed(
+        REPORT + ASKS, REPORT + APPROVES, edits=(REPORT + scores(2), REPORT + scores(3)), limits={"tokens": 200}
+    )
+    assert len(project.climb()) == 1
+    manifest = project.manifest.read_text()
+    project.manifest.write_text(manifest.replace("tokens = 200", "tokens = 500"))
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["iteration"], *outcome(record), tokens(record)) == (1, "kept", "better", 400)
+    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)

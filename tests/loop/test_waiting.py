@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from project import Project, answer, home, living, until
+from project import Project, Projects, answer, home, living, until
 
 from goalseek import locks
 from goalseek.errors import GoalseekError
@@ -32,8 +32,7 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 def status(project: Project) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(project.run("status", "--json").stdout)
-    return told
+    return dict(json.loads(project.check("status", "--json")))
 
 
 @pytest.fixture
@@ -89,9 +88,7 @@ def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_
 
 
 @pytest.fixture
-def two(
-    make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[Project]]:
+def two(make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Project]]:
     name = f"card of {tmp_path.name}"
     metric = {"direction": "maximize", "query": "score", "exclusive": name}
     made = [make_project(each, manifest={"metric": metric}) for each in ("one", "other")]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer, home
+from project import FILES, Project, Projects, answer, home
 
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, unrecorded_seconds
 from goalseek.ledger.seal import Seal
@@ -23,7 +22,7 @@ KILLED = 1.3
 
 
 @pytest.fixture
-def project(make_project: Callable[..., Project]) -> Project:
+def project(make_project: Projects) -> Project:
     """Its verifier hangs as long as there is ``hang``."""
     made = make_project(files={**FILES, "hidden/judge.sh": JUDGE})
     made.set_moves(answer(2), answer(3))

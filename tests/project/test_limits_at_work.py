@@ -1,13 +1,12 @@
 """What a run may spend, through the real command line: it ends there, warns before, and goes on when there is more."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, home
+from project import Ended, Project, Projects, answer, home
 
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
@@ -15,7 +14,7 @@ WORSE = 'printf \'{"score": 0, "x": %s}\' $GOALSEEK_ITERATION > answer.json; ech
 
 
 @pytest.fixture
-def spending(project: Project, tmp_path: Path) -> Callable[..., Project]:
+def spending(project: Project, tmp_path: Path) -> Projects:
     """Makes a project whose agent reports 100 tokens and a quarter of a dollar an iteration, under these limits."""
 
     def make(limits: dict[str, Any], script: str = BETTER, usage: str = json.dumps(USAGE), **more: Any) -> Project:
@@ -47,7 +46,7 @@ def notes(ended: Ended) -> list[str]:
 )
 @pytest.mark.slow
 def test_tokens_and_dollars_end_a_run_with_0_and_a_new_one_begins_at_none(
-    spending: Callable[..., Project], limits: dict[str, Any], reason: str, named: str
+    spending: Projects, limits: dict[str, Any], reason: str, named: str
 ) -> None:
     project = spending(limits)
     ended, last = end(project)
@@ -60,7 +59,7 @@ def test_tokens_and_dollars_end_a_run_with_0_and_a_new_one_begins_at_none(
 
 
 @pytest.mark.slow
-def test_a_total_is_of_all_runs_and_new_does_not_go_past_it(spending: Callable[..., Project]) -> None:
+def test_a_total_is_of_all_runs_and_new_does_not_go_past_it(spending: Projects) -> None:
     project = spending({"total": {"iterations": 3}})
     assert end(project, "-n", "2")[1]["stop_reason"] == "count"
     ended, last = end(project, "--forever", "--new")
@@ -73,7 +72,7 @@ def test_a_total_is_of_all_runs_and_new_does_not_go_past_it(spending: Callable[.
     assert len(project.iterations()) == 1 + 4
 
 
-def test_stagnation_stop_asks_for_a_person_with_5(spending: Callable[..., Project]) -> None:
+def test_stagnation_stop_asks_for_a_person_with_5(spending: Projects) -> None:
     project = spending({"stagnation_stop": 2}, WORSE)
     ended, last = end(project)
     assert (ended.exit_code, last["stop_reason"]) == (5, "needs_human")
@@ -86,7 +85,7 @@ def test_stagnation_stop_asks_for_a_person_with_5(spending: Callable[..., Projec
 
 
 @pytest.mark.slow
-def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending: Callable[..., Project]) -> None:
+def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending: Projects) -> None:
     project = spending({}, f"sleep 1.5; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
     spending({"deadline": datetime.now(UTC) + timedelta(seconds=1.5)}, f"sleep 1.5; {BETTER}")
@@ -100,7 +99,7 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
 
 
 @pytest.mark.slow
-def test_one_that_has_its_candidate_already_may_finish(spending: Callable[..., Project]) -> None:
+def test_one_that_has_its_candidate_already_may_finish(spending: Projects) -> None:
     project = spending({}, f"[ $GOALSEEK_ITERATION = 2 ] || sleep 5; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
     for _ in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
@@ -127,7 +126,7 @@ def phases() -> list[str]:
 @pytest.mark.parametrize("limits", [{"tokens": 100}, {"cost_usd": 0.25}, {"total": {"tokens": 99}}])
 @pytest.mark.slow
 def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_higher_one_goes_on_from_there(
-    spending: Callable[..., Project], limits: dict[str, Any]
+    spending: Projects, limits: dict[str, Any]
 ) -> None:
     project = spending(limits, PLANNING + BETTER, ask_plan=True)
     for _ in range(2):
@@ -146,9 +145,7 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
 
 
 @pytest.mark.slow
-def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_tokens_do_not(
-    spending: Callable[..., Project],
-) -> None:
+def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_tokens_do_not(spending: Projects) -> None:
     project = spending({"time": "1.5s", "tokens": 50}, f'echo x >> "$HOME/phases"; sleep 1.5; {BETTER}')
     ended, last = end(project)
     assert (ended.exit_code, last["stop_reason"]) == (0, "time")
@@ -161,7 +158,7 @@ def test_time_that_the_change_used_up_ends_the_run_before_the_measurement_but_to
 
 
 @pytest.mark.slow
-def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Callable[..., Project]) -> None:
+def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Projects) -> None:
     project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
     ended, last = end(project)
     assert last["stop_reason"] == "iterations"
@@ -181,7 +178,7 @@ def test_dollars_that_nobody_reports_are_said_to_be_no_limit(project: Project) -
     assert told == ["limits.cost_usd cannot end this run: the provider does not report what it costs"]
 
 
-def test_a_limit_that_is_past_at_the_start_ends_it_before_anything_begins(spending: Callable[..., Project]) -> None:
+def test_a_limit_that_is_past_at_the_start_ends_it_before_anything_begins(spending: Projects) -> None:
     project = spending({"deadline": datetime(2001, 1, 1, tzinfo=UTC)})
     for arguments in ((), ("--forever", "--new"), ("-n", "3")):
         ended, last = end(project, *arguments)
@@ -194,7 +191,7 @@ def test_a_limit_that_is_past_at_the_start_ends_it_before_anything_begins(spendi
     assert len(project.iterations()) == 1 + 1
 
 
-def test_a_limit_that_makes_no_sense_is_refused(spending: Callable[..., Project]) -> None:
+def test_a_limit_that_makes_no_sense_is_refused(spending: Projects) -> None:
     wrong: list[dict[str, Any]] = [{"tokens": 0}, {"cost_usd": 0}, {"cost_usd": "much"}, {"stagnation_stop": 0}]
     for limits in (*wrong, {"total": {"failures": 2}}):
         (key,) = limits
@@ -202,7 +199,7 @@ def test_a_limit_that_makes_no_sense_is_refused(spending: Callable[..., Project]
         assert ended.exit_code == 2 and f"limits.{key}" in ended.stderr
 
 
-def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spending: Callable[..., Project]) -> None:
+def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spending: Projects) -> None:
     project = spending({"iterations": 1})
     end(project)
     assert (

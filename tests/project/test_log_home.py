@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 
 import pytest
-from project import JUDGE, Project, answer
+from project import JUDGE, Project, Projects, answer
 
 import goalseek
 from goalseek.manifest.loading import ManifestFile
@@ -42,7 +41,7 @@ def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> No
     assert beside.git("status", "--short") == ""
 
 
-def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Callable[..., Project]) -> None:
+def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Projects) -> None:
     beside.write({"hidden/judge.sh": "echo judging\n" + JUDGE})
     beside.commit()
     beside.check("iterate")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
@@ -29,7 +28,7 @@ FILE = "/somewhere/of the user's/0001"
     ],
 )
 def test_in_a_climb_it_is_told_and_shown(
-    played: Callable[..., Project],
+    played: Projects,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     fault: Exception,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import FILES, Project, answer
+from project import FILES, Project, Projects, answer
 
 WORDS = "the climb 'demo' is that of the manifest in {}/alpha, not of {}/beta/goalseek.toml"
 
 
 @pytest.fixture
-def folders(made_once: Callable[..., Project], tmp_path: Path) -> tuple[Project, Project]:
+def folders(made_once: Projects, tmp_path: Path) -> tuple[Project, Project]:
     """Alpha, which has climbed, and its copy beta, of a repository."""
     alpha = made_once(climb, tmp_path / "repository")
     return alpha, Project(alpha.top, alpha.top / "beta")

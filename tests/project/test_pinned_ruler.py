@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer, until
+from project import Project, Projects, answer, until
 
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry
@@ -19,7 +19,7 @@ COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 RUNS_IT = "sh answer.sh\n"
 
 
-def runs_candidate(make_project: Callable[..., Project], judge: str = RUNS_IT, **more: object) -> Project:
+def runs_candidate(make_project: Projects, judge: str = RUNS_IT, **more: object) -> Project:
     """A project whose candidate is a script that the hidden judge runs in one tree with itself."""
     files = {"answer.sh": score(1), "hidden/judge.sh": judge, "hidden/labels": "1\n", "other.txt": "fixed\n"}
     return make_project(
@@ -42,9 +42,7 @@ def moves(project: Project, *texts: str) -> None:
     project.set_moves(*({"files": {"answer.sh": text}} for text in texts))
 
 
-def test_candidate_code_that_writes_the_ruler_in_its_own_tree_rejects_the_candidate(
-    make_project: Callable[..., Project],
-) -> None:
+def test_candidate_code_that_writes_the_ruler_in_its_own_tree_rejects_the_candidate(make_project: Projects) -> None:
     project = runs_candidate(make_project)
     attacks = {
         "hidden/labels": "echo 9 > hidden/labels",
@@ -63,7 +61,7 @@ def test_candidate_code_that_writes_the_ruler_in_its_own_tree_rejects_the_candid
     assert (project.trees() / "bench" / "tree" / "hidden" / "labels").read_text() in ("1\n", "9\n")
 
 
-def test_what_one_candidate_did_to_its_tree_is_gone_before_the_next(make_project: Callable[..., Project]) -> None:
+def test_what_one_candidate_did_to_its_tree_is_gone_before_the_next(make_project: Projects) -> None:
     judge = 'cat hidden/labels other.txt > "$GOALSEEK_RUN_DIR/seen"; ls > "$GOALSEEK_RUN_DIR/names"; ' + RUNS_IT
     project = runs_candidate(make_project, judge)
     moves(project, score(9, "echo 9 > hidden/labels; rm other.txt; mkdir -p new/er; touch new/er/x"), score(2))
@@ -74,7 +72,7 @@ def test_what_one_candidate_did_to_its_tree_is_gone_before_the_next(make_project
 
 
 def test_an_agent_that_edits_the_bench_between_measurements_changes_no_number(
-    make_project: Callable[..., Project], tmp_path: Path
+    make_project: Projects, tmp_path: Path
 ) -> None:
     judge = 'sleep 0.1; cat lib.sh > "$GOALSEEK_RUN_DIR/lib"; ls > "$GOALSEEK_RUN_DIR/names"; sh answer.sh\n'
     project = runs_candidate(make_project, judge)
@@ -131,7 +129,7 @@ STALE = {
 }
 
 
-def test_a_metric_that_this_measurement_did_not_make_is_none(make_project: Callable[..., Project]) -> None:
+def test_a_metric_that_this_measurement_did_not_make_is_none(make_project: Projects) -> None:
     project = runs_candidate(make_project)
     old = Path(os.environ["HOME"]) / "old"
     old.write_text('{"score": 99}\n')
@@ -142,7 +140,7 @@ def test_a_metric_that_this_measurement_did_not_make_is_none(make_project: Calla
         assert record["reason"] == "no_metric" and name.strip() in record["why"], (name, record)
 
 
-def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Callable[..., Project]) -> None:
+def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Projects) -> None:
     make = "grep -q 9 answer.json || cp answer.json out/metrics.json; mkdir -p out; cp answer.json out/other"
     project = make_project(
         "outputs",
@@ -159,7 +157,7 @@ def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(make_projec
     assert all("as it was committed" in record["why"] for record in records[2:])
 
 
-def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Callable[..., Project]) -> None:
+def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Projects) -> None:
     make = "mkdir -p build; grep -q 9 answer.json || cp answer.json build/m.json"
     project = make_project(
         "kept",
@@ -175,7 +173,7 @@ def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_pr
     assert record["reason"] == "no_metric" and "older than this measurement" in record["why"]
 
 
-def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Callable[..., Project]) -> None:
+def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Projects) -> None:
     make = {2: "mkdir -p hidden; echo 9 > hidden/labels.json", 3: "echo 9 > fixed.json", 4: "echo 9 > data.json"}
     cases = "; ".join(f"if grep -q 'score.: {number}' answer.json; then {step}; fi" for number, step in make.items())
     project = make_project(

@@ -1,10 +1,9 @@
 """The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import FILES, Project, answer
+from project import FILES, Project, Projects, answer
 
 from goalseek.manifest import loading
 from goalseek.measurement.ruler import Ruler, differing_keys, ruler_keys, with_pinned_ruler
@@ -39,7 +38,7 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
 
 
 @pytest.mark.slow
-def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Callable[..., Project]) -> None:
+def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Projects) -> None:
     project = played(answer(2), more=(answer(3), answer(4)))
     project.set_manifest({"metric": {"direction": "minimize", "query": "size"}})
     ended = project.run("iterate")
@@ -82,7 +81,7 @@ def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project)
     project.climb()
 
 
-def test_a_baseline_that_fails_leaves_the_old_one_standing(played: Callable[..., Project]) -> None:
+def test_a_baseline_that_fails_leaves_the_old_one_standing(played: Projects) -> None:
     project = played(answer(2), more=(answer(3), answer(4)))
     project.write({"hidden/judge.sh": "echo all is lost; exit 4\n"})
     project.commit()

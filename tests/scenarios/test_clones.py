@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer, copy_folder
+from project import Project, Projects, answer, copy_folder
 
 REFS = "refs/goalseek/*:refs/goalseek/*"
 LEDGER = "refs/goalseek/demo/ledger"
@@ -17,7 +16,7 @@ TIP = "refs/goalseek/demo/tip"
 
 
 @pytest.fixture
-def origin(played: Callable[..., Project]) -> Project:
+def origin(played: Projects) -> Project:
     return played(answer(2), answer(0.5), more=(answer(3), answer(0.1), answer(4), answer(5)))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from killing import assert_same, assert_sound, climbing
 from needs import AS_ROOT
-from project import Project, answer, home
+from project import Project, Projects, answer, home
 from red_team.attacks import LEVELS
 from skips import levels
 
@@ -163,9 +163,7 @@ def candidate(score: int, also: str) -> str:
 
 @pytest.mark.needs("mount")
 @pytest.mark.parametrize("mode", levels(*LEVELS))
-def test_the_run_goes_on_after_a_candidate_that_filled_the_disk(
-    make_project: Callable[..., Project], cache: Path, mode: str
-) -> None:
+def test_the_run_goes_on_after_a_candidate_that_filled_the_disk(make_project: Projects, cache: Path, mode: str) -> None:
     judge = 'cp out/m.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     project = make_project(files={"answer.sh": candidate(1, "true"), "hidden/judge.sh": judge})
     tries = dict(FILLED)

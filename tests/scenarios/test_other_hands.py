@@ -7,13 +7,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, home
+from project import Ended, Project, Projects, answer, home
 
 import goalseek
 from goalseek.errors import GoalseekError
@@ -30,7 +29,7 @@ JUDGE = WAIT.format(wait=UNTIL_GO) + 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.
 AGENT = "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
 
 
-def made(make_project: Callable[..., Project], tmp_path: Path, agent: str, judge: str, **more: object) -> Project:
+def made(make_project: Projects, tmp_path: Path, agent: str, judge: str, **more: object) -> Project:
     script = tmp_path / "agent.sh"
     script.write_text(agent)
     provider = {"name": "command", "command": ["sh", str(script)]}
@@ -39,13 +38,13 @@ def made(make_project: Callable[..., Project], tmp_path: Path, agent: str, judge
 
 
 @pytest.fixture
-def waiting(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+def waiting(make_project: Projects, tmp_path: Path) -> Project:
     """A project whose verifier waits in iteration 1 until ``go`` is there; iteration n proposes 1n."""
     return made(make_project, tmp_path, AGENT, JUDGE)
 
 
 @pytest.fixture
-def waiting_agent(make_project: Callable[..., Project], tmp_path: Path) -> Project:
+def waiting_agent(make_project: Projects, tmp_path: Path) -> Project:
     """The same, but it is the agent who waits."""
     judge = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     return made(make_project, tmp_path, WAIT.format(wait=UNTIL_GO) + AGENT, judge)
@@ -242,7 +241,7 @@ def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(wa
 
 
 def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
-    make_project: Callable[..., Project], tmp_path: Path
+    make_project: Projects, tmp_path: Path
 ) -> None:
     project = made(
         make_project, tmp_path, AGENT.replace("1%s", "0.%s"), 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'

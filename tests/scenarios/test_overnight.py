@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ from model_server import stand_in
 from model_server.asked import Asked
 from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse, Tokens, plan
 from model_server.server import ModelServer
-from project import Project, answer, ended
+from project import Projects, answer, ended
+from reviewing import tokens
 
 NIGHT = 50
 TOKENS = Tokens(fresh=1000, cached=400, output=200)
@@ -56,7 +56,7 @@ class Night:
 @pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
-    make_project: Callable[..., Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -91,7 +91,7 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
         assert {"refuse", "die", "cut", "hang"} <= set(server.done())
         answered = [seen for seen in server.seen if seen.done in ("call", "answer")]
         assert {seen.asked.key for seen in answered} == {FIRST, SECOND}
-        total = sum(map(spent, records))
+        total = sum(map(tokens, records))
         hung = WHOLE * 3 // 2  # the usual call: of an iteration's three answers, PLAN takes one and APPLY two
         assert total == len(answered) * WHOLE + hung, "what the server answered, and nothing twice"
         assert sum(record["usage"]["estimated"] for record in records) == 1
@@ -99,7 +99,3 @@ def test_a_night_of_fifty_iterations_goes_on_past_every_trouble(
         status = json.loads(project.run("--json", "status").stdout)
         assert status["spend"]["usage"]["cost_usd"] == pytest.approx(total / WHOLE * DOLLARS)
         project.check("audit")
-
-
-def spent(record: dict[str, dict[str, int]]) -> int:
-    return sum(record["usage"][name] for name in ("input_tokens", "cached_tokens", "output_tokens"))

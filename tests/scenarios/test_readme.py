@@ -5,10 +5,9 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
-from project import Project, answer
+from project import Project, Projects, answer
 from red_team import table
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -31,7 +30,7 @@ def block_with(language: str, words: str) -> str:
     return found
 
 
-def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Callable[..., Project]) -> None:
+def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Projects) -> None:
     manifest = block_with("toml", "validate_results.py")
     assert len(manifest.splitlines()) == 9
     project = make_project(
@@ -70,7 +69,7 @@ def test_the_commands_of_the_morning_after_do_what_is_printed(project: Project) 
     assert "measured on this base: 1 → 3" in project.run("promote", "--onto", "main", "--measure").stdout
 
 
-def test_the_marks_and_the_consent_are_read_as_printed(make_project: Callable[..., Project]) -> None:
+def test_the_marks_and_the_consent_are_read_as_printed(make_project: Projects) -> None:
     tuned = make_project(
         "tuned",
         files={"answer.json": block_with("python", "# goalseek: float"), "hidden/x": "1"},

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
 from red_team.field import loot_in
 from skips import levels
@@ -90,7 +89,7 @@ EVERY = (
 REPLACED = ("the_picture", "the_evidence_to_come", "the_verdict_to_come")
 
 
-def made(mode: str, names: tuple[str, ...], make_project: Callable[..., Project], folder: Path) -> Project:
+def made(mode: str, names: tuple[str, ...], make_project: Projects, folder: Path) -> Project:
     """A project whose agent plays these, one an iteration."""
     judge = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     project = make_project(files={"answer.json": answer(1), "hidden/judge.sh": judge})
@@ -116,9 +115,7 @@ def is_believed(project: Project) -> bool:
 
 
 @pytest.mark.parametrize("mode", levels(*LEVELS[1:]))
-def test_in_the_sandbox_there_is_nothing_to_forge(
-    mode: str, make_project: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_in_the_sandbox_there_is_nothing_to_forge(mode: str, make_project: Projects, tmp_path: Path) -> None:
     names = tuple(forgery.name for forgery in EVERY)
     project = made(mode, names, make_project, tmp_path)
     records = project.climb("iterate", "-n", str(len(names)))[1:]
@@ -130,7 +127,7 @@ def test_in_the_sandbox_there_is_nothing_to_forge(
 
 @pytest.mark.parametrize("forgery", EVERY, ids=lambda forgery: forgery.name)
 def test_as_the_same_user_a_forgery_is_found_or_never_read(
-    forgery: Forgery, make_project: Callable[..., Project], tmp_path: Path
+    forgery: Forgery, make_project: Projects, tmp_path: Path
 ) -> None:
     project = made("none", ("honest", forgery.name, "honest", "honest"), make_project, tmp_path)
     first = project.climb()[-1]

@@ -10,13 +10,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import IDENTITY, Project, answer, ended
+from project import IDENTITY, Project, Projects, answer, ended
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
 from red_team.field import loot_in
 from skips import levels
@@ -296,9 +295,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
 
 @pytest.mark.parametrize("group", PLAYED)
 @pytest.mark.parametrize("mode", levels(*LEVELS))
-def test_no_plant_is_run_obeyed_or_taken_in(
-    mode: str, group: str, make_project: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_no_plant_is_run_obeyed_or_taken_in(mode: str, group: str, make_project: Projects, tmp_path: Path) -> None:
     plants = PLAYED[group]
     judge = PROGRAMS if group == "programs" else COPY
     played = play(mode, plants, judge, make_project(files=FILES), tmp_path)
@@ -320,9 +317,7 @@ def test_no_plant_is_run_obeyed_or_taken_in(
 @pytest.mark.parametrize(
     "plant", [plant for plants in PLAYED.values() for plant in plants], ids=lambda plant: plant.name
 )
-def test_where_nobody_takes_care_the_plant_works(
-    plant: Plant, make_project: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_where_nobody_takes_care_the_plant_works(plant: Plant, make_project: Projects, tmp_path: Path) -> None:
     project = make_project("hand", files=FILES)
     places = grounds(tmp_path, project.top)
     if plant.name != "hard_link_to_hidden":

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, answer, living, until
+from project import Projects, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import agent_that_knows, field, is_there, loot_in
 from skips import levels
@@ -51,7 +50,7 @@ class Played:
         return attack.gain.replace("{secret}", self.secret) in self.loot[attack.name]
 
 
-def play(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Played:
+def play(mode: str, make_project: Projects, folder: Path, home: Path) -> Played:
     """Plays every attack in one climb, and once more by hand those that no level lets through."""
     project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
     agent = folder / "agent.py"
@@ -101,7 +100,7 @@ def by_hand(words: list[str], number: int, attack: Attack, places: dict[str, Any
 
 @pytest.mark.parametrize("mode", levels(*LEVELS))
 def test_an_agent_gets_what_the_level_lets_through_and_no_more(
-    mode: str, make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
     played = play(mode, make_project, tmp_path, isolated)

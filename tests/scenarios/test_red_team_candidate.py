@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, end_all, living, until
+from project import Project, Projects, end_all, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import agent_that_knows, field, is_there, loot_in
 from skips import levels
@@ -140,7 +140,7 @@ def tries(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def prepared(mode: str, make_project: Callable[..., Project], folder: Path, home: Path) -> Iterator[tuple[Any, ...]]:
+def prepared(mode: str, make_project: Projects, folder: Path, home: Path) -> Iterator[tuple[Any, ...]]:
     """A project whose candidate attacks, where everything is that it is after, and a descriptor of a hidden file."""
     project = make_project(files={**FILES, "answer.py": code("being_honest")})
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
@@ -228,7 +228,7 @@ def play(project: Project, mode: str, places: dict[str, Any], descriptor: int) -
 
 @pytest.mark.parametrize("mode", levels(*LEVELS))
 def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
-    mode: str, make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
     with prepared(mode, make_project, tmp_path, isolated) as (project, places, descriptor):
@@ -300,9 +300,7 @@ def by_hand(name: str, hand: Path, top: Path, descriptor: int) -> str:
     return printed
 
 
-def test_by_hand_what_every_level_stops_succeeds(
-    make_project: Callable[..., Project], tmp_path: Path, isolated: Path
-) -> None:
+def test_by_hand_what_every_level_stops_succeeds(make_project: Projects, tmp_path: Path, isolated: Path) -> None:
     with prepared("hand", make_project, tmp_path, isolated) as (project, places, descriptor):
         wrong = {}
         for attack in (attack for attack in ATTACKS if not attack.open_at and attack not in SPLIT):
@@ -339,9 +337,7 @@ def succeeded_by_hand(attack: Attack, hand: Path, printed: str, places: dict[str
 
 
 @pytest.mark.parametrize("mode", levels(*LEVELS))
-def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(
-    mode: str, make_project: Callable[..., Project]
-) -> None:
+def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(mode: str, make_project: Projects) -> None:
     """The control of what a hidden command of its own stops; the record says that there was none."""
     project = make_project(files={**FILES, "answer.py": code("being_honest"), "hidden/both.py": BOTH})
     project.write({"agent.py": agent_that_knows({"top": "/"})})

@@ -4,11 +4,10 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer, living
+from project import Project, Projects, answer, living
 
 import goalseek
 from goalseek.git.objects import remove_scratch_files
@@ -33,7 +32,7 @@ def descriptors() -> int:
 
 @pytest.mark.slow
 def test_a_hundred_iterations_leave_nothing_that_grows(
-    make_project: Callable[..., Project], tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+    make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -100,7 +99,7 @@ def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, pro
 
 
 @pytest.mark.slow
-def test_what_setup_gave_for_old_rulers_goes(make_project: Callable[..., Project]) -> None:
+def test_what_setup_gave_for_old_rulers_goes(make_project: Projects) -> None:
     setup = {"run": "mkdir build && echo made > build/made", "gives": ["build"]}
     project = make_project(manifest={"setup": setup})
     project.set_moves(answer(2))

@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from project import IDENTITY, Ended, Project, ended, home
-
-NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+from project import Ended, Project, ended, home
 
 # Reads the candidate, and leaves a line outside of every tree each time it runs.
 JUDGE = 'echo ran >> "{runs}"; read value < answer.txt; echo "score: $value"; test "$value" -ge 0'
@@ -40,7 +38,9 @@ class Case(Project):
     @property
     def environment(self) -> dict[str, str]:
         """An environment without a name for git."""
-        return {name: value for name, value in os.environ.items() if name not in IDENTITY} | NO_SETTINGS
+        return {
+            name: value for name, value in os.environ.items() if not name.startswith(("GIT_AUTHOR", "GIT_COMMITTER"))
+        }
 
     def run(self, *arguments: str, variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Ended:
         return ended(arguments, folder or self.folder, {**self.environment, **(variables or {})})

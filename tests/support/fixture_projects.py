@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from project import Ended, Project, ended
 
@@ -41,9 +39,9 @@ class FixtureProject(Project):
         """Runs goalseek to its end, which may take a while on a machine at work."""
         return ended(arguments, self.folder, seconds=300.0)
 
-    def records(self) -> list[dict[str, Any]]:
-        path = self.folder / ".goalseek" / self.name / "logs" / "results.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()]
+    @property
+    def logs(self) -> Path:
+        return self.folder / ".goalseek" / self.name / "logs"
 
     def hidden_blobs(self) -> dict[str, str]:
         """The committed hidden files: path and blob."""

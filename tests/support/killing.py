@@ -82,8 +82,7 @@ def chain(project: Project) -> list[str]:
 
 def assert_sound(project: Project) -> None:
     """The repository is whole, records and git agree, and nobody was paid twice for what was already measured."""
-    audited = project.run("audit")
-    assert audited.exit_code == 0, audited.stdout + audited.stderr
+    project.check("audit")
     assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
     expected = chain(project)
     assert (

@@ -1,10 +1,11 @@
 """A real git repository with a manifest, on which tests run the real command line.
 
 A first climb costs half a second of processor time, an iteration a fifth, a copy a fiftieth. A test that only reads, or
-that goes on from somewhere, takes ``played(answer(2), answer(1))``: a copy of the project after these moves, played
-once for all tests of the session. What a module needs beyond that, ``made_once(make, top)`` makes once: ``make(top)`` is
-a function of the module that gives a project. Both copies are the test's own, with the script, without the trees.
-``project`` is for what happens in the first invocation, or before it.
+that goes on from somewhere, takes ``played(answer(2), answer(1), more=(answer(3),))``: a copy of the project after the
+first two moves, which are played once for all tests of the session. What a module needs beyond that,
+``made_once(make, top)`` makes once: ``make(top)`` is a function of the module that gives a project. Both copies are the
+test's own, with the script, without the trees and without what programs wrote into a home. ``project`` is for what
+happens in the first invocation, or before it.
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ class Project:
         return made
 
     @classmethod
-    def play(cls, top: Path, *moves: Any, more: Sequence[Any] = (), **how: Any) -> Project:
-        """A project that has played these moves, one an iteration; ``more`` are for later, ``how`` is ``make``'s."""
+    def play(cls, top: Path, *moves: Any, **how: Any) -> Project:
+        """A project that has played these moves, one an iteration; ``how`` is ``make``'s."""
         played = cls.make(top, **how)
-        played.set_moves(*moves, *more)
+        played.set_moves(*moves)
         played.climb("iterate", "-n", str(len(moves)))
         return played
 
