@@ -188,6 +188,8 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         ('"accuracy" }', '"accuracy", repeats = 0 }', "line :5: metric.repeats: at least 1"),
         ('"accuracy" }', '"accuracy", noise = "some" }', "line :5: metric.noise: should be 'auto', 'none' or 'always'"),
         ('"accuracy" }', '"accuracy", aggregate = "sum" }', "line :5: metric.aggregate: should be 'median', 'mean'"),
+        ('"both"', '"both"\n[[guard]]\nquery = "accuracy"\nmax = 2', "line :10: guard[0].name: 'accuracy' is taken"),
+        ('"both"', '"both"' + 2 * '\n[[cheat]]\npatch = "a"', "line :13: cheat[1].patch: 'a' is listed already"),
         ("sees =", "once = true\nsees =", "line :9: verify[0].once: nothing would be left to repeat"),
         (
             'query = "accuracy" }',
