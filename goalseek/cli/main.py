@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, help_text, module_of
+from goalseek.cli.registry import COMMANDS, MODULES, help_text
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -85,7 +85,7 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
         raise GoalseekError(f"there is no command {name!r}", hint)
-    module: Any = importlib.import_module(f"goalseek.cli.commands.{module_of(name)}")
+    module: Any = importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}")
     own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
     options.command_line = arguments
     options.command_name = name

@@ -30,12 +30,7 @@ COMMANDS = {
 
 
 MODULES = {"decline": "approve"}
-"""The commands that are in the module of another command."""
-
-
-def module_of(name: str) -> str:
-    """The name of the command's module in ``cli.commands``."""
-    return MODULES.get(name, name)
+"""The commands that are in the module of another command of ``cli.commands``."""
 
 
 def help_text(version: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.doctor.isolation import cheat_remedy
@@ -22,15 +21,14 @@ from goalseek.project.project import Project
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
-from goalseek.values import Outcome, Reason
+from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.scope import is_tool_cache
 from goalseek.workspace.screening import AddedFiles, link_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
 
-@dataclass(frozen=True)
-class Cheat:
+class Cheat(DataClass):
     """A cheat applied to the tree that the climb starts from.
 
     ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope. ``tree`` is the

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -31,7 +30,7 @@ from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.values import Reason
+from goalseek.values import DataClass, Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -54,8 +53,7 @@ _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "
 _NUMBER = r"([-+.\deE]+)"
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(DataClass):
     """Defaults for the five questions; empty where there is no guess."""
 
     name: str
@@ -104,8 +102,7 @@ HEAD_LINE = (
 )
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(DataClass):
     """The five answers: name, globs that may change, globs that stay hidden, the command, how to read its number.
 
     One of ``query`` and ``regex`` is given. ``sees`` is empty for the usual: both where something is hidden.
@@ -189,12 +186,6 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(project, target, number, "init")
         return number
-
-
-def refuse_existing(path: Path) -> None:
-    """Raises GoalseekError where there is a manifest already."""
-    if path.exists():
-        raise GoalseekError(f"{path} is there already", "edit it, or name another: goalseek -m NAME init", USAGE)
 
 
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:

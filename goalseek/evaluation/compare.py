@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -34,6 +34,7 @@ from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.values import DataClass
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
@@ -41,8 +42,7 @@ CHECKOUT = "the checkout"
 Pair = tuple[MeasuredValue, MeasuredValue]
 
 
-@dataclass(frozen=True)
-class Revision:
+class Revision(DataClass):
     """One of the two: its name as given by the user, its commit (None for the checkout), and what is measured."""
 
     name: str
@@ -50,8 +50,7 @@ class Revision:
     target: Target
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(DataClass):
     """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
 
     settled: SettledDifference
@@ -176,8 +175,7 @@ def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after:
         project.watch.on_note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
 
 
-@dataclass(frozen=True)
-class BaseComparison:
+class BaseComparison(DataClass):
     """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
 
     compared: Comparison

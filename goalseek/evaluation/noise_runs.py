@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -29,7 +29,6 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.humanize import format_duration
 from goalseek.ledger.records import MeasurementRecord
-from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
@@ -42,12 +41,6 @@ from goalseek.sandbox.view import Launch
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MAX_FAILURES = 3
-
-
-def refuse_unreadable(reading: Reading) -> None:
-    """Raises GoalseekError for a regular expression or a query that does not compile."""
-    for path, text in check_expressions((), reading):
-        raise GoalseekError(f"--{path[-1]} {text}", "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall", USAGE)
 
 
 def run_command(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
@@ -22,14 +22,13 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, Reason, VerifierRun
+from goalseek.values import CommandRun, DataClass, Reason, VerifierRun
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
 
 
-@dataclass(frozen=True)
-class NumberDelta:
+class NumberDelta(DataClass):
     """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
 
     ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
@@ -47,8 +46,7 @@ class NumberDelta:
     is_noise: bool = False
 
 
-@dataclass(frozen=True)
-class Reproduction:
+class Reproduction(DataClass):
     """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
 
     how: How
@@ -62,8 +60,7 @@ class Reproduction:
         return cls(how, tuple(number.text for number in numbers), numbers)
 
 
-@dataclass(frozen=True)
-class Rerun:
+class Rerun(DataClass):
     """What was measured again, and the reproduction. ``seed`` is None where the record has none."""
 
     iteration: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.git.commits import Commit
 from goalseek.ledger.records import Record, parse_record
@@ -18,8 +19,7 @@ from goalseek.ledger.seal import Seal, key_of
 from goalseek.values import to_line
 
 
-@dataclass(frozen=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True, dict=True):
     """A ledger commit with a record; ``before`` is the commit that it follows, "" for the chain's root."""
 
     commit: Commit
@@ -67,8 +67,7 @@ NOTHING = "nothing"
 _SHOWN_LIMIT = 200
 
 
-@dataclass(frozen=True)
-class Deviation:
+class Deviation(Struct, frozen=True):
     """One difference: what it is, where it is, what should be there, and what is."""
 
     what: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import field
 from typing import Any, Literal
 
@@ -191,7 +192,12 @@ class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
 
 def parse_record(line: str | bytes) -> Record:
     """The record on one line. Raises ValueError for a line that is no record, and for an unknown kind or schema."""
-    head = from_line(_Kind, line)
+    try:
+        head = from_line(_Kind, line)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        raise ValueError("not a record") from None
     if not isinstance(head.kind, str) or head.kind not in KINDS:
         raise ValueError("not a record")
     if head.schema != SCHEMA:

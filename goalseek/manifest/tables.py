@@ -9,34 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from goalseek.manifest.fields import (
-    Alpha,
-    Amount,
-    Command,
-    Cost,
-    Count,
-    Devices,
-    Endpoint,
-    Folder,
-    FolderPath,
-    Globs,
-    InnerPath,
-    InnerPaths,
-    LeastMargin,
-    Margin,
-    Moment,
-    Name,
-    NotNegative,
-    Patterns,
-    Positive,
-    Range,
-    Repeats,
-    Seconds,
-    Size,
-    SomePatterns,
-    Timeout,
-    Whole,
-)
+from goalseek.manifest import fields as form
 from goalseek.values import DataClass
 
 Source = Literal["json", "stdout", "stderr", "wall"]
@@ -46,7 +19,7 @@ Sees = Literal["candidate", "hidden", "both"]
 class Project(DataClass, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
-    name: Name
+    name: form.Name
     repo: str = "."
     program: str | None = None
 
@@ -54,43 +27,43 @@ class Project(DataClass, kw_only=True):
 class ScopeTable(DataClass, kw_only=True):
     """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
 
-    writable: SomePatterns
-    generated: Patterns = ()
-    read_only: Patterns = ()
-    hidden: Patterns = ()
-    hidden_from: Folder = None
-    share: InnerPaths = ()
+    writable: form.SomePatterns
+    generated: form.Patterns = ()
+    read_only: form.Patterns = ()
+    hidden: form.Patterns = ()
+    hidden_from: form.Folder = None
+    share: form.InnerPaths = ()
     strays: Literal["drop", "reject"] = "drop"
 
 
 class Setup(DataClass, kw_only=True):
     """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
 
-    run: Command
-    gives: InnerPaths = ()
+    run: form.Command
+    gives: form.InnerPaths = ()
     network: bool = False
-    timeout: Seconds = 1800.0
+    timeout: form.Seconds = 1800.0
 
 
 class VerifyCommand(DataClass, kw_only=True):
     """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
 
-    run: Command
+    run: form.Command
     name: str = ""
-    cwd: FolderPath = "."
+    cwd: form.FolderPath = "."
     sees: Sees | None = None
-    outputs: Globs = ()
-    output_max: Size = 2 * 2**30
+    outputs: form.Globs = ()
+    output_max: form.Size = 2 * 2**30
     once: bool = False
-    keep: Globs = ()
-    timeout: Timeout = "auto"
+    keep: form.Globs = ()
+    timeout: form.Timeout = "auto"
     network: bool = False
 
 
 class Variables(DataClass, kw_only=True):
     """What a program's environment gets beside the published list."""
 
-    pass_: Patterns = ()
+    pass_: form.Patterns = ()
     set: dict[str, str] = field(default_factory=dict)
 
 
@@ -106,12 +79,12 @@ class Reading(DataClass, kw_only=True):
 
     name: str = ""
     source: Source | None = None
-    path: InnerPath = "metrics.json"
+    path: form.InnerPath = "metrics.json"
     query: str | None = None
     regex: str | None = None
     matches: Literal["only", "last"] = "only"
     command: str = ""
-    valid: Range = None
+    valid: form.Range = None
 
 
 class Metric(Reading, kw_only=True):
@@ -122,16 +95,16 @@ class Metric(Reading, kw_only=True):
     """
 
     direction: Literal["maximize", "minimize"]
-    target: Amount = None
-    min_delta: LeastMargin = 0.0
+    target: form.Amount = None
+    min_delta: form.LeastMargin = 0.0
     noise: Literal["auto", "none", "always"] = "auto"
-    max_repeats: Repeats = 8
-    alpha: Alpha = None
-    window: Positive = 30
-    settle: Count = 5
-    repeats: Positive = 1
+    max_repeats: form.Repeats = 8
+    alpha: form.Alpha = None
+    window: form.Positive = 30
+    settle: form.Count = 5
+    repeats: form.Positive = 1
     aggregate: Literal["median", "mean", "min", "max"] = "median"
-    examples: Count = None
+    examples: form.Count = None
     exclusive: str = "none"
 
 
@@ -140,8 +113,8 @@ class Guard(Reading, kw_only=True):
 
     min: float | None = None
     max: float | None = None
-    max_increase: Margin | None = None
-    max_decrease: Margin | None = None
+    max_increase: form.Margin | None = None
+    max_decrease: form.Margin | None = None
 
 
 class Holdout(VerifyCommand, kw_only=True):
@@ -149,35 +122,35 @@ class Holdout(VerifyCommand, kw_only=True):
 
     when: Literal["end", "kept"] = "end"
     source: Source | None = None
-    path: InnerPath = "metrics.json"
+    path: form.InnerPath = "metrics.json"
     query: str | None = None
     regex: str | None = None
     matches: Literal["only", "last"] = "only"
-    valid: Range = None
+    valid: form.Range = None
 
 
 class Cheat(DataClass, kw_only=True):
     """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
 
-    patch: InnerPath
+    patch: form.InnerPath
 
 
 class Budget(DataClass, kw_only=True):
     """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
 
-    iterations: Count = None
-    time: Seconds = None
-    tokens: Count = None
-    cost_usd: Cost = None
+    iterations: form.Count = None
+    time: form.Seconds = None
+    tokens: form.Count = None
+    cost_usd: form.Cost = None
 
 
 class Limits(Budget, kw_only=True):
     """When a run ends by itself. ``total`` is a budget of all runs of the project together."""
 
-    deadline: Moment = None
-    stagnation: Count = 10
-    stagnation_stop: Count = None
-    failures: Count = 20
+    deadline: form.Moment = None
+    stagnation: form.Count = 10
+    stagnation_stop: form.Count = None
+    failures: form.Count = 20
     total: Budget = Budget()
 
 
@@ -186,9 +159,9 @@ class SandboxTable(DataClass, kw_only=True):
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     agent_network: bool = True
-    read: Patterns = ()
-    cache: Patterns = ()
-    devices: Devices = "auto"
+    read: form.Patterns = ()
+    cache: form.Patterns = ()
+    devices: form.Devices = "auto"
 
 
 class ApproveTable(DataClass, kw_only=True):
@@ -200,7 +173,7 @@ class ApproveTable(DataClass, kw_only=True):
 class NotifyTable(DataClass, kw_only=True):
     """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
 
-    command: Patterns | None = None
+    command: form.Patterns | None = None
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
 
 
@@ -210,8 +183,8 @@ class LogTable(DataClass, kw_only=True):
     ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
     """
 
-    home: FolderPath = ".goalseek"
-    keep_runs: Count = 500
+    home: form.FolderPath = ".goalseek"
+    keep_runs: form.Count = 500
     keep_outputs: Literal["best", "none", "kept"] = "best"
 
 
@@ -243,16 +216,16 @@ class ProviderTable(DataClass, kw_only=True):
 
     name: str
     model: str = ""
-    timeout: Seconds = 1800.0
+    timeout: form.Seconds = 1800.0
     fallback: tuple[str | ProviderTable, ...] = ()
     billing: Literal["auto", "api", "subscription"] = "auto"
-    endpoint: Endpoint = None
-    credentials: Patterns | None = None
+    endpoint: form.Endpoint = None
+    credentials: form.Patterns | None = None
     plan: ProviderTable | None = None
-    repair: Whole = 1
+    repair: form.Whole = 1
     prompts: str = ""
-    record: Folder = None
-    command: Patterns | None = None  # command; of another, the program with words that come first
+    record: form.Folder = None
+    command: form.Patterns | None = None  # command; of another, the program with words that come first
     ask_plan: bool = False  # command
     script: str = "moves.toml"  # scripted
     recordings: str = ""  # replay
@@ -267,14 +240,14 @@ class ReviewTable(DataClass, kw_only=True):
     """
 
     provider: str | ProviderTable
-    criteria: Patterns
-    max_cycles: Positive = 3
+    criteria: form.Patterns
+    max_cycles: form.Positive = 3
 
 
 class Price(DataClass, kw_only=True):
     """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
 
     model: str
-    input: NotNegative
-    output: NotNegative
-    cached: NotNegative | None = None
+    input: form.NotNegative
+    output: form.NotNegative
+    cached: form.NotNegative | None = None

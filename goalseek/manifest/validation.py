@@ -71,7 +71,6 @@ def _key_of(field_name: str) -> str:
 
 
 def _faults_of(errors: list[Any]) -> list[Fault]:
-    """One fault for each key that pydantic refused."""
     faults: dict[Location, str] = {}
     for item in errors:
         location = tuple(part for part in item["loc"] if not _is_choice(part))
@@ -119,7 +118,6 @@ def _table_in(hint: Any) -> Any:
 
 
 def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
-    """Fills in the defaults that depend on other keys."""
     hidden = matcher(manifest.scope.hidden)
     outside_folder = folder / manifest.scope.hidden_from if manifest.scope.hidden_from else None
 

@@ -49,9 +49,8 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     try:
         value = jmespath.search(reading.query or "@", document)
     except jmespath.exceptions.JMESPathError as error:
-        raise NoNumber(
-            Reason.NO_METRIC, f"{reading.name}: the query {query_fault(reading.query or '@', error)}"
-        ) from None
+        why = f"{reading.name}: the query {query_fault(reading.query or '@', error)}"
+        raise NoNumber(Reason.NO_METRIC, why) from None
     if value is None:
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
     return to_finite(reading.name, value)
@@ -63,10 +62,8 @@ def read_text(reading: Reading, text: str) -> float:
     if not matches:
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: no match of {reading.regex!r} in {reading.source}")
     if len(matches) > 1 and reading.matches == "only":
-        raise NoNumber(
-            Reason.NO_METRIC,
-            f'{reading.name}: {len(matches)} matches of {reading.regex!r}; say matches = "last" to take the last',
-        )
+        why = f'{reading.name}: {len(matches)} matches of {reading.regex!r}; say matches = "last" to take the last'
+        raise NoNumber(Reason.NO_METRIC, why)
     try:
         value = float(matches[-1])
     except (TypeError, ValueError):
@@ -98,7 +95,7 @@ class StaleFile(Exception):
 class RunFolder(Struct, frozen=True):
     """An empty folder made for one measurement. ``began`` is its modification time then: no file in it can be older.
 
-    ``ahead`` is the time of day minus a clock that nobody can set, at that moment. Both are in nanoseconds.
+    ``clock_lead_ns`` is the time of day minus a clock that nobody can set, at that moment. Both are in nanoseconds.
     """
 
     path: Path
@@ -127,7 +124,7 @@ class RunFolder(Struct, frozen=True):
         return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
     def open(self, path: str) -> int:
-        """A descriptor of a regular file in it. Raises OSError if there is none, Stale if it is an old one."""
+        """A descriptor of a regular file in it. Raises OSError if there is none, StaleFile if it is old."""
         if self.path.is_symlink():
             raise StaleFile(_REPLACED)
         descriptor = open_regular(self.path, path)
@@ -141,9 +138,7 @@ class RunFolder(Struct, frozen=True):
         """Why a file with this status was not written by this measurement, or ""."""
         if status.st_nlink > 1:
             return "it is a hard link to another file"
-        set_back = min(
-            0, _ahead() - self.clock_lead_ns
-        )  # a clock that was set back meanwhile gave later files an earlier time
+        set_back = min(0, _ahead() - self.clock_lead_ns)  # as much as a clock set back makes later files older
         if status.st_mtime_ns < self.began + set_back:
             return "it is older than this measurement"
         return ""
@@ -187,7 +182,7 @@ def read_number(
 
 
 def _open_file(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:
-    """A descriptor of the file that a number is read from. Raises OSError if there is none, Stale for an old one."""
+    """A descriptor of the file that a number is read from. Raises OSError for none, StaleFile for an old one."""
     for folder in folders:
         with contextlib.suppress(OSError):
             return folder.open(path)

@@ -125,9 +125,8 @@ def collect_outputs(
         return Failure(Reason.VERIFY_FAILED, f"{command.name} left no tree to take outputs from")
     for path, status in copied.items():
         if verifier.bench.would_shadow_ruler(tree, prefix + path):
-            return Failure(
-                Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)} is not its own to make"
-            )
+            why = f"{command.name}: its output {quote_path(path)} is not its own to make"
+            return Failure(Reason.VERIFY_FAILED, why)
         for part, why in verifier.bench.output_hazards(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"

@@ -188,7 +188,6 @@ def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, st
 
 
 def _changed_files(location: Location, before: str, after: str) -> list[str]:
-    """The files on which two commits differ."""
     if before == after:
         return []
     listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)

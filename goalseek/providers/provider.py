@@ -42,9 +42,6 @@ class LaunchSpec:
     kept_bytes: int = KEPT_BYTES
 
 
-Start = Callable[[LaunchSpec], ProgramResult]
-
-
 @dataclass(frozen=True)
 class Call:
     """One question to a provider. ``history`` is what was tried under this ruler, newest first.
@@ -74,7 +71,7 @@ class Call:
     nonce: str
     metric: str
     direction: str
-    start: Start
+    start: Callable[[LaunchSpec], ProgramResult]
     usage_file: Path
     prompt_file: Path = Path("prompt.md")
     home_at: Path = Path("/home/goalseek")

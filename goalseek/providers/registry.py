@@ -19,7 +19,6 @@ from goalseek.values import StopReason
 
 PROVIDERS = ("command", "replay", "scripted", "tune")
 PRESETS = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent")
-GROUP = "goalseek.providers"
 WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they need no sandbox
 Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
@@ -78,7 +77,7 @@ def _load_plugin(name: str) -> Maker:
     """The entry point of this name: a Preset, or a function of table and folder."""
     from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
 
-    points = entry_points(group=GROUP)
+    points = entry_points(group="goalseek.providers")
     if name not in points.names:
         names = ", ".join(dict.fromkeys((*PRESETS, *PROVIDERS, *(point.name for point in points))))
         raise GoalseekError(f"there is no provider {name!r}", f"one of {names}")

@@ -41,11 +41,6 @@ def prctl(option: int, *values: int) -> int:
     return int(kernel.prctl(ctypes.c_int(option), *longs))
 
 
-def pack_integers(*numbers: int) -> bytes:
-    """The numbers as 64-bit integers in this machine's byte order."""
-    return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
-
-
 def restrict(options: list[str]) -> None:
     """Gives up for good what the options do not grant.
 
@@ -65,7 +60,7 @@ def restrict(options: list[str]) -> None:
     network = TCP if "--no-tcp" in flags and version >= 4 else 0
     scopes = 0 if version < 6 else ABSTRACT_SOCKETS if "--scope-only" in flags else ABSTRACT_SOCKETS | SIGNALS
     size = 8 if version < 4 else 16 if version < 6 else 24
-    attributes = pack_integers(handled, network, scopes)[:size]
+    attributes = b"".join(number.to_bytes(8, sys.byteorder) for number in (handled, network, scopes))[:size]
     ruleset = system_call(CREATE, attributes, size, 0)  # closed on exec, as the kernel makes it
     for paths, rights in ((granted["--read"], handled & READ_ACCESS), (granted["--write"], handled)):
         for path in paths:

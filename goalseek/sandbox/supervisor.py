@@ -54,7 +54,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
     stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
-    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session.
+    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session, and programs
+    carry no mark.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self.owner = owner
         self.pulse = pulse
         self._on_terminal = on_terminal
-        self._lock = _open_locked(lock) if lock else None
+        self._lock = _open_lock(lock)[0] if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
         self._request_number = 0
@@ -179,7 +180,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     def _request_start(self, launch: Launch, token: str, theirs: Descriptors, ours: Descriptors) -> RunningProgram:
         """Starts a program with ``theirs`` as its standard streams. Raises OSError if it cannot be started."""
-        environment = {**launch.environment, MARK_VARIABLE: token}
+        environment = launch.environment if self._on_terminal else {**launch.environment, MARK_VARIABLE: token}
         message = {
             "do": "start",
             "cage": launch.is_cage,
@@ -259,7 +260,8 @@ def run_in_terminal(launch: Launch) -> int:
                 try:
                     code = programs.run_in_terminal(launch)
                 except OSError as error:
-                    print(f"goalseek: cannot start {launch.arguments[0]}: {error}", file=sys.stderr)
+                    why = f"[Errno {error.errno}] {error.strerror}"
+                    print(f"goalseek: cannot start {launch.arguments[0]}: {why}", file=sys.stderr)
                     code = CANNOT_START
     return code if code >= 0 else 128 - code
 
@@ -269,14 +271,13 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
 
     Gives whether there were any. Only the holder of the project's lock may call this.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    had_programs = False
     deadline = time.monotonic() + 2 * GRACE_SECONDS
+    descriptor, is_free = _open_lock(lock)
+    had_programs = not is_free
     try:
-        while not _try_lock(descriptor) and time.monotonic() < deadline:
-            had_programs = True
+        while not is_free and time.monotonic() < deadline:
             time.sleep(0.01)
+            is_free = _try_lock(descriptor)
     finally:
         os.close(descriptor)
     wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
@@ -289,15 +290,14 @@ def trusted_mark(owner: str) -> str:
     return f"{owner}/trusted"
 
 
-def _open_locked(path: Path) -> int:
+def _open_lock(path: Path) -> tuple[int, bool]:
+    """A descriptor of the lock, and whether it was free and is taken now."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    _try_lock(descriptor)
-    return descriptor
+    return descriptor, _try_lock(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Takes the lock if it is free, and says whether it was."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -15,18 +15,11 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
     """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
-    for run in evidence.runs:
-        if (
-            run.of == "candidate"
-            and run.value is not None
-            and (why := range_violation(metric.name, metric.valid, run.value))
-        ):
-            return Reason.NOT_VALID, why
-    for values in evidence.guard_runs:
-        for guard in guards:
-            if why := range_violation(guard.name, guard.valid, values[guard.name]):
-                return Reason.NOT_VALID, why
-    return None
+    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
+    checks = [(metric.name, metric.valid, value) for value in values]
+    checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
+    why = next(filter(None, (range_violation(*check) for check in checks)), None)
+    return (Reason.NOT_VALID, why) if why else None
 
 
 def guard_rejection(

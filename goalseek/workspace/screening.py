@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
@@ -48,7 +48,7 @@ class ChangeSize(Struct):
         return ""
 
 
-class Screening:
+class Screening(Struct):
     """The change of the folder ``tree``, sorted by what is done with each path. Files that are taken become blobs.
 
     They are copied to ``snapshot`` first. ``edits`` are the candidate's; ``out_of_scope`` is what it did to files that
@@ -56,39 +56,27 @@ class Screening:
     candidate.
     """
 
-    def __init__(
-        self, tree: Checkout, added_files: AddedFiles, ignored: Callable[[str], bool], objects: Objects, snapshot: Path
-    ) -> None:
-        self._tree = tree
-        self._added_files = added_files
-        self._scope = added_files.scope
-        self._ignored = ignored
-        self._objects = objects
-        self._snapshot = snapshot
-        self._size = ChangeSize()
-        self.edits: dict[str, Entry | None] = {}
-        self.out_of_scope: dict[str, Entry | None] = {}
-        self.strays: list[str] = []
-        self.refused: list[str] = []
+    tree: Checkout
+    added_files: AddedFiles
+    ignored: Callable[[str], bool]
+    objects: Objects
+    snapshot: Path
+    size: ChangeSize = field(default_factory=ChangeSize)
+    edits: dict[str, Entry | None] = field(default_factory=dict)
+    out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     def screen(self, changes: Changes) -> None:
         """Sorts the paths of a change."""
-        for path in changes.added:
-            self.refused += filter(None, [self._screen_new(path)])
-        for path in (*changes.changed, *changes.missing):
-            is_missing, kind = path in changes.missing, self._scope.kind(path)
-            if kind == "generated":
-                continue
-            if kind != "writable":
-                self._screen_foreign(path, is_missing)
-            elif is_missing:
-                self.edits[path] = None
-            else:
-                self.refused += filter(None, [self._take(path)])
+        missing = frozenset(changes.missing)
+        refusals = [self._screen_new(path) for path in changes.added]
+        refusals += [self._screen_known(path, path in missing) for path in (*changes.changed, *changes.missing)]
+        self.refused.extend(filter(None, refusals))
 
     def _screen_new(self, path: str) -> str:
-        kind, is_ignored = self._scope.kind(path), self._ignored(path)
-        if why := self._added_files.path_refusal(path, is_ignored):
+        kind, is_ignored = self.added_files.scope.kind(path), self.ignored(path)
+        if why := self.added_files.path_refusal(path, is_ignored):
             return why
         if is_ignored or is_tool_cache(path) or kind == "generated":
             return ""
@@ -97,26 +85,37 @@ class Screening:
         self.strays.append(path)
         return ""
 
-    def _screen_foreign(self, path: str, is_missing: bool) -> None:
-        """Refuses a change of a file that is not the candidate's; touched, or put back as it was, it is no change."""
-        is_unread = is_missing or self._size.add(self._tree.root / path)
+    def _screen_known(self, path: str, is_missing: bool) -> str:
+        kind = self.added_files.scope.kind(path)
+        if kind == "generated":
+            return ""
+        if kind != "writable":
+            return self._screen_foreign(path, is_missing)
+        if not is_missing:
+            return self._take(path)
+        self.edits[path] = None
+        return ""
+
+    def _screen_foreign(self, path: str, is_missing: bool) -> str:
+        """Why a file that is not the candidate's is refused; touched, or put back as it was, it is not."""
+        is_unread = is_missing or self.size.add(self.tree.root / path)
         entry = None if is_unread else self._entry(path)
-        if entry is None or not self._is_as_before(path, entry):
-            self.out_of_scope[path] = entry
-            why = f"{quote_path(path)} is not the candidate's to edit"
-            self.refused.append(shared_path_refusal(self._scope, path) or why)
+        if entry is not None and self._is_as_before(path, entry):
+            return ""
+        self.out_of_scope[path] = entry
+        return shared_path_refusal(self.added_files.scope, path) or f"{quote_path(path)} is not the candidate's to edit"
 
     def _is_as_before(self, path: str, entry: Entry) -> bool:
-        before = self._tree.entries[path]
+        before = self.tree.entries[path]
         if before.mode == LINK:
-            return entry.mode == SYMLINK and os.readlink(self._tree.root / path) == before.blob
+            return entry.mode == SYMLINK and os.readlink(self.tree.root / path) == before.blob
         return entry == before
 
     def _take(self, path: str) -> str:
         """Takes a changed regular file, or a link that stays in the tree; gives why it is not taken, or ""."""
-        before, quoted = self._tree.entries.get(path), quote_path(path)
+        before, quoted = self.tree.entries.get(path), quote_path(path)
         try:
-            if why := self._size.add(self._tree.root / path):
+            if why := self.size.add(self.tree.root / path):
                 return f"{quoted}: {why}"
             entry = self._entry(path)
         except OSError as error:
@@ -127,24 +126,24 @@ class Screening:
             return ""
         if entry.mode == SYMLINK:
             is_new_link = before is None or before.mode != SYMLINK
-            why = link_refusal(path, os.readlink(self._tree.root / path))
-            if why := why or (self._added_files.name_refusal(path, is_link=True) if is_new_link else ""):
+            why = link_refusal(path, os.readlink(self.tree.root / path))
+            if why := why or (self.added_files.name_refusal(path, is_link=True) if is_new_link else ""):
                 return why
         self.edits[path] = entry
         return ""
 
     def _entry(self, path: str) -> Entry | None:
         """The entry of a path of the workspace, its blob stored; None for what git cannot hold."""
-        full_path = self._tree.root / path
+        full_path = self.tree.root / path
         mode = full_path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            return Entry(SYMLINK, self._objects.write_bytes(os.fsencode(os.readlink(full_path))))
+            return Entry(SYMLINK, self.objects.write_bytes(os.fsencode(os.readlink(full_path))))
         if not stat.S_ISREG(mode):
             return None
-        copy = self._snapshot / path
+        copy = self.snapshot / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(read_regular(self._tree.root, path))
-        return Entry("100755" if mode & stat.S_IXUSR else "100644", self._objects.write_file(copy))
+        copy.write_bytes(read_regular(self.tree.root, path))
+        return Entry("100755" if mode & stat.S_IXUSR else "100644", self.objects.write_file(copy))
 
 
 def shared_path_refusal(scope: Scope, path: str) -> str:

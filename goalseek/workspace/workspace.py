@@ -27,16 +27,8 @@ Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
 _LOOSE_LIMIT = 300
 _NOT_MIRRORED = ("scratch", "hooks", "description", "branches")
-_CONFIG = f"""\
-[core]
-	logAllRefUpdates = true
-	autocrlf = false
-[gc]
-	auto = 0
-[user]
-	name = {AUTHOR[0]}
-	email = {AUTHOR[1]}
-"""
+_CORE_SETTINGS = "bare = false\n\tlogAllRefUpdates = true\n\tautocrlf = false"
+_SETTINGS = f"[gc]\n\tauto = 0\n[user]\n\tname = {AUTHOR[0]}\n\temail = {AUTHOR[1]}\n"
 
 
 class AgentCommit(Struct, frozen=True):
@@ -161,7 +153,7 @@ class Workspace:
         self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._store = self._open_store()
         config = self._pristine / "config"
-        config.write_text(config.read_text().replace("bare = true", "bare = false") + _CONFIG)
+        config.write_text(config.read_text().replace("bare = true", _CORE_SETTINGS) + _SETTINGS)
         (self._pristine / "info" / "exclude").write_text(
             "".join(f"{literal_pattern(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -278,22 +279,20 @@ def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
     refused(project, UNFIT, "installed editable")
 
 
-@pytest.mark.parametrize(
-    ("sees", "judge", "remedy"),
-    [
-        ("candidate", "true", 'judge: sees = "candidate" shows it no hidden file, and it names hidden/judge.sh'),
-        ("hidden", "cat answer.json", 'judge: sees = "hidden" shows it none of the candidate\'s code'),
-    ],
-)
-def test_a_command_that_needs_what_it_does_not_see_is_told_so(
-    project: Project, sees: str, judge: str, remedy: str
-) -> None:
-    project.write({"hidden/judge.sh": judge})
-    project.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": sees}]})
-    project.commit()
-    refused(project, 1, "the baseline has no number", remedy, 'sees = "both"')
-    ended = project.run("doctor")
-    assert ended.exit_code == 1 and remedy in ended.stdout
+def test_a_command_that_needs_what_it_does_not_see_is_told_so(project: Project) -> None:
+    for sees, judge, remedy in (
+        ("candidate", "true", "shows it no hidden file, and it names hidden/judge.sh"),
+        ("hidden", "cat answer.json", "shows it none of the candidate's code"),
+    ):
+        project.write({"hidden/judge.sh": judge})
+        project.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": sees}]})
+        project.commit()
+        said = f'judge: sees = "{sees}" {remedy}'
+        refused(project, 1, "the baseline has no number", said, 'sees = "both"')
+        ended = project.run("doctor")
+        assert ended.exit_code == 1 and said in ended.stdout
+        for trace in project.traces():  # what doctor measured is recorded
+            shutil.rmtree(trace)
 
 
 @pytest.mark.slow

@@ -486,7 +486,7 @@ class TestNames:
         ended = promote(project, "--branch", "better", "--patch", str(patch))
         assert tree(project, "better") == best_tree(project)
         assert f"git am --keep --keep-cr {shlex.quote(str(patch))} takes it" in ended.stdout
-        broken = made_once(climb, tmp_path / "two\nlines")
+        broken = project.copy(tmp_path / "two\nlines")
         ended = broken.run("promote")
         assert ended.exit_code == 3 and "has a line break" in ended.stderr
 

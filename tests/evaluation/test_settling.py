@@ -6,7 +6,6 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
@@ -19,8 +18,8 @@ from records import SETTLED
 
 from goalseek.evaluation.settle import needs_settling, pairs_in_time, seconds_to_settle
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.loading import load
-from goalseek.manifest.tables import Budget, Limits, Metric
+from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import Project as ProjectTable
 from goalseek.project.limits import why_stop
 from goalseek.project.progress import luck_bound, small_set_warning
 from goalseek.statistics.noise_state import NoiseState
@@ -332,29 +331,23 @@ def test_an_impossible_holdout_is_refused(project: Project, keys: dict[str, Any]
     assert ended.exit_code == 2 and told in ended.stderr
 
 
-class TestExamples:
-    def standing(self, gain: float, keeps: int) -> Standing:
-        marks = [MeasuredCommit(number, number, "c", "t", value) for number, value in ((0, 0.7), (9, 0.7 + gain))]
-        return Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
+@pytest.mark.parametrize(
+    ("gain", "keeps", "examples", "is_told"),
+    [(0.05, 5, 500, True), (0.05, 4, 500, False), (0.09, 5, 500, False), (0.01, 9, None, False)],
+)
+def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
+    gain: float, keeps: int, examples: int | None, is_told: bool
+) -> None:
+    def warning(before: float, after: float) -> str | None:
+        marks = [MeasuredCommit(number, number, "c", "t", value) for number, value in ((0, before), (9, after))]
+        standing = Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
+        return small_set_warning(Metric(name="accuracy", direction="maximize", examples=examples), standing)
 
-    @pytest.mark.parametrize(("gain", "keeps", "warned"), [(0.05, 5, True), (0.05, 4, False), (0.09, 5, False)])
-    def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
-        self, gain: float, keeps: int, warned: bool
-    ) -> None:
-        metric = Metric(name="accuracy", direction="maximize", examples=500)
-        assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
-        told = small_set_warning(metric, self.standing(gain, keeps))
-        assert (told is not None) == warned
-        if told:
-            assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08")
-
-    def test_nothing_is_said_of_what_is_no_proportion_or_has_no_size(self) -> None:
-        standing = self.standing(0.01, 9)
-        assert small_set_warning(Metric(name="a", direction="maximize"), standing) is None
-        far = Standing(
-            baseline=MeasuredCommit(0, 0, "c", "t", 70.0), best=MeasuredCommit(1, 1, "c", "t", 71.0), keeps=9
-        )
-        assert small_set_warning(Metric(name="a", direction="maximize", examples=500), far) is None
+    assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
+    told = warning(0.7, 0.7 + gain) or ""
+    assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08" * is_told)
+    assert bool(told) == is_told
+    assert warning(70.0, 71.0) is None, "that is no proportion"
 
 
 def test_settling_keeps_its_time_free() -> None:
@@ -368,6 +361,17 @@ def test_settling_keeps_its_time_free() -> None:
 
 FIRST = MeasuredCommit(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
 KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+
+
+def manifest_of(limits: Limits, **metric: Any) -> Manifest:
+    return Manifest(
+        version=1,
+        project=ProjectTable(name="d"),
+        scope=ScopeTable(writable=("a",)),
+        metric=Metric(name="a", direction="maximize", **metric),
+        verify=(VerifyCommand(run="true"),),
+        limits=limits,
+    )
 
 
 @pytest.mark.parametrize(
@@ -385,9 +389,8 @@ KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=
         (Limits(total=Budget(time=160.0 + 24.0), time=1000.0), 3),
     ],
 )
-def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limits: Limits, pairs: int) -> None:
-    project.set_manifest({"metric": {**METRIC, "settle": 5}})
-    manifest = replace(load(project.manifest).manifest, limits=limits)
+def test_as_many_pairs_are_measured_as_there_is_time_for(limits: Limits, pairs: int) -> None:
+    manifest = manifest_of(limits)
     standing = structs.replace(KEPT, spend=Spend(3, 60.0), total=Spend(9, 160.0))
     assert pairs_in_time(manifest, standing, NOON) == pairs
     assert seconds_to_settle(manifest, standing) == 5 * 2 * 4.0
@@ -395,16 +398,15 @@ def test_as_many_pairs_are_measured_as_there_is_time_for(project: Project, limit
     assert pairs_in_time(manifest, at_once, NOON) == 5 and seconds_to_settle(manifest, at_once) == 0.0
 
 
-def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled(project: Project) -> None:
+def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled() -> None:
     def owed(standing: Standing, **metric: Any) -> bool:
-        project.set_manifest({"metric": {**METRIC, **metric}})
-        manifest = load(project.manifest).manifest
+        manifest = manifest_of(Limits(), **metric)
         assert needs_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
         return needs_settling(manifest, standing)
 
     still = structs.replace(KEPT, noise=NoiseState())
     assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")
-    assert not owed(still) and not owed(KEPT, settle="none") and not owed(still, noise="none")
+    assert not owed(still) and not owed(KEPT, settle=None) and not owed(still, noise="none")
     assert not owed(structs.replace(KEPT, settled=SETTLED)) and not owed(
         structs.replace(still, settled=SETTLED), noise="always"
     )

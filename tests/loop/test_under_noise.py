@@ -49,12 +49,11 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
     assert f"{of(better, 'candidate')[-1]:.10f}" in (folder / "metrics.json").read_text()
 
 
-@pytest.mark.parametrize("limit", [20, 5])
 def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_verdict(
-    noisy: Project, monkeypatch: pytest.MonkeyPatch, limit: int
+    noisy: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noisy.set_manifest({"metric": SHORT, "guard": [{"query": "size", "max": limit}]})
-    noisy.set_moves(answer(90))
+    noisy.set_manifest({"metric": SHORT, "guard": [{"query": "size", "max": 20}]})
+    noisy.set_moves(answer(90), answer(9000, size=30))
     asked: list[int] = []
     for rule in (AcceptanceRule, BaselineRule):
 
@@ -63,10 +62,10 @@ def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_
             return usual(self, evidence)
 
         monkeypatch.setattr(rule, "next_step", ask)
-    loaded = goalseek.load(noisy.manifest)
-    baseline, record = goalseek.iterate(loaded, iterations=1)
-    assert record.reason == ("better" if limit == 20 else "guard") and len(record.runs) > 2
-    assert asked == [*range(len(baseline.runs) + 1), *range(len(record.runs) + 1)]
+    records = list(goalseek.iterate(goalseek.load(noisy.manifest), iterations=2))
+    assert [record.reason for record in records] == ["measured", "better", "guard"]
+    assert all(len(record.runs) > 2 for record in records)
+    assert asked == [count for record in records for count in range(len(record.runs) + 1)]
 
 
 def test_each_side_has_its_bench_and_evidence_that_was_stored_without_its_verdict_gives_it(noisy: Project) -> None:
@@ -205,7 +204,7 @@ class TestOnce:
         return home("built").read_text().split()
 
     def test_once_a_candidate_and_what_it_left_is_there_for_every_repeat(self, building: Project) -> None:
-        building.set_moves(answer(90))
+        building.set_moves(answer(90), answer(0), answer(0, size=11))
         baseline, kept = building.climb()
         assert (len(baseline["runs"]), kept["outcome"]) == (5, "kept")
         assert baseline["guards"] == kept["guards"] == {"lint": 7.0}
@@ -213,11 +212,8 @@ class TestOnce:
         sides = 2 + bool(of(kept, "incumbent"))
         assert self.built() == ["build", "lint"] * sides
         assert len(journal()) == len(baseline["runs"]) + len(kept["runs"])
-
-    def test_a_new_candidate_is_built_anew(self, building: Project) -> None:
-        building.set_moves(answer(0), answer(0, size=11))
         building.climb("iterate", "-n", "2")
-        assert self.built() == ["build", "lint"] * 3
+        assert self.built() == ["build", "lint"] * (sides + 2), "each new candidate is built anew"
 
     def test_a_metric_that_such_a_command_writes_is_refused(self, building: Project) -> None:
         verify = [{**VERIFY[1], "sees": "both", "once": True}, {"name": "after", "run": "true"}]
@@ -249,19 +245,18 @@ def test_metric_and_guards_are_aggregated_alike(name: str, value: float) -> None
     )
 
 
-def test_repeats_belong_to_the_ruler_and_the_rules_own_terms_do_not(noisy: Project) -> None:
-    noisy.climb("baseline")
-    noisy.set_manifest({"metric": {**METRIC, "alpha": 0.1, "window": 50, "max_repeats": 4, "settle": "none"}})
-    assert "differs" not in noisy.run("status").stdout
-    noisy.set_manifest({"metric": {**METRIC, "repeats": 2}})
-    assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout
-
-
-def test_status_says_what_deciding_costs_and_when_the_level_has_moved(noisy: Project) -> None:
+def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_the_level_has_moved(
+    noisy: Project,
+) -> None:
     noisy.climb("baseline")
     quiet = noisy.run("status").stdout
     assert "deciding" in quiet and "up to 16 where it is not" in quiet and "settling in the end takes 10 runs" in quiet
     assert "warning" not in quiet
+    noisy.set_manifest({"metric": {**METRIC, "repeats": 2}})
+    assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout, "repeats belong to the ruler"
+    noisy.set_manifest({"metric": {**METRIC, "alpha": 0.1, "window": 50, "max_repeats": 4, "settle": "none"}})
+    assert "differs" not in noisy.run("status").stdout, "the rule's own terms do not"
+    noisy.set_manifest({"metric": METRIC})
     home("during").write_text("shift=50\n")
     noisy.check("noise", "-n", "10")
     moved = noisy.run("status").stdout

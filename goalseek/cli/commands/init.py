@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from goalseek.cli.options import start_folder
+from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import Value, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> int:
     folder, name = start_folder(options), options.manifest
     is_path = name and ("/" in name or name.endswith(".toml"))
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
-    first_manifest.refuse_existing(path)
+    refuse((path.exists(), f"{path} is there already", "edit it, or name another: goalseek -m NAME init"))
     answers = collect_answers(options, path.parent, _committed_files(path.parent))
     plain = first_manifest.manifest_table(answers)
     loaded = first_manifest.check_manifest(path, plain)

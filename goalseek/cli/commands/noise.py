@@ -15,13 +15,9 @@ from goalseek.cli.output import apply_query, print_json, print_message, wants_js
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.evaluation.noise_runs import (
-    noise_target,
-    refuse_unreadable,
-    repeat_measurements,
-    run_command,
-)
+from goalseek.evaluation.noise_runs import noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
@@ -91,7 +87,8 @@ def _run_command(options: argparse.Namespace) -> int:
         regex=options.regex,
         matches=options.matches or "only",
     )
-    refuse_unreadable(reading)
+    hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall"
+    refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
     timeout = _timeout(options)
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
