@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -351,6 +352,14 @@ def test_parts_as_json_are_texts_by_name(night: Project, tmp_path: Path) -> None
     told = json.loads(night.run("show", "2", "--files", str(tmp_path / "taken"), "--json").stdout)
     assert told == {"files": 1, "folder": str(tmp_path / "taken")}
     assert json.loads(night.run("show", "2", "--query", "metric.value").stdout) == 3.5
+
+
+def test_head_closes_it_cleanly(project: Project) -> None:
+    written(project, [record(number, timedelta(0)) for number in range(3000)])
+    command = f"{shlex.quote(sys.executable)} -m goalseek log 2> said | head -2; cat said"
+    done = subprocess.run(["sh", "-c", command], cwd=project.folder, capture_output=True, text=True, timeout=120)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "1"]
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,9 @@ def pause_before(row: IterationRow, moment: datetime, previous: datetime) -> Inc
     None under two minutes. The records do not say what it was: a stop, a kill, a machine asleep, a question to a
     person.
     """
-    idle = (moment - previous).total_seconds() - sum(row.seconds.values()) - sum(map(_wait_seconds, row.notes))
+    idle = (moment - previous).total_seconds()
+    if idle >= PAUSE_SECONDS:
+        idle -= sum(row.seconds.values()) + sum(map(_wait_seconds, row.notes))
     if idle < PAUSE_SECONDS:
         return None
     return Incident("nothing was at work", int(row.iteration), f"for {format_duration(idle)} before or within it")

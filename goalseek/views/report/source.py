@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -65,15 +66,18 @@ class Reader:
 
     def read_on(self) -> ReportFigures:
         """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
-        results = self._source.results
-        if History(results).size() < self._end:
+        if History(self._source.results).size() < self._end:
             self.night, self._end = ReportFigures(), 0
-        with suppress(FileNotFoundError), results.open("rb") as file:
-            file.seek(self._end)
-            for line in file:
-                if line.endswith(b"\n"):
-                    self.night.add(parse_row(line))
-                    self._end += len(line)
+        gc.disable()  # many objects and no cycle among them: the collector would look through them again and again
+        try:
+            with suppress(FileNotFoundError), self._source.results.open("rb") as file:
+                file.seek(self._end)
+                for line in file:
+                    if line.endswith(b"\n"):
+                        self.night.add(parse_row(line))
+                        self._end += len(line)
+        finally:
+            gc.enable()
         return self.night
 
     def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
