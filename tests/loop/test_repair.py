@@ -47,11 +47,10 @@ def agent(make_project: Projects) -> Projects:
 
     def make(first: str, then: str, repair: int | None = None, **manifest: Any) -> Project:
         project = make_project(files=FILES)
-        place = project.top.parent / "agent.sh"
-        place.write_text(f"{AGENT}if [ $GOALSEEK_PHASE = repair ]; then\n:\n{then}else\n{first}fi\n")
+        script = f"{AGENT}if [ $GOALSEEK_PHASE = repair ]; then\n:\n{then}else\n{first}fi\n"
         more = {} if repair is None else {"repair": repair}
-        provider = {"name": "command", "command": ["sh", str(place)], **more, **manifest.pop("provider", {})}
-        project.set_manifest({"provider": provider, "verify": VERIFY, **manifest})
+        more |= manifest.pop("provider", {})
+        project.set_agent(script, {"verify": VERIFY, **manifest}, **more)
         project.commit()
         return project
 

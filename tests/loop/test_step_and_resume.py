@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-from pathlib import Path
 
 import pytest
 from project import Project, answer, home, living
@@ -18,14 +17,12 @@ PHASES = ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"]
 
 
 @pytest.fixture
-def waiting(project: Project, tmp_path: Path) -> Project:
+def waiting(project: Project) -> Project:
     """Its verifier waits in iteration 1 until ``go`` is there; its agent counts how often it was called."""
     project.write({"hidden/judge.sh": WAITING})
-    agent = tmp_path / "agent.sh"
-    agent.write_text(
+    project.set_agent(
         "echo x >> $HOME/called; printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
     )
-    project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)]}})
     project.commit()
     return project
 

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +13,12 @@ WORSE = 'printf \'{"score": 0, "x": %s}\' $GOALSEEK_ITERATION > answer.json; ech
 
 
 @pytest.fixture
-def spending(project: Project, tmp_path: Path) -> Projects:
+def spending(project: Project) -> Projects:
     """Makes a project whose agent reports 100 tokens and a quarter of a dollar an iteration, under these limits."""
 
     def make(limits: dict[str, Any], script: str = BETTER, usage: str = json.dumps(USAGE), **more: Any) -> Project:
-        agent = tmp_path / "agent.sh"
-        agent.write_text(f"printf '%s' '{usage}' > \"$GOALSEEK_USAGE\"\n{script}")
-        project.set_manifest({"provider": {"name": "command", "command": ["sh", str(agent)], **more}, "limits": limits})
-        return project
+        report = f"printf '%s' '{usage}' > \"$GOALSEEK_USAGE\"\n"
+        return project.set_agent(report + script, {"limits": limits}, **more)
 
     return make
 
