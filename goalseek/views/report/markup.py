@@ -67,7 +67,7 @@ def _make_printable(value: Any) -> Any:
 
 def escaped_size(text: str) -> int:
     """The largest size of the text in bytes, in an element or as JSON, where some characters are escaped."""
-    return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(text.count(sign) for sign in _ESCAPED)
+    return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(map(text.count, _ESCAPED))
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
