@@ -39,11 +39,11 @@ def test_files_with_odd_names_are_changed_kept_and_quoted_as_git_does(project: P
 
 @pytest.mark.slow
 def test_a_climb_lies_below_a_folder_whose_name_is_no_utf_8(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
     folder = project.top.parent / "bad\udcff"
     folder.mkdir()
     top = project.top.rename(folder / "repository")
     project = Project(top, top)
+    project.set_moves(answer(2), answer(3))
     assert project.run("doctor", "--quick").exit_code == 0
     project.climb()
     assert project.run("-m", str(project.manifest), "iterate").exit_code == 0
