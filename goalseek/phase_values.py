@@ -121,7 +121,7 @@ class Change(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """The result of COMMIT: the candidate's commit, its tree, and the commit that the iteration began at.
+    """The result of COMMIT: the candidate's commit, its tree, and as ``parent`` the commit that the iteration began at.
 
     ``earlier`` are the commits of its earlier attempts, oldest first, each the parent of the next; the last one is the
     parent of the candidate's own.
@@ -181,7 +181,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The result of DECIDE. Values are medians in the metric's units, ``delta`` is positive where better.
+    """The rule's conclusion from VERIFY. Values are medians in the metric's units, ``delta`` is positive where better.
 
     ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.
     """
@@ -200,7 +200,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """The verdict, and the revert commit where the candidate was rejected."""
+    """The result of DECIDE: the verdict, and the revert commit where the candidate was rejected."""
 
     verdict: Verdict
     rollback: str | None = None

@@ -52,8 +52,9 @@ class PriorAttempt(NamedTuple):
 class Attempt(Struct):
     """One attempt: what it is made from, and below that what its phases have given so far.
 
-    ``committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
-    commits of those, ``runs`` counts their measurements. ``cycle`` is the number of the verdict that it is made for.
+    ``last_committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
+    commits of those, ``runs`` counts their measurements. ``cycle`` is 1 before any review, and one more each time that
+    a reviewer sends the change back.
     """
 
     number: int
@@ -61,7 +62,7 @@ class Attempt(Struct):
     plan: Plan
     prior: PriorAttempt | None = None
     problem: Problem | None = None
-    committed: int = 0
+    last_committed: int = 0
     commits: tuple[str, ...] = ()
     runs: int = 0
     change: Change | None = None
@@ -73,7 +74,7 @@ class Attempt(Struct):
 
     def folder_in(self, run_folder: Path) -> Path:
         """Where it writes."""
-        return artifacts.folder_of_attempt(run_folder, self.number, self.committed)
+        return artifacts.folder_of_attempt(run_folder, self.number, self.last_committed)
 
     @property
     def ended(self) -> tuple[EndedAttempt, ...]:
@@ -91,20 +92,20 @@ class Attempt(Struct):
 
 
 class Attempts:
-    """The attempts that are made, in order: iterating gives each next one until none is to be made.
+    """The attempts that are made, in order: each one given has to be tried, by ``trying``, before the next.
 
     ``top`` is the one that the record is about: the last that became a commit, or if none did the last one, with the
-    rejection that ended it. The others are in ``earlier``, as they ended; ``notes`` go into the record.
+    rejection that ended it. ``notes`` go into the record.
     """
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int, verify: Sequence[VerifyCommand]) -> None:
-        self.top = Attempt(0, 0, plan)
-        self.earlier: tuple[EndedAttempt, ...] = ()
+        self.top = Attempt(0, 0, plan)  # stands for none
+        self._others: list[Attempt] = []
         self.notes: tuple[str, ...] = ()
         self._steps = steps
         self._verify = verify
         self._next: Attempt | None = Attempt(1, 1, plan)
-        self._first = 1
+        self._first_of_cycle = 1
         self._cycle = 1
         self._repairs_left = repair_limit
 
@@ -123,8 +124,9 @@ class Attempts:
         try:
             yield
         except LimitReached as reached:
-            if attempt.number == self._first or attempt.candidate or reached.stop.reason == StopReason.ASKED:
-                raise
+            is_repair = attempt.number > self._first_of_cycle
+            if attempt.candidate or not is_repair or reached.stop.reason == StopReason.ASKED:
+                raise  # a later invocation goes on with it
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
         else:
@@ -132,7 +134,13 @@ class Attempts:
         if self._next is None and self.top.rejected:
             raise self.top.rejected
 
-    def owed_verdict(self) -> Attempt | None:
+    @property
+    def earlier(self) -> tuple[EndedAttempt, ...]:
+        """The attempts beside the ``top`` one, as they ended, in their order."""
+        attempts = sorted(self._others, key=lambda attempt: attempt.number)
+        return tuple(ended for attempt in attempts for ended in attempt.ended)
+
+    def attempt_to_decide(self) -> Attempt | None:
         """The attempt that a verdict is due on; None while another one follows, and where it has one."""
         return self.top if self._next is None and self.top.cycle == self._cycle else None
 
@@ -144,27 +152,27 @@ class Attempts:
             return
         self.top.review = review
         self._cycle += 1
-        self._first = self.top.number + 1  # nothing is attempted after the candidate that is decided about
+        self._first_of_cycle = self.top.number + 1
         self._next = self._continue(self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)))
 
     def _add_measured(self, attempt: Attempt) -> None:
         assert attempt.evidence
-        self.earlier += self.top.ended
+        self._others.append(self.top)
         self.top = attempt
         crash = repairable_failure(attempt.evidence, self._verify)
-        if crash and self._has_repair(attempt):
+        if crash and self._take_repair(attempt):
             self._next = self._continue(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
 
     def _add_rejected(self, attempt: Attempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
         if self.top.candidate:
-            self.earlier += attempt.ended
+            self._others.append(attempt)
             note = f"sent back to its author, it came to nothing: {rejected.reason}, {rejected.why}"
             self.notes = (*self.notes, note)
         else:
-            self.earlier += self.top.ended
+            self._others.append(self.top)
             self.top = attempt
-        if rejected.edits is not None and self._has_repair(attempt):
+        if rejected.edits is not None and self._take_repair(attempt):
             self._next = structs.replace(
                 attempt,
                 number=attempt.number + 1,
@@ -174,8 +182,11 @@ class Attempts:
                 rejected=None,
             )
 
-    def _has_repair(self, attempt: Attempt) -> bool:
-        """Whether a repair follows: one with a checkpoint is continued; after a verdict no new one begins."""
+    def _take_repair(self, attempt: Attempt) -> bool:
+        """Takes one of the repairs that are left; gives whether there was one.
+
+        A repair with a checkpoint is continued; after a verdict no new one begins.
+        """
         change = CheckpointName("change", attempt.number + 1)
         is_begun = self._steps.has(change, change.rejection)
         verdict = CheckpointName("verdict", self._cycle)
@@ -193,7 +204,7 @@ class Attempts:
             structs.replace(attempt.plan, title=change.title, text=change.text),
             PriorAttempt(change.edits, candidate.tree),
             problem,
-            committed=attempt.number,
+            last_committed=attempt.number,
             commits=candidate.commits,
             runs=attempt.runs + len(evidence.runs),
         )

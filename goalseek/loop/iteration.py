@@ -32,8 +32,8 @@ def checkpointed(
 ) -> Callable[[Work[Inputs, Value]], Work[Inputs, Value]]:
     """Makes a function the work of a phase: a call gives what is stored under ``answer``, or works and stores it.
 
-    Where it is done more than once in an iteration, ``count`` names the attribute of its first argument after the
-    iteration that counts the times. A call raises Rejected, Paused and LimitReached as the step does.
+    ``count`` is the attribute of the argument after the iteration, as ``attempt.number``, that numbers the checkpoints
+    of one iteration; "" where there is one. A call raises Rejected, Paused and LimitReached as the step does.
     """
 
     def decorate(work: Work[Inputs, Value]) -> Work[Inputs, Value]:

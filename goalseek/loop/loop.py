@@ -52,12 +52,13 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                     change = attempt.change = apply_change(iteration, attempt)
                     candidate = attempt.candidate = commit(iteration, attempt, change)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
-                if measured := attempts.owed_verdict():
+                if measured := attempts.attempt_to_decide():
                     decision = decide(iteration, measured)
                     if asks_reviewer(iteration, measured, decision):
                         review = review_candidate(iteration, measured, decision)
                         attempts.take_review(review)
                         decision = review.decision
+            # Attempts that end without a rejection have a decision; after a review that led nowhere it is the review's.
             if needs_approval(iteration, decision):
                 decision = apply_approval(iteration, attempts.top, decision)
             iteration.decision = decision

@@ -116,20 +116,20 @@ class StepRunner:
         value: Value = checkpoint.value if checkpoint else initial
         spent = checkpoint.seconds if checkpoint else 0.0
         has_worked = False
-        while callable(work := next_part(value)):
+        while callable(step := next_part(value)):
             if checkpoint:
                 self._finished[name] = FinishedStep(phase, spent)
             self._begin_part(phase, is_first=not has_worked)
             has_worked = True
             with self._seconds.of(phase) as elapsed:
-                value = work()
+                value = step()
             spent += elapsed()
             checkpoint = self._checkpoints.save(name, value, self._digest, spent)
         assert checkpoint
         if has_worked:
             self._count_phase()
         self._finished[name], self._digest = FinishedStep(phase, checkpoint.seconds), checkpoint.seal
-        return value, work
+        return value, step
 
     def has(self, *names: CheckpointName) -> bool:
         """Whether one of these checkpoints follows the last one."""

@@ -74,8 +74,8 @@ def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question |
         return None
     answer_seal = stored[newest].seal
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        endings = (answer.seal for name, answer in stored.items() if _ends_change(name, answer, answer_seal))
-        if not (answer_seal := next(endings, "")):
+        answer_seal = _rejection_after(stored, answer_seal)
+        if not answer_seal:
             return None
     word = stored.get(CheckpointName("word"))
     return Question(
@@ -171,9 +171,16 @@ def _key_of(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def _ends_change(name: CheckpointName, checkpoint: Checkpoint, review: str) -> bool:
-    """Whether a checkpoint says that nothing came of the change that this review, given by its seal, asked for."""
-    return name.answer == "change" and name.is_rejection and checkpoint.made_from == review
+def _rejection_after(stored: Mapping[CheckpointName, Checkpoint], seal: str) -> str:
+    """The seal of the rejection that the attempts after this seal have come to; "" where they have not."""
+    attempts = {
+        answer.made_from: (name, answer) for name, answer in stored.items() if name.answer in ("change", "candidate")
+    }
+    is_rejected = False
+    while seal in attempts:
+        name, answer = attempts[seal]
+        is_rejected, seal = name.is_rejection, answer.seal
+    return seal if is_rejected else ""
 
 
 def _chain_of(stored: Mapping[CheckpointName, Checkpoint], name: CheckpointName) -> list[CheckpointName]:

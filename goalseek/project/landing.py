@@ -28,7 +28,10 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @contextlib.contextmanager
 def landing(project: Project) -> Iterator[Landing]:
-    """The landing of this block. Once it has appended the record of an iteration, tip and branch follow at its end."""
+    """The landing of this block. Where it appends the record of an iteration, tip and branch follow at its end.
+
+    Reading alone moves nothing, and where the block raises, nothing follows: the next start makes that good.
+    """
     current = Landing(project)
     yield current
     current.follow_record()

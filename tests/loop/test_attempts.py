@@ -58,7 +58,7 @@ def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_a_request_t
             reach()
     else:
         reach()
-        assert every.owed_verdict() is first, "the candidate so far can be decided about"
+        assert every.attempt_to_decide() is first, "the candidate so far can be decided about"
 
 
 def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() -> None:
@@ -69,8 +69,10 @@ def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() 
     with every.trying(second):
         raise Rejected("skipped", "out_of_scope", "not its to edit", edits=(EDIT,))
     third = next(iter(every))
-    assert (third.number, third.committed, third.commits) == (3, 1, ("commit 1",))
+    assert (third.number, third.last_committed, third.commits) == (3, 1, ("commit 1",))
     assert third.prior and third.prior.tree == "tree 1"
+    crash(every, third)
+    assert [attempt.reason for attempt in every.earlier] == ["verify_failed", "out_of_scope"], "in their order"
 
 
 def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:

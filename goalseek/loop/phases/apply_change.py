@@ -36,8 +36,9 @@ _MAX_NAMED = 5
 def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
-    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored whatever
-    happens. Raises Rejected for edits outside the scope, for no change, and where the provider failed.
+    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored
+    after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
+    no change, and where the provider failed.
     """
     project, plan, prior = iteration.project, attempt.plan, attempt.prior
     provider, workspace, objects, scope = (
@@ -48,22 +49,23 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     )
     assert iteration.standing.incumbent
     parent_tree = iteration.standing.incumbent.tree
-    run_folder = attempt.folder_in(iteration.folder)
-    if attempt.committed:
-        recreate_folder(run_folder)
+    attempt_folder = attempt.folder_in(iteration.folder)
+    if attempt.last_committed:
+        recreate_folder(attempt_folder)
     elif prior:
         archive_attempt(iteration.folder, attempt.number - 1)
     call = _build_call(iteration, attempt)
-    snapshot = run_folder / "snapshot"
+    snapshot = attempt_folder / "snapshot"
     recreate_folder(snapshot)
     prior_entries = entries_by_path(prior.edits) if prior else {}
-    if prior_entries or (plan.title and provider.needs_consent):
+    was_planned_by_program = plan.title and provider.needs_consent
+    if prior_entries or was_planned_by_program:
         workspace.clean()  # what a program edited while it planned is not part of its change
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
-    reply, failure = ask(lambda: provider.apply(call, plan))  # of a failed one the edits are read all the same
+    reply, failure = ask(lambda: provider.apply(call, plan))  # a failure is raised below, once its edits are stored
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
@@ -78,13 +80,13 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
-        (run_folder / "changes.diff").write_bytes(patch)
+        (attempt_folder / "changes.diff").write_bytes(patch)
         prior_tree = objects.splice(parent_tree, prior_entries) if prior_entries else parent_tree
         call.keep(reply, failure, _diff(objects, prior_tree, new_tree)[0] if prior_entries else patch)
         screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
         workspace.restore(changes)
-    with (run_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
+    with (attempt_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     if failure:
         raise failure
@@ -104,7 +106,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
     title = first.title or second.title or f"candidate {iteration.number}"
     text = first.text or second.text
-    write_plan(run_folder / "plan.md", Plan(title, text, first.files or second.files))
+    write_plan(attempt_folder / "plan.md", Plan(title, text, first.files or second.files))
     return Change(
         title=title,
         text=text,

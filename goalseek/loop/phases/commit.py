@@ -23,13 +23,13 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     """Makes the candidate's commit and moves the tip to it. Its parent is the attempt before it, or the tip.
 
     Raises Rejected for a tree that was already measured under this ruler, for an object that was pruned, and for a
-    file that the manifest no longer lets it change; GoalseekError where somebody moved the tip.
+    file that the manifest has made read-only or hidden since; GoalseekError where somebody moved the tip.
     """
     project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
     assert standing.incumbent
     repository, objects = project.repository, project.repository.objects
-    folder = attempt.folder_in(iteration.folder)
-    restore_blobs(objects, change.edits, folder / "snapshot")
+    attempt_folder = attempt.folder_in(iteration.folder)
+    restore_blobs(objects, change.edits, attempt_folder / "snapshot")
     edits = entries_by_path(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
     changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
@@ -48,8 +48,8 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
     with landing(project) as current:
         current.move_tip(parent, commit_hash)
-    if attempt.committed:
-        publish_candidate(iteration.folder, folder, attempt.committed)
+    if attempt.last_committed:
+        publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)
     return Candidate(commit_hash, tree, standing.tip, attempt.commits)
 
 

@@ -17,7 +17,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
+from goalseek.project.landing import Landing, landing
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.scan import digest_of
@@ -30,8 +30,8 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     """
     project = iteration.project
     record = _make_record(iteration, result, ruler)
-    _begin_run(iteration, record)
     with landing(project) as current:
+        _begin_run(iteration, record, current)
         sealed_record = current.append(record, ruler.to_json() if ruler else None)
         iteration.steps.forget_seconds()
         write_summary(iteration.folder, sealed_record)
@@ -135,7 +135,7 @@ def weakest_isolation(config: Config) -> str:
     return "both" if "both" in seen else str(seen[-1])
 
 
-def _begin_run(iteration: Iteration, first: IterationRecord) -> None:
+def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:
     """Writes the record of a run that begins with this iteration."""
     project = iteration.project
     if project.standing.run_id == project.run_id:
@@ -153,5 +153,5 @@ def _begin_run(iteration: Iteration, first: IterationRecord) -> None:
         limits=to_plain(iteration.config.manifest.limits),
         ruler=first.digests["ruler"],
     )
-    project.ledger.append(record)
+    current.append(record)
     remove_if_exists(project.repository.own / "run")
