@@ -16,7 +16,7 @@ from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
     baseline_error,
-    current_target,
+    baseline_target,
     measure_target,
     number_in,
     record_measurement,
@@ -178,7 +178,7 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         check_fit(project)
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider)
-        target = current_target(Evaluation(project, project.config_of(loaded.manifest)))
+        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         number = number_in(target, measure_target(project, target, unused_seed(project)))
         if isinstance(number, Verdict):
             error = baseline_error(number.why, trial_folder(project))

@@ -89,22 +89,34 @@ def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchNam
 
 
 def current_target(evaluation: Evaluation) -> Target:
-    """The tree that is climbed from: the incumbent's, or that of HEAD, which the first baseline will measure.
+    """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure.
 
-    Raises GoalseekError for an uncommitted change of the ruler's files before the first baseline.
+    Raises GoalseekError as ``baseline_target`` does.
     """
-    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
-    known: tuple[MeasuredValue, ...] = ()
-    if incumbent := standing.incumbent:
-        runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
-        known = (MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True),)
-        target = pinned_target(standing, config, incumbent.tree)
-    else:
-        tree = project.repository.tree_of(project.repository.head())
-        target = Target(config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
+    standing = evaluation.project.standing
+    incumbent = standing.incumbent
+    if incumbent is None:
+        return baseline_target(evaluation)
+    runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
+    kept = MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
+    target = pinned_target(standing, evaluation.config, incumbent.tree)
+    return replace(target, known=(kept, *_recorded_values(standing, target)))
+
+
+def baseline_target(evaluation: Evaluation) -> Target:
+    """HEAD's tree, which the next baseline will measure.
+
+    Raises GoalseekError for an uncommitted change of the ruler's files.
+    """
+    project, standing = evaluation.project, evaluation.project.standing
+    tree = project.repository.tree_of(project.repository.head())
+    target = Target(evaluation.config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
+    return replace(target, known=_recorded_values(standing, target))
+
+
+def _recorded_values(standing: Standing, target: Target) -> tuple[MeasuredValue, ...]:
     pool = standing.pooled(target.tree, target.ruler)
-    recorded = (MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
-    return replace(target, known=(*known, *recorded))
+    return tuple(MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
 
 
 def measure_target(project: Project, target: Target, seed: int, iteration: int | None = None) -> Evidence:

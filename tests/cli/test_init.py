@@ -54,6 +54,9 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert case.run("baseline").exit_code == 0
     assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
     assert case.count() == 0, "nothing is written outside of the sandbox"
+    (case.folder / "answer.txt").write_text("6\n")
+    case.commit()
+    assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
 def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
