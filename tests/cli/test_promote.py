@@ -165,6 +165,7 @@ class TestWhatItMakes:
         climbed.git("am", "--quiet", stdin=ended.stdout.encode())
         assert tree(climbed, "HEAD") == tree(climbed, "better")
 
+    @pytest.mark.slow
     def test_after_further_baselines_and_merges_what_is_new_goes_home_and_no_revert(self, climbed: Project) -> None:
         climbed.write({"other.txt": "the ruler changed\n"})
         head = climbed.commit("a new ruler")
@@ -616,6 +617,7 @@ class TestTheUsersOwnGit:
             said = refused(climbed, 3, *target)
             assert "user.name and user.email" in said and "gpgSign" not in said
 
+    @pytest.mark.slow
     def test_killed_or_interrupted_in_a_hook_it_leaves_no_branch_and_clears_up(
         self, climbed: Project, tmp_path: Path, scratch: Path
     ) -> None:

@@ -153,6 +153,7 @@ class TestSettling:
         assert told.exit_code == 0 and "the metric never moved" in told.stderr
         assert not of_kind(project, "settle")
 
+    @pytest.mark.slow
     def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(
         self, make_project: Callable[..., Project]
     ) -> None:

@@ -121,6 +121,7 @@ def test_the_usual_start_asks_git_where_it_is_once(project: Project, monkeypatch
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_a_checkout_that_lies_elsewhere_is_climbed(project: Project) -> None:
     tree = project.top.parent / "tree"
     tree.mkdir()
@@ -169,6 +170,7 @@ PLANTED = dict.fromkeys(PROGRAMS, "{}") | {
 HOOKS = "reference-transaction post-index-change pre-commit post-commit post-checkout pre-auto-gc".split()
 
 
+@pytest.mark.slow
 def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) -> None:
     """Also from an included file, as hooks, and where an object is missing that a remote could be asked for."""
     for name in project.git("ls-files").splitlines():
@@ -227,6 +229,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value, of_folders, of_files", [("group", 0o2770, 0o440), ("0664", 0o2775, 0o444), ("umask", 0o700, 0o400)]
 )

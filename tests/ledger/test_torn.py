@@ -31,6 +31,7 @@ def whole(lines: list[str]) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rest", [b"", b"\0"], ids=["cut", "zeros, as after a power cut"])
 def test_torn_at_any_byte_of_its_last_two_lines_the_same_lines_are_there_again(
     path: Path, lines: list[str], rest: bytes

@@ -112,6 +112,7 @@ def test_a_metrics_file_of_a_terabyte_is_none(project: Project) -> None:
     assert kept["outcome"] == "kept"
 
 
+@pytest.mark.slow
 def test_a_deep_folder_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
     root, keep = tmp_path / "root", tmp_path / "keep"
     for place in (root, keep):

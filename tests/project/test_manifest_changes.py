@@ -231,6 +231,7 @@ def test_between_iterations_no_two_commands_send_to_each_other(
     hold(climb_at(0), row, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_iteration_that_has_begun_ends_under_the_scope_it_began_with(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(3)
     only_answers()(project)

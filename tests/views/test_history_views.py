@@ -124,6 +124,7 @@ def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) ->
         assert when in line[:18]
 
 
+@pytest.mark.slow
 def test_outcomes_have_colours_where_somebody_wants_them(night: Project) -> None:
     shown = on_a_terminal(night.folder, "log")
     assert "\x1b[32m   1" in shown and "\x1b[2m   2" in shown and "\x1b[36m   0" in shown and "\x1b[35m   4" in shown
@@ -354,6 +355,7 @@ def test_parts_as_json_are_texts_by_name(night: Project, tmp_path: Path) -> None
     assert json.loads(night.run("show", "2", "--query", "metric.value").stdout) == 3.5
 
 
+@pytest.mark.slow
 def test_head_closes_it_cleanly(project: Project) -> None:
     written(project, [record(number, timedelta(0)) for number in range(3000)])
     command = f"{shlex.quote(sys.executable)} -m goalseek log 2> said | head -2; cat said"
