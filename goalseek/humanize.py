@@ -132,8 +132,10 @@ _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h")
 def format_age(timestamp: str, now: datetime) -> str:
     """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; after thirty days the date, in local time."""
     seconds = _seconds_since(timestamp, now)
-    texts = (f"{int(seconds // unit)} {name} ago" for below, unit, name, _ in _AGE_UNITS if seconds < below)
-    return next(texts, f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d}")
+    for below, unit, name, _ in _AGE_UNITS:
+        if seconds < below:
+            return f"{int(seconds // unit)} {name} ago"
+    return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d}"
 
 
 def format_short_age(timestamp: str, now: datetime) -> str:

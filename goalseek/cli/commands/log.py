@@ -89,7 +89,7 @@ def _print(options: argparse.Namespace, records: Iterable[IterationSummary]) -> 
         print(lines.header(first[0].metric.name))
     flushed = 0.0
     for record in chain(first, rest):
-        print(lines.line(record))
+        sys.stdout.write(f"{lines.line(record)}\n")  # print writes twice
         now = time.monotonic()
         if now - flushed > _FLUSH_SECONDS:
             sys.stdout.flush()
