@@ -9,21 +9,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from goalseek.errors import GoalseekError
 from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
-from goalseek.ledger.records import IterationRecord, Record
+from goalseek.ledger.ledger import AnyRecord
+from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
 from goalseek.values import StopReason
-
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @contextlib.contextmanager
