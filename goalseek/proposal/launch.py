@@ -93,11 +93,11 @@ class AgentLaunch(Struct, frozen=True):
         session = self.usage_log.session(label) if self.usage_log and self.home.is_of(label) else None
         return session if session and session.model == model else None
 
-    def read_home(self, name: str, path: str) -> str:
-        """A file of that HOME, without credentials; "" where there is none."""
+    def read_home(self, name: str, pattern: str) -> str:
+        """The newest file of that HOME that matches, without credentials; "" where there is none."""
         with contextlib.suppress(OSError):
             if self.home.is_of(self._home_label(name)):
-                return self.secrets.redact(self.home.read(path)).decode("utf-8", "replace")
+                return self.secrets.redact(self.home.read(pattern)).decode("utf-8", "replace")
         return ""
 
     def start(self, spec: LaunchSpec) -> ProgramResult:

@@ -1,6 +1,6 @@
 """The outcome of a call: an answer, or why there is none; and whether that ends the run or the same is asked again.
 
-Every call without an answer raises Failed, of one of five kinds. Which of them a coding agent's output means, its
+Every call without an answer raises Failed, of one kind of six. Which of them a coding agent's output means, its
 preset says; what follows from it is decided here.
 """
 
@@ -24,6 +24,7 @@ IN_WORDS: dict[Kind, str] = {
     "transient": "could not reach its model",
     "timeout": "ran past its limit",
     "crashed": "failed",
+    "undeclared": "gave no answer",
 }
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)

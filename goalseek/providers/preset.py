@@ -18,7 +18,7 @@ from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
 ARGUMENT_MOST = 128 * 1024 - 1
-Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed"]
+Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed", "undeclared"]
 
 
 class Part(Struct, frozen=True):
@@ -35,7 +35,10 @@ class Part(Struct, frozen=True):
 
 
 class Printed(Struct, frozen=True):
-    """The result of a program: exit code, output, and ``read``, which gives the text of a file in its HOME."""
+    """The result of a program: exit code and output.
+
+    ``read`` gives the text of the newest file in its HOME that matches a path or a glob, "" where there is none.
+    """
 
     exit_code: int
     stdout: str
@@ -52,7 +55,10 @@ class Printed(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True):
-    """Why there is no answer. ``reset``: seconds until the limit is lifted, or the time of it in seconds since 1970."""
+    """Why there is no answer; "undeclared" is a program that said nothing of it in a field or an exit code.
+
+    ``reset``: seconds until the limit is lifted, or the time of it in seconds since 1970.
+    """
 
     kind: Kind
     why: str

@@ -51,14 +51,15 @@ class Call:
     on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
     are where it finds its prompt and its HOME.
 
-    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends before.
-    ``again(why, usage)`` must be called before the same question is asked again, with the cost of the failed try; it
-    undoes that one's edits. ``session(name, model)`` is the last session of this iteration with that program and
-    model, None where it cannot be resumed; ``went`` must be called with the session of this call. ``read_home(name,
-    path)`` gives the text of a file in the HOME of that name, "" where there is none. ``secrets`` removes credentials
-    from texts. ``name`` is unique within the iteration: the phase, numbered from its second call on. ``keep`` is
-    called with the reply, or the rejection, and the patch of the call. ``baseline_file(path)`` gives the bytes that a
-    file of ``writable`` had at the baseline, None where there was none.
+    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends
+    before. ``again(why, usage)`` must be called before the same question is asked again, with the cost of the
+    failed try; it undoes that one's edits. ``session(name, model)`` is the last session of this iteration with that
+    program and model, None where it cannot be resumed; ``went`` must be called with the session of this call.
+    ``read_home(name, pattern)`` gives the text of the newest file in the HOME of that name, "" where there is none.
+    ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
+    its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
+    ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
+    none.
     """
 
     phase: str
@@ -80,7 +81,7 @@ class Call:
     again: Callable[[str, Usage], None] = lambda why, usage: None
     session: Callable[[str, str], Session | None] = lambda name, model: None
     went: Callable[[Session], None] = lambda session: None
-    read_home: Callable[[str, str], str] = lambda name, path: ""
+    read_home: Callable[[str, str], str] = lambda name, pattern: ""
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None

@@ -70,8 +70,13 @@ class AgentHome:
             remove_if_exists(self.path / path)
         return moved
 
-    def read(self, path: str) -> bytes:
-        """The bytes of a regular file in it. Raises OSError where there is none, or one of more than 64 MiB."""
+    def read(self, pattern: str) -> bytes:
+        """The bytes of the newest regular file in it that matches a path or a glob.
+
+        Raises OSError where there is none, or one of more than 64 MiB.
+        """
+        paths = sorted(self.path.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
+        path = paths[-1].relative_to(self.path).as_posix() if paths else pattern
         with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
             content = file.read(_FILE_LIMIT + 1)
         if len(content) > _FILE_LIMIT:

@@ -122,3 +122,13 @@ def test_a_file_of_home_without_an_end_is_not_read_into_memory(own: Path) -> Non
     assert home.read("small") == b"text"
     with pytest.raises(OSError, match="File too large"):
         home.read("endless")
+
+
+def test_of_the_files_of_home_that_match_the_newest_is_read_and_no_link(own: Path) -> None:
+    home = AgentHome(own / "agent")
+    home.make("1", {}, {"sessions/a/1.jsonl": "old", "sessions/b/2.jsonl": "new"})
+    os.utime(home.path / "sessions/a/1.jsonl", (1, 1))
+    assert home.read("sessions/*/*.jsonl") == home.read("sessions/**/*.jsonl") == b"new"
+    (home.path / "sessions" / "3.jsonl").symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="symbolic links"):
+        home.read("sessions/3.*")
