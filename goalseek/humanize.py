@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -65,6 +65,15 @@ def format_duration(duration: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def format_moment(seconds: float) -> str:
+    """The moment so many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; the last one that a date has at most."""
+    try:
+        moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        moment = datetime.max.replace(tzinfo=UTC)
+    return moment.isoformat("T", "seconds").replace("+00:00", "Z")
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
@@ -23,6 +23,19 @@ _SENTENCES = {
     "not_finite": "the metric is not a finite number",
     "unmeasurable": "this candidate cannot be judged",
 }
+
+
+def read_history(project: Project, best_iteration: int, verify: Sequence[VerifyCommand]) -> tuple[PastIteration, ...]:
+    """The recent tries under the present ruler, newest first, with the best one always in.
+
+    An iteration in which the provider failed is no try.
+    """
+    recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
+    records = [record for record in recent if record.reason not in PROVIDER_FAILED]
+    if best_iteration not in [record.iteration for record in records]:
+        best = project.ledger.history.iteration(best_iteration)
+        records += [best] if best else []
+    return tuple(past_try(record, verify) for record in records)
 
 
 def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastIteration:

@@ -135,6 +135,16 @@ class Provider(Protocol):
         """Whether it runs commands without asking, and so needs a sandbox."""
         return False
 
+    @property
+    def has_login(self) -> bool:
+        """Whether the credentials that it needs are there."""
+        return True
+
+    @property
+    def reports_usage(self) -> bool:
+        """Whether each call that reached a model reports tokens, so that one without any has reached none."""
+        return False
+
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
         return False

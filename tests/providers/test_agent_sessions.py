@@ -79,7 +79,7 @@ def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up
     asked.plan()
     with pytest.raises(Rejected):
         asked.apply()
-    assert (len(made.calls), went_on(asked)) == (3, [False, True, False])
+    assert (len(made.calls), went_on(asked)) == (6, [False, True, *[False] * 4])
     made.acts()
     asked.apply()
     assert went_on(asked)[-1] is False, "a call that crashed leaves no session"
