@@ -56,15 +56,19 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         recreate_folder(attempt_folder)
     elif prior:
         archive_attempt(iteration.folder, attempt.number - 1)
-    call = _build_call(iteration, attempt)
     snapshot = attempt_folder / "snapshot"
     recreate_folder(snapshot)
     prior_entries = entries_by_path(prior.edits) if prior else {}
     was_planned_by_program = plan.title and provider.needs_consent
     if prior_entries or was_planned_by_program:
         workspace.clean()  # what a program edited while it planned is not part of its change
+    prior_tree = parent_tree
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
+        prior_tree = objects.splice(parent_tree, prior_entries)
+    patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
+    call = _build_call(iteration, attempt, patch)
+    if prior_entries:
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
     reply, failure = ask(lambda: provider.apply(call, plan))  # a failure is raised below, once its edits are stored
@@ -84,7 +88,6 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
         (attempt_folder / "changes.diff").write_bytes(patch)
-        prior_tree = objects.splice(parent_tree, prior_entries) if prior_entries else parent_tree
         call.keep(reply, failure, _diff(objects, prior_tree, new_tree)[0] if prior_entries else patch)
         screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
@@ -123,10 +126,10 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     )
 
 
-def _build_call(iteration: Iteration, attempt: Attempt) -> Call:
+def _build_call(iteration: Iteration, attempt: Attempt, prior_patch: bytes) -> Call:
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
-    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem))
+    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch))
 
 
 def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:

@@ -31,7 +31,6 @@ from goalseek.workspace.scope import overlap_matcher
 from goalseek.workspace.screening import linked_instructions
 from goalseek.workspace.workspace import Workspace
 
-MAX_DIFF_BYTES = 64 * 1024
 MAX_TEXT_BYTES = 16 * 1024
 
 
@@ -53,8 +52,10 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
     objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
-    patch = _patch_text(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
-    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
+    patch = objects.git("diff-tree", "-p", "-r", before, candidate.tree)
+    changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
+    guards = attempt.evidence.guards if attempt.evidence else {}
+    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
     with _showing_candidate(iteration.workspace, {**edits, **_instructions_to_undo(iteration, candidate.tree)}):
@@ -122,13 +123,6 @@ def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str,
         "text": change.text[:MAX_TEXT_BYTES],
         "value": value,
     }
-
-
-def _patch_text(patch: bytes) -> str:
-    """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
-    rest = len(patch) - MAX_DIFF_BYTES
-    note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note
 
 
 def _write_review(path: Path, review: Review, output: str) -> None:
