@@ -6,7 +6,7 @@ Credentials are redacted from all that it prints before anybody sees it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,22 @@ from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.workspace.places import cache_folder
+from goalseek.workspace.places import CachePaths, cache_folder
+
+
+def forget_calls(places: CachePaths) -> None:
+    """Removes what is left of calls that nobody resumes: agents write their credentials into HOME and other files."""
+    with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
+        for folder in (places.agent, places.reviewer):
+            AgentHome(folder).empty()
+        remove_if_exists(places.call)
 
 
 class AgentLaunch(Struct, frozen=True):
     """How the program of one call is started: tree, HOME, prompt file, environment.
 
     HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
-    program is written to ``usage_log`` before it starts.
+    program is written to ``usage_log`` before it starts, and what it is asked is given to ``note_prompt``.
     """
 
     project: Project
@@ -48,6 +56,7 @@ class AgentLaunch(Struct, frozen=True):
     nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
+    note_prompt: Callable[[str], None] = lambda prompt: None
 
     def call(self, **more: Any) -> Call:
         """The call for this program; ``more`` are its fields that have nothing to do with a program."""
@@ -103,7 +112,9 @@ class AgentLaunch(Struct, frozen=True):
     def start(self, spec: LaunchSpec) -> ProgramResult:
         """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials."""
         project, confines = self.project, self.project.confines
-        self._write_files()
+        prompt = spec.prompt or self.prompt
+        self.note_prompt(prompt)
+        self._write_files(prompt)
         credentials = inherited_variables(spec.login.variables)
         contract = {
             "GOALSEEK_ITERATION": str(self.context.iteration),
@@ -129,7 +140,7 @@ class AgentLaunch(Struct, frozen=True):
             if self.usage_log:
                 self.usage_log.begin(project.activity.last_phase, self._home_label(spec.home))
             try:
-                stdin = self.prompt.encode("utf-8", "replace") if spec.has_input else b""
+                stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
                 result = project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
                 on_output(b"")
             finally:
@@ -141,10 +152,10 @@ class AgentLaunch(Struct, frozen=True):
         redact = self.secrets.redact
         return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
 
-    def _write_files(self) -> None:
+    def _write_files(self, prompt: str) -> None:
         recreate_folder(self.files)
         (self.files / "usage.json").touch()
-        (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
+        (self.files / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
         (self.files / "brief.json").write_text(self.secrets.redact_text(as_json(self.brief)))
 
     def _home_label(self, name: str) -> str:
