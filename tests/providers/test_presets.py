@@ -58,7 +58,7 @@ class Asked:
             again=lambda why, usage: self.again.append((why, usage)),
             session=self._session,
             went=lambda session: self.sessions.update({self.started[-1].home: session}),
-            read_home=lambda name, path: (self.home / path).read_text() if (self.home / path).exists() else "",
+            read_home=lambda name, pattern: self._read_home(pattern),
         )
 
     def _start(self, asked: LaunchSpec) -> ProgramResult:
@@ -74,6 +74,10 @@ class Asked:
             asked.arguments, env=environment, input=stdin, capture_output=True, cwd=folder, timeout=120
         )
         return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
+
+    def _read_home(self, pattern: str) -> str:
+        newest = sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)[-1:]
+        return "".join(path.read_text() for path in newest)
 
     def _session(self, name: str, model: str) -> Session | None:
         found = self.sessions.get(name)
