@@ -27,7 +27,15 @@ from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.workspace.places import cache_folder
+from goalseek.workspace.places import CachePaths, cache_folder
+
+
+def forget_calls(places: CachePaths) -> None:
+    """Removes what is left of calls that nobody resumes: agents write their credentials into HOME and other files."""
+    with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
+        for folder in (places.agent, places.reviewer):
+            AgentHome(folder).empty()
+        remove_if_exists(places.call)
 
 
 class AgentLaunch(Struct, frozen=True):

@@ -27,7 +27,8 @@ class Part(Struct, frozen=True):
     These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, with or without a sandbox; ``key`` where an API
     key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where there is one, and
     ``fresh`` without a session. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``
-    and ``{home}`` stand for their values, and the word ``{files}`` for each writable file.
+    and ``{home}`` stand for their values; ``{prompt}`` for where it is, if it is too long for an argument. The word
+    ``{files}`` stands for each writable file, ``{planned}`` for those that the plan names.
     """
 
     words: tuple[str, ...]

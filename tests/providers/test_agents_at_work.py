@@ -134,6 +134,31 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
+def test_a_key_that_an_agent_or_a_reviewer_wrote_into_its_home_is_gone_with_the_record(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    snapshot = (
+        "[open(place, 'w').write(repr(environment)) for place in (home + '/snapshot', os.environ['GOALSEEK_USAGE'])]"
+    )
+    claude, codex = fake("claude"), fake("codex")
+    claude.acts(always=f"run {snapshot}", edit=SCORING)
+    codex.acts(review=f"{APPROVES} if {snapshot} else ''")
+    table = {"name": "claude", "timeout": "2s"}
+    project = scorers(table, review={"provider": "codex", "criteria": ["It is short."]})
+    assert project.climb()[-1]["outcome"] == "kept"
+    assert "snapshot" in claude.calls[1]["home"], "APPLY had the HOME of PLAN"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    claude.acts(plan=f"run {snapshot}", apply=f"run {snapshot}; time.sleep(60)", edit=SCORING)
+    assert project.climb()[-1]["reason"] == "provider_timeout"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    assert not (project.trees() / "agent" / "home").exists() and not (project.trees() / "reviewer" / "home").exists()
+    claude.acts(always=f"say {snapshot} and 'ready'")
+    project.run("doctor", "--live")
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+
+
 def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(_0="rate 2")
     project = agents({"name": "claude"})
@@ -244,7 +269,25 @@ def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, 
     rows = found(project)
     wrong = [text for text, (ok, _) in rows.items() if not ok]
     assert len(wrong) == 2 and "does not start: no library" in wrong[0] and "does not answer" in wrong[1], wrong
-    assert any(text == "login: codex: no login was found" for text in rows)
+    assert rows["login: codex: no login was found, and none is expected"] == (True, "")
+
+
+def test_doctor_fails_where_a_login_is_missing_unless_none_is_needed(fake: Fakes, agents: Projects) -> None:
+    fake("codex")
+    project = agents({"name": "codex"})
+    ok, remedy = found(project)["login: codex: no login was found"]
+    assert not ok and "CODEX_API_KEY" in remedy and "credentials = []" in remedy
+    assert project.run("doctor", "--quick").exit_code == 1
+    project.set_manifest({"provider": {"name": "codex", "credentials": []}})
+    assert found(project)["login: codex: no login was found, and none is expected"] == (True, "")
+
+
+@pytest.mark.needs("bwrap")
+def test_doctor_finds_the_version_among_other_lines(fake: Fakes, agents: Projects) -> None:
+    fake("mini-swe-agent")
+    rows = found(agents({"name": "mini-swe-agent"}, "auto"))
+    shown = "provider: mini-swe-agent: This is mini-swe-agent version 9.8.7.; tried with 2.4.6"
+    assert rows[shown][0], rows
 
 
 def calls(made: Fake) -> list[tuple[str, bool]]:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
@@ -27,6 +27,8 @@ from goalseek.proposal.usage import killed_call_usage
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
+from goalseek.workspace.scope import overlap_matcher
+from goalseek.workspace.screening import linked_instructions
 from goalseek.workspace.workspace import Workspace
 
 MAX_TEXT_BYTES = 16 * 1024
@@ -56,7 +58,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
-    with _showing_candidate(iteration.workspace, edits):
+    with _showing_candidate(iteration.workspace, {**edits, **_instructions_to_undo(iteration, candidate.tree)}):
         reply, failure = ask(lambda: provider.review(call))
     if failure and failure.reason == Reason.PROVIDER_TIMEOUT:
         reply = replace(reply, usage=killed_call_usage(reply.usage, iteration.steps.usage_log.usual()))
@@ -73,9 +75,21 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     return review
 
 
+def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
+    """The instructions for agents on which a tree differs from the baseline, as the baseline has them.
+
+    No candidate, nor one that was kept, speaks to the reviewer through them; what it did to them is in the patch.
+    """
+    objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
+    assert baseline
+    changes = visible_changes(objects, tree, baseline.tree, scope.seen_by("agent"))
+    is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope))
+    return {path: entry for path, entry in changes.items() if scope.instructions(path) or is_linked(path)}
+
+
 @contextlib.contextmanager
 def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
-    """In this block the workspace has the candidate's files, not committed; afterwards it is restored.
+    """In this block the workspace has what the reviewer sees, not committed; afterwards it is restored.
 
     Its tree has no label meanwhile, so after a kill in the block it is not taken for the incumbent's tree.
     """
