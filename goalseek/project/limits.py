@@ -84,6 +84,22 @@ def limit_before_phase(
     return spent or (_costly_call_stop(limits, standing, call) if call and phase != Phase.VERIFY else None)
 
 
+def limit_in_call(limits: Limits, standing: Standing, now: datetime) -> Stop | None:
+    """The budget or the deadline that is reached while a call runs, or None; ``standing`` has what it spent so far."""
+    return _budget_stop(limits, standing, _CALL_LIMITS) or _deadline_stop(limits, now)
+
+
+def has_spending_limit(limits: Limits) -> bool:
+    """Whether tokens or dollars are limited."""
+    return any(budget.tokens is not None or budget.cost_usd is not None for budget in (limits, limits.total))
+
+
+def dollars_left(limits: Limits, standing: Standing) -> float | None:
+    """The dollars that the run may still spend, at least 0; None without such a limit."""
+    remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.COST]
+    return max(min(remaining), 0.0) if remaining else None
+
+
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
     """Seconds that the run may go on: until its deadline, or as much active time as is left. None without a limit.
 

@@ -90,6 +90,8 @@ class AgentProvider(CommandProvider):
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
                 kept_bytes=self.preset.kept_bytes,
+                provider=self.name,
+                model=self.model,
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
@@ -104,6 +106,13 @@ class AgentProvider(CommandProvider):
         lines = find_block(answer.text, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
         return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
+
+    def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
+        """Usage and model as the preset reads them of what is there."""
+        answer = self._read(printed)
+        is_other = session is not None and answer.session not in ("", session.name)
+        usage = _without_zero_cost(usage_of_call(answer, None if is_other else session))
+        return Reply("", usage=usage, answered_by=answer.model)
 
     def _read(self, printed: Printed) -> Answer:
         """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
@@ -120,6 +129,7 @@ class AgentProvider(CommandProvider):
         }
         facts |= {"model"} if self.model else set()
         facts |= {"endpoint"} if self.table.endpoint else set()
+        facts |= {"budget"} if self._dollars_left(call) else set()
         if login.billing:
             facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
         return facts
@@ -132,7 +142,12 @@ class AgentProvider(CommandProvider):
             "{prompt}": call.prompt,
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
+            "{budget}": f"{self._dollars_left(call):.6f}",
         }
+
+    def _dollars_left(self, call: Call) -> float:
+        """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
+        return 0.0 if self.is_subscription() else call.dollars_left() or 0.0
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call) -> list[str]:
         if self.preset.prompt == "argument" and len(call.prompt.encode("utf-8", "replace")) > ARGUMENT_MOST:

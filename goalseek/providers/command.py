@@ -92,7 +92,7 @@ class CommandProvider(Provider):
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
-        result = run_program(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
+        result = run_program(call, self._launch(arguments))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
@@ -101,6 +101,10 @@ class CommandProvider(Provider):
         lines = find_block(output, Phase.PLAN, call.nonce)
         title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
         return Reply(title, text, files, output, usage)
+
+    def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
+        table = self.table
+        return LaunchSpec(arguments, login=self.login(), timeout=table.timeout, provider=self.name, model=self.model)
 
     def find_program(self) -> str:
         """The program's path. Raises Failed where it is gone."""

@@ -26,8 +26,9 @@ class Part(Struct, frozen=True):
 
     These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, with or without a sandbox; ``key`` where an API
     key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where there is one, and
-    ``fresh`` without a session. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``
-    and ``{home}`` stand for their values, and the word ``{files}`` for each writable file.
+    ``fresh`` without a session; ``budget`` where the run's dollars are limited. In words ``{model}``, ``{endpoint}``,
+    ``{session}``, ``{prompt}``, ``{prompt_file}``, ``{home}`` and ``{budget}``, the dollars that are left, stand for
+    their values, and the word ``{files}`` for each writable file.
     """
 
     words: tuple[str, ...]

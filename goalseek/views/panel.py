@@ -9,6 +9,7 @@ from msgspec import Struct
 from goalseek.humanize import format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
+from goalseek.project.state_file import SILENT_SECONDS
 from goalseek.values import Phase, StopReason
 from goalseek.views.terminal_text import cell_width, cut_to_cells
 
@@ -79,6 +80,11 @@ def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Sign
         row.no_wrap = True
         row.truncate(width)
     return rows
+
+
+def format_silence(seconds: float) -> str:
+    """What is said of a program that has printed nothing for so long; "" before that is worth a word."""
+    return f"nothing for {format_whole_seconds(seconds)}" if seconds >= SILENT_SECONDS else ""
 
 
 def format_whole_seconds(seconds: float) -> str:
