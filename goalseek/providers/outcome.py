@@ -93,7 +93,9 @@ def refuse_trouble(name: str, answer: Answer, session: Session | None, output: s
     if trouble is None:
         return
     has_usage = answer.usage.tokens or answer.usage.cost_usd
-    is_gone = session and trouble.kind in ("crashed", "transient") and not answer.session and not has_usage
+    is_gone = (
+        session and trouble.kind in ("crashed", "transient", "undeclared") and not answer.session and not has_usage
+    )
     reset = trouble.reset
     if reset is not None and reset > _LONG_AGO:
         reset = min(max(reset - time.time(), 0.0), _LONG_AGO)

@@ -48,11 +48,7 @@ class Printed(Struct, frozen=True):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of standard output that are JSON objects."""
-        for line in self.stdout.split("\n"):  # JSON may hold other characters that end a line, as they are
-            if line.startswith("{"):
-                row = json_or_none(line)
-                if isinstance(row, dict):
-                    yield row
+        return json_rows(self.stdout)
 
 
 class Trouble(Struct, frozen=True):
@@ -115,6 +111,15 @@ def json_or_none(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def json_rows(text: str) -> Iterator[dict[str, Any]]:
+    """The lines of a text that are JSON objects."""
+    for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
+        if line.startswith("{"):
+            row = json_or_none(line)
+            if isinstance(row, dict):
+                yield row
 
 
 def count(value: Any) -> int:

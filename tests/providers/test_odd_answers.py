@@ -132,3 +132,14 @@ def test_of_the_files_of_home_that_match_the_newest_is_read_and_no_link(own: Pat
     (home.path / "sessions" / "3.jsonl").symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic links"):
         home.read("sessions/3.*")
+
+
+def test_a_file_of_home_from_before_this_call_is_not_read_as_its_own(own: Path) -> None:
+    home = AgentHome(own / "agent")
+    home.make("1", {}, {"sessions/1.jsonl": "of the call before"})
+    os.utime(home.path / "sessions/1.jsonl", (1, 1))
+    home.make("1", {}, {})
+    with pytest.raises(FileNotFoundError):
+        home.read("sessions/*.jsonl")
+    with pytest.raises(FileNotFoundError):
+        home.read("sessions/1.jsonl")

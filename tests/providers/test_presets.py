@@ -119,7 +119,8 @@ def test_its_answers_are_read_and_permissions_skipped_in_a_sandbox(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_how_it_fails_is_told_by_declared_fields(fake: Fakes, tmp_path: Path, name: str) -> None:
-    acts = {"auth": "auth", "rate 5": "rate_limited", "transient": "transient", "crash": "crashed"}
+    nothing = "undeclared" if name in ("claude", "codex", "gemini") else "crashed"
+    acts = {"auth": "auth", "rate 5": "rate_limited", "transient": "transient", "crash": nothing}
     for act, kind in acts.items():
         (tmp_path / kind).mkdir()
         asked = Asked(tmp_path / kind, name)
