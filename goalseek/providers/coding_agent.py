@@ -10,11 +10,13 @@ from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_block, parse_plan, require_plan
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
-from goalseek.providers.outcome import Failed, SessionGone, refuse_timeout, refuse_trouble, run_program
+from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import Phase, StopReason, Usage
+
+MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
 
 
 @dataclass(frozen=True)
@@ -62,22 +64,22 @@ class AgentProvider(CommandProvider):
         """Lets the agent edit. It resumes the session of an earlier call in this HOME, to plan or to edit."""
         session = call.session(self.name, self.model)
         try:
-            reply = self.ask(call, session)
+            reply = self.ask(call, session, plan.files)
         except SessionGone as gone:
             call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
-            reply = self.ask(call)
+            reply = self.ask(call, planned=plan.files)
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
-    def ask(self, call: Call, session: Session | None = None) -> Reply:
-        """One call, which resumes ``session``. Raises Failed where no answer came."""
+    def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
+        """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
         facts = self._facts(call, login, session is not None)
         values = self._placeholder_values(call, session.name if session else "")
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
-        words = (*self.words[1:], *self._arguments(facts, values, call))
+        words = (*self.words[1:], *self._arguments(facts, values, call, planned))
         result = run_program(
             call,
             LaunchSpec(
@@ -139,7 +141,7 @@ class AgentProvider(CommandProvider):
             "{model}": self.model,
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
             "{session}": session,
-            "{prompt}": call.prompt,
+            "{prompt}": _short_prompt(call),
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
             "{budget}": f"{self._dollars_left(call):.6f}",
@@ -149,16 +151,26 @@ class AgentProvider(CommandProvider):
         """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
         return 0.0 if self.is_subscription() else call.dollars_left() or 0.0
 
-    def _arguments(self, facts: set[str], values: dict[str, str], call: Call) -> list[str]:
-        if self.preset.prompt == "argument" and len(call.prompt.encode("utf-8", "replace")) > ARGUMENT_MOST:
-            why = f"{self.name} takes its prompt as an argument, which may be 128 KiB long; this one is longer"
-            raise Failed("crashed", why)
+    def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
+        files = {"{files}": call.writable, "{planned}": _files_to_edit(call, planned)}
         arguments: list[str] = []
         for part in self.preset.parts:
             if facts.issuperset(part.when):
                 for word in part.words:
-                    arguments += call.writable if word == "{files}" else [_fill(word, values)]
+                    arguments += files[word] if word in files else [_fill(word, values)]
         return arguments
+
+
+def _short_prompt(call: Call) -> str:
+    """The prompt as an argument; where it is too long for that, where to read it."""
+    if len(call.prompt.encode("utf-8", "replace")) <= ARGUMENT_MOST:
+        return call.prompt
+    return f"Read the file {call.prompt_file}, all of it and in pieces where it is long, and do what it says."
+
+
+def _files_to_edit(call: Call, planned: tuple[str, ...]) -> tuple[str, ...]:
+    """The writable files that the plan names; where it names none, the first ones."""
+    return tuple(path for path in call.writable if path in planned) or call.writable[:MOST_UNPLANNED]
 
 
 def _without_zero_cost(usage: Usage) -> Usage:

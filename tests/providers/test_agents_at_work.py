@@ -244,7 +244,25 @@ def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, 
     rows = found(project)
     wrong = [text for text, (ok, _) in rows.items() if not ok]
     assert len(wrong) == 2 and "does not start: no library" in wrong[0] and "does not answer" in wrong[1], wrong
-    assert any(text == "login: codex: no login was found" for text in rows)
+    assert rows["login: codex: no login was found, and none is expected"] == (True, "")
+
+
+def test_doctor_fails_where_a_login_is_missing_unless_none_is_needed(fake: Fakes, agents: Projects) -> None:
+    fake("codex")
+    project = agents({"name": "codex"})
+    ok, remedy = found(project)["login: codex: no login was found"]
+    assert not ok and "CODEX_API_KEY" in remedy and "credentials = []" in remedy
+    assert project.run("doctor", "--quick").exit_code == 1
+    project.set_manifest({"provider": {"name": "codex", "credentials": []}})
+    assert found(project)["login: codex: no login was found, and none is expected"] == (True, "")
+
+
+@pytest.mark.needs("bwrap")
+def test_doctor_finds_the_version_among_other_lines(fake: Fakes, agents: Projects) -> None:
+    fake("mini-swe-agent")
+    rows = found(agents({"name": "mini-swe-agent"}, "auto"))
+    shown = "provider: mini-swe-agent: This is mini-swe-agent version 9.8.7.; tried with 2.4.6"
+    assert rows[shown][0], rows
 
 
 def calls(made: Fake) -> list[tuple[str, bool]]:

@@ -58,7 +58,7 @@ def test_a_sum_that_nobody_pays_is_none(cost: object, tmp_path: Path) -> None:
 
 
 def test_what_makes_a_reader_stumble_is_a_failure_of_the_agent(fake: Fakes, tmp_path: Path) -> None:
-    fake("aider", always=f"say 'Tokens: {'9' * 400} sent, 7 received.'")
+    fake("aider", always=f"say 'Tokens: 9 sent, {'9' * 400} cache hit'")
     with pytest.raises(Rejected, match="its answer cannot be read"):
         Asked(tmp_path, "aider").apply()
 

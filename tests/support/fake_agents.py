@@ -21,7 +21,10 @@ import json, os, sys, time
 from pathlib import Path
 NAME, ACTS, LOG, EDIT = json.loads(sys.argv.pop(1))
 argv, home, environment = sys.argv[1:], os.environ["HOME"], dict(os.environ)
-if argv == ["--version"]:
+if NAME == "mini-swe-agent" and argv == ["--help"]:  # it has no option for its version
+    print("This is mini-swe-agent version 9.8.7.\nLoading global config from '/home/.env'\n\n Usage: mini [OPTIONS]")
+    sys.exit()
+if NAME != "mini-swe-agent" and argv == ["--version"]:
     print(f"{NAME} 9.8.7")
     sys.exit()
 if NAME == "aider":
@@ -139,6 +142,10 @@ elif NAME == "aider":
         print("litellm.SomeError: no")
         sys.exit(0)
     print(f"{text}\nTokens: 90 sent, 20 cache hit, 10 received. Cost: $0.25 message, $0.25 session.")
+    sent = {"event": "message_send", "properties": {"prompt_tokens": 90, "completion_tokens": 10, "cost": 0.25}}
+    with open(option("--analytics-log"), "a") as events, open(option("--llm-history-file"), "a") as answers:
+        events.write(json.dumps(sent) + "\n")
+        answers.write("LLM RESPONSE 2026\n" + "".join(f"ASSISTANT {line}\n" for line in text.splitlines()))
 else:
     status = {401: "AuthenticationError", 429: "RateLimitError", 503: "InternalServerError"}.get(FAILED, "Submitted")
     usage = {"prompt_tokens": 90, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 20}}
