@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
-from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.humanize import at_least, format_dollars, format_duration, pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
@@ -174,7 +174,7 @@ class UsageLog:
 
 
 def _usage_text(usage: Usage) -> str:
-    dollars = "" if usage.cost_usd is None else f", {usage.cost_usd:.6g} dollars"
+    dollars = "" if usage.cost_usd is None else f", {at_least(usage)}{usage.cost_usd:.6g} dollars"
     return f"{usage.tokens} tokens{dollars}"
 
 
@@ -223,6 +223,7 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
         about_usd=usage.about_usd,
+        cost_is_partial=usage.cost_is_partial,
     )
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
@@ -245,8 +246,9 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median([record.usage.tokens for record in tries]) * count
     sentence = f"about {pluralize(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
-    for pattern, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
+    least = at_least(Usage.total(record.usage for record in tries))
+    for pattern, name in ((f"{least}{{}}", "cost_usd"), ("about {}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
         if costs:
-            sentence += ", " + pattern.format(format_number(round(median(costs) * count, 2)))
+            sentence += ", " + pattern.format(format_dollars(median(costs) * count))
     return f"a night of {format_duration(seconds)}, at the rate of the last {len(tries)}: {sentence}"

@@ -149,7 +149,8 @@ class AgentProvider(CommandProvider):
 
     def _dollars_left(self, call: Call) -> float:
         """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
-        return 0.0 if self.is_subscription() else call.dollars_left() or 0.0
+        left = None if self.is_subscription() else call.dollars_left()
+        return 0.0 if left is None else max(left, _LEAST_DOLLARS)
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
         files = {"{files}": call.writable, "{planned}": _files_to_edit(call, planned)}
@@ -191,6 +192,7 @@ def _first_line(answer: Answer, call: Call) -> str:
     return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
+_LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 

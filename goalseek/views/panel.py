@@ -6,7 +6,7 @@ import typing
 
 from msgspec import Struct
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
 from goalseek.project.state_file import SILENT_SECONDS
@@ -155,7 +155,8 @@ def _bar(budget: BudgetUse, activity: Activity, width: int, signs: Signs) -> Tex
 
     spent = budget.spent + (activity.since if budget.name == StopReason.TIME else 0.0)
     share = min(max(spent / budget.most, 0.0), 1.0)
-    text = f"{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
+    least = "at least " if budget.is_partial else ""
+    text = f"{least}{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
     text += {"": "", "now": " this time"}.get(budget.of, f", {budget.of}")
     room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
     full = round(share * room)
@@ -171,7 +172,7 @@ def _amount(name: str, value: float) -> str:
     if name == StopReason.TIME:
         return format_whole_seconds(value)
     if name == StopReason.COST:
-        return f"${value:.2f}"
+        return format_dollars(value)
     for least, size, unit in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):
         if value >= least:
             return f"{value / size:.3g}{unit}"

@@ -134,6 +134,7 @@ PRESET = Preset(
         Part(("--bare",), ("key",)),
         Part(("--model", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
+        Part(("--max-budget-usd", "{budget}"), ("budget",)),
         Part(("--tools", _READING), ("plan",)),
         Part(("--tools", f"Bash,{_EDITING}", "--dangerously-skip-permissions"), ("apply", "confined")),
         Part(("--tools", _EDITING, "--permission-mode", "acceptEdits"), ("apply", "unconfined")),
