@@ -33,14 +33,23 @@ from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult, was_killed
 from goalseek.sandbox.view import Launch
 from goalseek.values import Phase, Usage
-from goalseek.workspace.places import cache_folder
+from goalseek.workspace.places import CachePaths, cache_folder
+
+
+def forget_calls(places: CachePaths) -> None:
+    """Removes what is left of calls that nobody resumes: agents write their credentials into HOME and other files."""
+    with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
+        for folder in (places.agent, places.reviewer):
+            AgentHome(folder).empty()
+        remove_if_exists(places.call)
 
 
 class AgentLaunch(Struct, frozen=True):
     """How the program of one call is started: tree, HOME, prompt file, environment.
 
     HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
-    program is written to ``usage_log`` before it starts, and may then be ended by a limit; ``again`` is the call's.
+    program is written to ``usage_log`` before it starts, and what it is asked is given to ``note_prompt``. It may then
+    be ended by a limit; ``again`` is the call's.
     """
 
     project: Project
@@ -53,8 +62,9 @@ class AgentLaunch(Struct, frozen=True):
     phase: str
     nonce: str
     usage_log: UsageLog | None = None
-    again: Callable[[str, Usage], None] = lambda why, usage: None
     secrets: Redactor = field(default_factory=Redactor)
+    again: Callable[[str, Usage], None] = lambda why, usage: None
+    note_prompt: Callable[[str], None] = lambda prompt: None
 
     def call(self, **more: Any) -> Call:
         """The call for this program; ``more`` are its fields that have nothing to do with a program."""
@@ -110,7 +120,9 @@ class AgentLaunch(Struct, frozen=True):
         Raises LimitReached where a limit or a person ended it: nobody else is asked, and it is charged.
         """
         project, confines = self.project, self.project.confines
-        self._write_files()
+        prompt = spec.prompt or self.prompt
+        self.note_prompt(prompt)
+        self._write_files(prompt)
         credentials = inherited_variables(spec.login.variables)
         contract = {
             "GOALSEEK_ITERATION": str(self.context.iteration),
@@ -134,7 +146,7 @@ class AgentLaunch(Struct, frozen=True):
             launch = confines.launch(access, spec.arguments, environment, self.folder)
             on_output = self.secrets.stream(project.watch.on_output)
             try:
-                result = self._run_watched(spec, launch, on_output)
+                result = self._run_watched(spec, launch, prompt, on_output)
                 on_output(b"")
             finally:
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
@@ -143,10 +155,12 @@ class AgentLaunch(Struct, frozen=True):
         redact = self.secrets.redact
         return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
 
-    def _run_watched(self, spec: LaunchSpec, launch: Launch, on_output: Callable[[bytes], object]) -> ProgramResult:
+    def _run_watched(
+        self, spec: LaunchSpec, launch: Launch, prompt: str, on_output: Callable[[bytes], object]
+    ) -> ProgramResult:
         """Runs the program, in the usage log and under the limits of the run where it counts."""
         project, usage_log, label = self.project, self.usage_log, self._home_label(spec.home)
-        stdin = self.prompt.encode("utf-8", "replace") if spec.has_input else b""
+        stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
         if usage_log is None:
             return project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
         session, asked = usage_log.session_before(label), (spec.provider, spec.model)
@@ -174,10 +188,10 @@ class AgentLaunch(Struct, frozen=True):
             raise LimitReached(watch.stop)
         return result
 
-    def _write_files(self) -> None:
+    def _write_files(self, prompt: str) -> None:
         recreate_folder(self.files)
         (self.files / "usage.json").touch()
-        (self.files / "prompt.md").write_text(self.prompt, encoding="utf-8", errors="replace")
+        (self.files / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
         (self.files / "brief.json").write_text(self.secrets.redact_text(as_json(self.brief)))
 
     def _home_label(self, name: str) -> str:

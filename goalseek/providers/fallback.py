@@ -43,6 +43,12 @@ class ProviderChain(Struct, frozen=True):
         """The editors that can repair a change when they get the problem: a script cannot."""
         return tuple(provider for provider in self.editors if getattr(provider, "repairs", True))
 
+    def timeout(self, phase: str) -> float | None:
+        """Seconds that whoever is asked in this phase may take: the least of all of them. None without a limit."""
+        asked = {"plan": self.planners, "review": self.reviewers}.get(phase, self.editors)
+        limits = [getattr(provider, "timeout", None) for provider in asked]
+        return min(filter(None, limits), default=None)
+
     def played_out(self, attempt: int) -> str:
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
         reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]

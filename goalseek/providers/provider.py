@@ -31,6 +31,7 @@ class LaunchSpec:
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
+    ``prompt`` is what it is asked, where that is not the call's own prompt.
     """
 
     arguments: tuple[str, ...]
@@ -44,6 +45,7 @@ class LaunchSpec:
     kept_bytes: int = KEPT_BYTES
     provider: str = ""
     model: str = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Call:
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
     names the existing files that it may edit, relative to ``folder``. ``start`` runs a program there, with the prompt
     on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
-    are where it finds its prompt and its HOME.
+    are where it finds its prompt and its HOME. ``resumed_prompt`` asks the same of an agent that goes on in the session
+    of its last answer, without what it was told there; "" where a session changes nothing.
 
     ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends
     before. ``again(why, usage)`` must be called before the same question is asked again, with the cost of the
@@ -91,6 +94,7 @@ class Call:
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
     baseline_file: Callable[[str], bytes | None] = lambda path: None
     dollars_left: Callable[[], float | None] = lambda: None
+    resumed_prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.
+    ``later`` are its ideas for later rounds.
     A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
     ``provider`` and ``model`` are the names in the manifest, ``answered_by`` the model's name as the agent reports it.
     """
@@ -110,6 +115,7 @@ class Reply:
     provider: str = ""
     model: str = ""
     answered_by: str = ""
+    later: tuple[str, ...] = ()
 
 
 class WritableFile(Struct, frozen=True):
@@ -139,6 +145,11 @@ class Provider(Protocol):
     def needs_sandbox(self) -> bool:
         """Whether it runs commands without asking, and so needs a sandbox."""
         return False
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which its program is ended; None where nothing ends it."""
+        return None
 
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""

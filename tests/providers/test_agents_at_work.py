@@ -134,6 +134,31 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
+def test_a_key_that_an_agent_or_a_reviewer_wrote_into_its_home_is_gone_with_the_record(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    snapshot = (
+        "[open(place, 'w').write(repr(environment)) for place in (home + '/snapshot', os.environ['GOALSEEK_USAGE'])]"
+    )
+    claude, codex = fake("claude"), fake("codex")
+    claude.acts(always=f"run {snapshot}", edit=SCORING)
+    codex.acts(review=f"{APPROVES} if {snapshot} else ''")
+    table = {"name": "claude", "timeout": "2s"}
+    project = scorers(table, review={"provider": "codex", "criteria": ["It is short."]})
+    assert project.climb()[-1]["outcome"] == "kept"
+    assert "snapshot" in claude.calls[1]["home"], "APPLY had the HOME of PLAN"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    claude.acts(plan=f"run {snapshot}", apply=f"run {snapshot}; time.sleep(60)", edit=SCORING)
+    assert project.climb()[-1]["reason"] == "provider_timeout"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    assert not (project.trees() / "agent" / "home").exists() and not (project.trees() / "reviewer" / "home").exists()
+    claude.acts(always=f"say {snapshot} and 'ready'")
+    project.run("doctor", "--live")
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+
+
 def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(fake: Fakes, agents: Projects) -> None:
     fake("claude").acts(_0="rate 2")
     project = agents({"name": "claude"})
@@ -289,7 +314,12 @@ def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name:
     (attempt,) = record["attempts"]
     assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
     told = (project.run_folder(1) / "prompts" / "repair.md").read_text()
-    assert "other.txt is not the candidate's to edit" in told and "a higher rate" in told and "score" in told
+    assert "other.txt is not the candidate's to edit" in told and told.startswith("Your change was not accepted.")
+    prompts = [(project.run_folder(1) / "prompts" / f"{phase}.md").read_text() for phase in ("plan", "apply", "repair")]
+    assert prompts[1].startswith('Now make the change that you planned: "a higher rate".')
+    assert [len(prompt) < 2000 for prompt in prompts] == [False, True, True], "a session has the rest already"
+    sent = [json.loads(line)["prompt"] for line in made.log.read_text().splitlines()] if asked else prompts
+    assert sent == prompts, "what is shown is what was sent"
 
 
 @pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])

@@ -79,7 +79,7 @@ def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_creden
         "0004-apply", "0004-plan", "0005-apply", "0005-plan", "0006-apply", "0006-plan", "0006-plan-2", "0006-repair",
     ]  # fmt: skip
     mended = found["0002-repair"]
-    assert "Your change to it came back" in mended["prompt"] and mended["reply"]["usage"]["cost_usd"] == 0.25
+    assert "Your change was not accepted" in mended["prompt"] and mended["reply"]["usage"]["cost_usd"] == 0.25
     assert '-{"score": 2, "crash": 1}' in mended["patch"] and '+{"score": 2}' in mended["patch"], "what this call did"
     assert "repair [credential]" in mended["reply"]["output"]
     assert "other.txt" in found["0003-apply"]["patch"] and found["0003-repair"]["patch"] == ""

@@ -29,7 +29,7 @@ def make_plan(iteration: Iteration) -> Plan:
     except Rejected as rejected:
         if rejected.reason != Reason.NO_PLAN:
             raise
-        problem = Problem(rejected.why)
+        problem = Problem(f"Your answer could not be used: {rejected.why}.", answer=rejected.output)
     return _ask_for_plan(iteration, _Asking(2, problem))
 
 
@@ -46,7 +46,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     call.keep(reply, failure, b"")
     if failure:
         raise failure
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model)
+    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later)
     write_plan(iteration.folder / "plan.md", plan)
     return plan
 
