@@ -20,7 +20,7 @@ from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import seconds_left
+from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
 from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief
@@ -83,35 +83,24 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     note_prompt(prompt)
     workspace = project.workspace(config)
     label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
-    launch = AgentLaunch(
-        project,
-        manifest,
-        workspace.root,
-        label,
-        prompt,
-        brief,
-        context,
-        request.phase,
-        nonce,
-        usage_log,
-        secrets,
-        note_prompt,
-    )
 
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
+    texts = (prompt, brief, context, request.phase, nonce)
+    notes = (note_failed_call, note_prompt)
+    launch = AgentLaunch(project, manifest, workspace.root, label, *texts, usage_log, secrets, *notes)
     return launch.call(
         history=briefing.history,
         writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
         wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
-        again=note_failed_call,
         went=usage_log.set_session,
         name=name,
         keep=recorder(project, context.iteration, name, lambda: sent_prompt[0], secrets),
         baseline_file=lambda path: _baseline_file(project, path),
+        dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
     )
 
@@ -123,11 +112,12 @@ def _minutes(project: Project, limits: Limits, phase: str) -> float | None:
     return None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
 
 
-def ask(question: Callable[[], Reply]) -> tuple[Reply, Rejected | None]:
-    """The reply to a call; where it failed, what was printed and used until then, and the failure."""
+def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Rejected | None]:
+    """The reply to a call; where it failed, what was printed until then, what it is charged, and the failure."""
     try:
         return question(), None
     except Rejected as rejected:
+        rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
 
 

@@ -9,8 +9,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from fake_agents import EDIT, Fake, Fakes
-from project import Project, Projects, answer, everything_written, until
+from fake_agents import APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
+from project import Project, Projects, everything_written, until
 from reviewing import tokens
 from skips import levels
 from test_providers import JUDGE, KNOB
@@ -31,20 +31,7 @@ fresh.replace(place)
 
 
 KNOBS = {"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE}
-SCORES = {
-    "answer.json": answer(1),
-    "other.txt": "x\n",
-    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
-}
-SCORING = """
-score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
-open("answer.json", "w").write('{"score": %d}' % score)
-"""
 STRAYS = "run open('other.txt', 'w').close()"
-ASKS, APPROVES = (
-    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
-    for word in ("CHANGES_REQUESTED", "APPROVED")
-)
 RESUMING = {"--resume", "resume", "--session"}
 
 
