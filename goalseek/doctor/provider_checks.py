@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
-from goalseek.proposal.launch import AgentLaunch
+from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
@@ -25,6 +26,7 @@ from goalseek.providers.registry import make_permitted_provider, provider_comman
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
 ENDPOINT_SECONDS = 5.0
+_VERSION = re.compile(r"\d+\.\d+")
 _QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
 _NONCE = "000000"
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
@@ -51,6 +53,7 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
             yield _login(provider)
         if is_live:
             yield _live(_launch(evaluation), provider)
+            forget_calls(project.places)
     text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
     if text:
         yield CheckResult("provider", False, text, remedy)
@@ -68,15 +71,18 @@ def _version(launch: AgentLaunch, provider: AgentProvider) -> CheckResult:
         result = launch.start(spec)
     except (GoalseekError, OSError) as error:
         return CheckResult("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
-    lines = (result.stdout or result.stderr).decode("utf-8", "replace").strip().splitlines()
+    lines = [line.strip() for line in (result.stdout or result.stderr).decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line]
     if result.exit_code != 0 or not lines:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
         return CheckResult("provider", False, f"{name}: {program} does not start: {why}", remedy)
-    version, tested = f"{name}: {lines[-1][:80]}", provider.preset.tried
+    tested = provider.preset.tried
+    numbered = [line for line in lines if _VERSION.search(line)] or lines[-1:]
+    version = f"{name}: {next((line for line in numbered if tested and tested in line), numbered[0])[:80]}"
     if not tested:
         return CheckResult("provider", True, f"{version}, untried: goalseek never ran it", "goalseek doctor --live")
-    if tested not in lines[-1][:80]:
+    if tested not in version:
         remedy = "options move between versions: goalseek doctor --live shows whether it answers"
         return CheckResult("provider", True, f"{version}; tried with {tested}", remedy)
     return CheckResult("provider", True, f"{version}, as tried")
@@ -87,8 +93,12 @@ def _login(provider: CommandProvider) -> CheckResult:
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
         return CheckResult("login", True, f"{provider.name}: {login.in_words()}{about}")
-    known = ", ".join(provider.table.credentials or [source.name for source in provider.sources])
-    return CheckResult("login", True, f"{provider.name}: no login was found", f"one of {known}" if known else "log in")
+    names = provider.table.credentials
+    known = ", ".join([source.name for source in provider.sources] if names is None else names)
+    if not known or (names is None and provider.table.endpoint):
+        return CheckResult("login", True, f"{provider.name}: no login was found, and none is expected")
+    remedy = f"one of {known}; where its model needs none: provider.credentials = []"
+    return CheckResult("login", False, f"{provider.name}: no login was found", remedy)
 
 
 def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:

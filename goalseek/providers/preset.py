@@ -24,10 +24,13 @@ Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed", "undec
 class Part(Struct, frozen=True):
     """Arguments of a command line, used where all of the conditions ``when`` hold.
 
-    These are ``plan`` or ``apply``; ``confined`` or ``unconfined``, with or without a sandbox; ``key`` where an API
-    key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where there is one, and
-    ``fresh`` without a session. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``
-    and ``{home}`` stand for their values, and the word ``{files}`` for each writable file.
+    These are ``plan`` or ``apply``, and a review is a ``plan`` too; ``author`` or ``reviewer``; ``confined`` or
+    ``unconfined``, with or without a sandbox; ``key`` where an API key pays and ``login`` where a subscription does;
+    ``model``, ``endpoint``, ``session`` where there is one, and ``fresh`` without a session; ``budget`` where the run's
+    dollars are limited. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``,
+    ``{home}`` and ``{budget}``, the dollars that are left or 0, stand for their values, ``{key}`` for the variable that
+    holds the key; ``{prompt}`` for where it is, if it is too long for an argument. The word ``{files}`` stands for each
+    writable file, ``{planned}`` for those that the plan names.
     """
 
     words: tuple[str, ...]
@@ -47,11 +50,7 @@ class Printed(Struct, frozen=True):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of standard output that are JSON objects."""
-        for line in self.stdout.split("\n"):  # JSON may hold other characters that end a line, as they are
-            if line.startswith("{"):
-                row = json_or_none(line)
-                if isinstance(row, dict):
-                    yield row
+        return json_rows(self.stdout)
 
 
 class Trouble(Struct, frozen=True):
@@ -114,6 +113,15 @@ def json_or_none(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def json_rows(text: str) -> Iterator[dict[str, Any]]:
+    """The lines of a text that are JSON objects."""
+    for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
+        if line.startswith("{"):
+            row = json_or_none(line)
+            if isinstance(row, dict):
+                yield row
 
 
 def count(value: Any) -> int:

@@ -70,13 +70,22 @@ class AgentHome:
             remove_if_exists(self.path / path)
         return moved
 
+    def empty(self) -> None:
+        """Removes it, once the logins that were renewed in it are where the real ones are."""
+        self.collect_renewed_logins()
+        remove_if_exists(self.path)
+        remove_if_exists(self._record)
+
     def read(self, pattern: str) -> bytes:
-        """The bytes of the newest regular file in it that matches a path or a glob.
+        """The bytes of the newest regular file in it that matches a path or a glob, written since ``make``.
 
         Raises OSError where there is none, or one of more than 64 MiB.
         """
+        made = self._record.stat().st_mtime_ns
         paths = sorted(self.path.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
-        path = paths[-1].relative_to(self.path).as_posix() if paths else pattern
+        if not paths or paths[-1].lstat().st_mtime_ns < made:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), pattern)
+        path = paths[-1].relative_to(self.path).as_posix()
         with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
             content = file.read(_FILE_LIMIT + 1)
         if len(content) > _FILE_LIMIT:

@@ -49,6 +49,8 @@ OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or
     "providers.fallback": ("auth",),  # a kind of failure, here and below
     "providers.outcome": ("auth",),
     "providers.preset": ("auth",),
+    "providers.presets.claude": ("auth",),
+    "providers.presets.codex": ("auth",),
     "providers.presets.gemini": ("auth",),
     "providers.presets.mini_swe_agent": ("auth",),
     "providers.presets.opencode": ("auth",),

@@ -28,9 +28,9 @@ from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 
-SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
+SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", 'toolName = ["*"]', "--auto", "--yes-always", "-y")  # fmt: skip
 
-GOING_ON = ("claude", "codex", "opencode")
+GOING_ON = ("claude", "codex", "gemini", "opencode")
 
 
 class Asked:
@@ -40,7 +40,7 @@ class Asked:
         self.chain = make_provider(ProviderTable(name=name, **table), folder)
         self.waits: list[tuple[float, str]] = []
         self.again: list[tuple[str, Usage]] = []
-        self.left = float("inf")
+        self.left = 3600.0  # seconds that it may wait, all together
         self.started: list[LaunchSpec] = []
         self.sessions: dict[str, Session | None] = {}  # of the last call, by HOME
         self.home = folder / "agent-home"
@@ -58,12 +58,15 @@ class Asked:
             again=lambda why, usage: self.again.append((why, usage)),
             session=self._session,
             went=lambda session: self.sessions.update({self.started[-1].home: session}),
-            read_home=lambda name, path: (self.home / path).read_text() if (self.home / path).exists() else "",
+            read_home=lambda name, pattern: self._read_home(pattern),
         )
 
     def _start(self, asked: LaunchSpec) -> ProgramResult:
         self.started.append(asked)
         self.sessions[asked.home] = None
+        for path, text in asked.home_files.items():
+            (self.home / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / path).write_text(text)
         given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": self._base.nonce, "GOALSEEK_ITERATION": "1"}
         environment = {**os.environ, **given, **asked.variables, "HOME": str(self.home)}
         stdin, folder = self.prompt.encode() if asked.has_input else b"", self._base.folder
@@ -72,13 +75,18 @@ class Asked:
         )
         return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
 
+    def _read_home(self, pattern: str) -> str:
+        newest = sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)[-1:]
+        return "".join(path.read_text() for path in newest)
+
     def _session(self, name: str, model: str) -> Session | None:
         found = self.sessions.get(name)
         return found if found and found.model == model else None
 
     def _wait(self, seconds: float, why: str) -> bool:
         self.waits.append((seconds, why))
-        return seconds <= self.left
+        self.left -= seconds if (fits := seconds <= self.left) else 0.0
+        return fits
 
     def made(self) -> Call:
         return replace(self._base, phase=self.phase, prompt=self.prompt)
@@ -109,24 +117,27 @@ def test_its_answers_are_read_and_permissions_skipped_in_a_sandbox(
     assert changed.usage == reply.usage, "of the session, what this call used"
     assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
     planned, applied = made.calls
-    skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]
-    assert bool(skips[1]) == confined and (not skips[0] or name in ("codex", "mini-swe-agent")), skips
+    given = [(*started.arguments, *started.home_files.values()) for started in asked.started]
+    skips = [[mark for mark in SKIPPING if mark in words or mark in words[-1]] for words in given]
+    assert bool(skips[1]) == confined and (not skips[0] or name not in ("gemini", "aider")), skips
     assert any("m/large" in word for word in applied["argv"])
-    assert planned["argv"] != applied["argv"] or name in ("codex", "mini-swe-agent"), "the others can read only"
+    assert given[0] != given[1] or name == "mini-swe-agent", "the others can read only, or go on"
     assert bool(going) == (name in GOING_ON)
     assert not going or (going.name in applied["argv"] and going.name not in planned["argv"])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_how_it_fails_is_told_by_declared_fields(fake: Fakes, tmp_path: Path, name: str) -> None:
-    acts = {"auth": "auth", "rate 5": "rate_limited", "transient": "transient", "crash": "crashed"}
+    nothing = "undeclared" if name in ("claude", "codex", "gemini") else "crashed"
+    acts = {"auth": "auth", "rate 5": "rate_limited", "transient": "transient", "crash": nothing}
     for act, kind in acts.items():
         (tmp_path / kind).mkdir()
         asked = Asked(tmp_path / kind, name)
         fake(name).acts(always=act)
         with pytest.raises(Failed) as caught:
             asked.chain.editors[0].apply(asked.made(), Plan("a", "b"))
-        assert caught.value.kind == ("crashed" if name == "aider" else kind), caught.value.why
+        is_silent = name == "aider" or (act == "crash" and name in ("opencode", "mini-swe-agent"))
+        assert caught.value.kind == ("undeclared" if is_silent else kind), caught.value.why
         if act == "rate 5" and name in ("claude", "opencode"):
             assert caught.value.reset is not None and 0 < caught.value.reset <= 5
 
@@ -135,7 +146,7 @@ def test_how_it_fails_is_told_by_declared_fields(fake: Fakes, tmp_path: Path, na
 def test_what_it_says_of_errors_is_no_failure_and_prose_is_no_plan(fake: Fakes, tmp_path: Path, name: str) -> None:
     fake(name).acts(always='say "Error: 401 Unauthorized, rate limit exceeded"')
     asked = Asked(tmp_path, name)
-    assert asked.apply().title.startswith("" if name == "aider" else "Error: 401")
+    assert asked.apply().title.startswith("Error: 401")
     with pytest.raises(Rejected) as caught:
         asked.plan()
     assert caught.value.reason == "no_plan" and asked.waits == []
@@ -155,12 +166,27 @@ def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(n
         assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00")), printed
 
 
-def test_a_prompt_that_is_too_long_for_an_argument_is_refused_in_words(fake: Fakes, tmp_path: Path) -> None:
-    fake("mini-swe-agent")
+def test_a_prompt_that_is_too_long_for_an_argument_is_read_from_its_file(fake: Fakes, tmp_path: Path) -> None:
+    made = fake("mini-swe-agent")
     asked = Asked(tmp_path, "mini-swe-agent", confined=True)
-    asked.prompt = "ä" * (64 * 1024)
-    with pytest.raises(Rejected, match="128 KiB"):
+    for letters, is_whole in ((128 * 1024 - 1, True), (128 * 1024, False)):
+        asked.prompt = "a" * letters
         asked.apply()
+        argument = made.calls[-1]["argv"][-1]
+        assert (argument == asked.prompt) == is_whole and (str(tmp_path / "prompt.md") in argument) != is_whole
+
+
+def test_aider_edits_what_its_plan_names_and_sees_a_map_while_it_plans(fake: Fakes, tmp_path: Path) -> None:
+    fake("aider")
+    asked = Asked(tmp_path, "aider")
+    files = tuple(f"src/{number}.py" for number in range(40))
+    asked._base = replace(asked._base, writable=files)
+    asked.plan()
+    asked.apply(Plan("a", "b", ("src/7.py", "src/3.py", "new.py", "answer.json")))
+    asked.apply(Plan("a", "b"))
+    planned, applied, unplanned = ([word for word in one.arguments if word in files] for one in asked.started)
+    assert (planned, applied, unplanned) == ([], ["src/3.py", "src/7.py"], list(files[:20]))
+    assert ["--map-tokens" in one.arguments for one in asked.started] == [False, True, True]
 
 
 def test_another_endpoint_is_given_as_each_agent_wants_it(fake: Fakes, tmp_path: Path) -> None:
@@ -181,17 +207,39 @@ def test_words_of_the_manifest_come_before_the_presets(fake: Fakes, tmp_path: Pa
     assert caught.value.exit_code == 3 and "npm install" in caught.value.hint
 
 
-def test_bare_goes_with_a_key_only(fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_goes_before_a_subscription_and_neither_reads_what_a_project_says(
+    fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = fake("claude")
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-of-mine")
     asked = Asked(tmp_path, "claude")
     asked.apply()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-mine")
     asked.apply()
-    assert ["--bare" in call["argv"] for call in made.calls] == [False, True]
+    assert all({"--safe-mode", "--setting-sources"} <= set(call["argv"]) for call in made.calls)
     variables = [started.login.variables for started in asked.started]
     assert variables == [("CLAUDE_CODE_OAUTH_TOKEN",), ("ANTHROPIC_API_KEY",)]
     assert asked.chain.editors[0].is_subscription() is False
+
+
+MARKS = ("env_key", "http://127.0.0.1:9/v1", "model_provider=goalseek")
+
+
+@pytest.mark.parametrize("variable", ["CODEX_API_KEY", "OPENAI_API_KEY"])
+def test_codex_is_told_which_variable_holds_its_key_and_where_it_goes(
+    fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in ("CODEX_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "key-of-mine")
+    made = fake("codex")
+    Asked(tmp_path, "codex").apply()
+    Asked(tmp_path, "codex", endpoint="http://127.0.0.1:9").apply()
+    monkeypatch.delenv(variable)
+    Asked(tmp_path, "codex", endpoint="http://127.0.0.1:9").apply()
+    keys, addresses, providers = ([[w for w in c["argv"] if mark in w] for c in made.calls] for mark in MARKS)
+    assert keys == [[f'model_providers.goalseek.env_key="{variable}"']] * 2 + [[]], "a local model needs none"
+    assert [len(words) for words in addresses] == [0, 1, 1] and [bool(words) for words in providers] == [True] * 3
 
 
 def test_a_limit_that_is_over_in_a_minute_is_waited_for_and_the_same_is_asked_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.error
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from model_server import stand_in
-from model_server.moves import Cut, Die, Edit, Hang, Refuse, Tokens, plan
+from model_server.moves import Cut, Die, Edit, Hang, Loop, Refuse, Tokens, plan
 from model_server.server import ModelServer
 from project import until
 
@@ -149,6 +150,23 @@ def test_a_dead_server_comes_back_where_it_was_and_a_hang_ends_with_the_one_who_
     with pytest.raises(TimeoutError):
         urllib.request.urlopen(request, timeout=0.2)
     assert server.done() == ["die", "call", "hang"]
+
+
+def test_one_that_stays_away_is_reopened_where_it_was(server: ModelServer) -> None:
+    server.play(Die(None), EDIT)
+    for _ in range(3):
+        with pytest.raises((ConnectionError, urllib.error.URLError)):
+            ask(server, chat)
+    server.reopen()
+    assert "a b.txt" in ask(server, chat) and server.done() == ["die", "call"]
+
+
+@EACH
+def test_a_loop_calls_the_shell_with_another_command_each_time(server: ModelServer, interface: Interface) -> None:
+    server.play(Loop())
+    commands = [re.findall(r"sleep 0.2; echo \d+", ask(server, interface, results)) for results in range(4)]
+    assert len({command for (command,) in commands}) == 4
+    assert server.done() == ["call"] * 4
 
 
 def test_tokens_are_counted_and_a_question_without_tools_is_answered_aside(server: ModelServer) -> None:

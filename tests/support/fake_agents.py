@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from project import answer
+
 PROGRAMS = {
     "claude": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "aider": "aider",
     "mini-swe-agent": "mini",
@@ -21,7 +23,10 @@ import json, os, sys, time
 from pathlib import Path
 NAME, ACTS, LOG, EDIT = json.loads(sys.argv.pop(1))
 argv, home, environment = sys.argv[1:], os.environ["HOME"], dict(os.environ)
-if argv == ["--version"]:
+if NAME == "mini-swe-agent" and argv == ["--help"]:  # it has no option for its version
+    print("This is mini-swe-agent version 9.8.7.\nLoading global config from '/home/.env'\n\n Usage: mini [OPTIONS]")
+    sys.exit()
+if NAME != "mini-swe-agent" and argv == ["--version"]:
     print(f"{NAME} 9.8.7")
     sys.exit()
 if NAME == "aider":
@@ -117,11 +122,15 @@ elif NAME == "codex":
     say({"type": "turn.completed", "usage": {
         "input_tokens": 90 * turns, "cached_input_tokens": 20 * turns, "output_tokens": 10 * turns}})
 elif NAME == "gemini":
+    if is_lost:
+        print(f'Error resuming session: Invalid session identifier "{session}".', file=sys.stderr)
+        sys.exit(42)
     if FAILED:
-        print("Attempt 1 failed\n" + json.dumps({"error": {"type": "Error", "message": "no", "code": FAILED}}), file=sys.stderr)
+        error = {"session_id": session, "error": {"type": "Error", "message": "no", "code": FAILED}}
+        print("Attempt 1 failed\n" + json.dumps(error), file=sys.stderr)
         sys.exit(FAILED % 256)
     tokens = {"prompt": 90, "input": 70, "cached": 20, "candidates": 10}
-    print(json.dumps({"response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
+    print(json.dumps({"session_id": session, "response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
 elif NAME == "opencode":
     if is_lost:
         print(f"Session not found: {session}", file=sys.stderr)
@@ -139,6 +148,10 @@ elif NAME == "aider":
         print("litellm.SomeError: no")
         sys.exit(0)
     print(f"{text}\nTokens: 90 sent, 20 cache hit, 10 received. Cost: $0.25 message, $0.25 session.")
+    sent = {"event": "message_send", "properties": {"prompt_tokens": 90, "completion_tokens": 10, "cost": 0.25}}
+    with open(option("--analytics-log"), "a") as events, open(option("--llm-history-file"), "a") as answers:
+        events.write(json.dumps(sent) + "\n")
+        answers.write("LLM RESPONSE 2026\n" + "".join(f"ASSISTANT {line}\n" for line in text.splitlines()))
 else:
     status = {401: "AuthenticationError", 429: "RateLimitError", 503: "InternalServerError"}.get(FAILED, "Submitted")
     usage = {"prompt_tokens": 90, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 20}}
@@ -150,6 +163,20 @@ else:
 """
 EDIT = (
     'open("knobs.txt", "w").write(f"RATE = {int(environment[\'GOALSEEK_ITERATION\']) + 1}  # goalseek: int 1..40\\n")'
+)
+
+SCORES = {
+    "answer.json": answer(1),
+    "other.txt": "x\n",
+    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
+}
+SCORING = """
+score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
+open("answer.json", "w").write('{"score": %d}' % score)
+"""
+ASKS, APPROVES = (
+    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
+    for word in ("CHANGES_REQUESTED", "APPROVED")
 )
 
 

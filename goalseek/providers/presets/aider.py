@@ -1,36 +1,43 @@
-"""The preset of aider. It prints text only, and exits 0 always: without a count of tokens there is no answer."""
+"""The preset of aider. It exits with 0 always and declares no error: without a count of tokens there is no answer."""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
-_NUMBER = r"([\d.,]+)([kM]?)"
-_TOKENS = re.compile(rf"^Tokens: {_NUMBER} sent(.*?), {_NUMBER} received\.(?: Cost: \$([\d.]+) message)?", re.MULTILINE)
-_CACHED = re.compile(rf"{_NUMBER} cache hit")
+_ANSWERS, _EVENTS, _SETTINGS = "answers.txt", "events.jsonl", "settings.yml"
+_ANSWER = re.compile(r"^LLM RESPONSE .*\n((?:ASSISTANT .*\n)+)", re.MULTILINE)
+_CACHED = re.compile(r"^Tokens: .*?([\d.]+)([kM]?) cache hit", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
+_NO_RETRIES = [{"name": "aider/extra_params", "extra_params": {"max_retries": 0}}]
 
 
 def read(printed: Printed) -> Answer:
-    """The text, and the sum of its lines of tokens, whose numbers aider rounds (``1.2k``)."""
-    usage, answers = Usage(), 0
-    for sent, scale, between, received, unit, cost in _TOKENS.findall(printed.stdout):
-        hit = _CACHED.search(between)
-        cached = _number(hit[1], hit[2]) if hit else 0
-        fresh = max(_number(sent, scale) - cached, 0)
-        usage = usage.plus(Usage(fresh, cached, _number(received, unit), float(cost) if cost else None))
-        answers += 1
-    if printed.exit_code or not answers:
-        why = f"it ended with {printed.exit_code}" if printed.exit_code else "no answer of its model is in what it said"
-        return Answer("", usage, trouble=Trouble("crashed", why))
-    return Answer(printed.stdout, usage, is_mixed=True)
+    """The model's last answer with a block, or all of its answers; tokens from aider's log of events.
 
-
-def _number(text: str, scale: str) -> int:
-    return round(float(text.replace(",", "")) * _SCALE[scale])
+    Where the model names a file, aider adds it and asks again, so that one call may have several answers. How many
+    tokens were cached is only in what it prints, rounded.
+    """
+    usage, times = Usage(), 0
+    for event in map(json_or_none, printed.read(_EVENTS).splitlines()):
+        if inner(event, "event") == "message_send":
+            sent, received = (count(inner(event, "properties", f"{name}_tokens")) for name in ("prompt", "completion"))
+            usage = usage.plus(Usage(sent, 0, received, dollars(inner(event, "properties", "cost"))))
+            times += 1
+    cached = sum(round(float(number) * _SCALE[unit]) for number, unit in _CACHED.findall(printed.stdout))
+    cached = min(cached, usage.input_tokens)
+    usage = replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
+    if printed.exit_code or not times:
+        why = f"it ended with {printed.exit_code}" if printed.exit_code else "its model gave no answer"
+        return Answer("", usage, trouble=Trouble("undeclared", why))
+    answers = [re.sub(r"^ASSISTANT ", "", text, flags=re.MULTILINE) for text in _ANSWER.findall(printed.read(_ANSWERS))]
+    with_block = [text for text in answers if "<<<GOALSEEK " in text]
+    return Answer(with_block[-1] if with_block else "\n".join(answers), usage)
 
 
 PRESET = Preset(
@@ -44,17 +51,22 @@ PRESET = Preset(
         Part(("--model", "{model}"), ("model",)),
         Part(("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--analytics-disable")),
         Part(("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings")),
-        Part(("--no-pretty", "--no-stream", "--map-tokens", "0", "--no-suggest-shell-commands", "--no-detect-urls")),
+        Part(("--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls")),
         Part(("--chat-history-file", "{home}/chat.md", "--input-history-file", "{home}/input")),
-        Part(("--chat-mode", "ask"), ("plan",)),
+        Part(("--llm-history-file", f"{{home}}/{_ANSWERS}", "--analytics-log", f"{{home}}/{_EVENTS}")),
+        Part(("--model-settings-file", f"{{home}}/{_SETTINGS}")),
+        Part(("--chat-mode", "ask"), ("plan",)),  # its map of the repository shows it what to ask for
+        Part(("--map-tokens", "0"), ("apply",)),  # the map would leave a cache in the candidate
         Part(("--yes-always",), ("apply", "confined")),
-        Part(("{files}",)),
+        Part(("{planned}",), ("apply",)),
     ),
+    home_files=((_ANSWERS, "", ()), (_EVENTS, "", ()), (_SETTINGS, json.dumps(_NO_RETRIES), ())),
     read=read,
     credentials=api_keys(
         "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"
     ),
     variables=(
+        ("PYTHON_DOTENV_DISABLED", "1", ()),
         ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),

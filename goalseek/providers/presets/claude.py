@@ -2,47 +2,112 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.providers.preset import (
+    Answer,
+    Kind,
+    Part,
+    Preset,
+    Printed,
+    Trouble,
+    count,
+    dollars,
+    inner,
+    json_rows,
+    text_of,
+)
 from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
+_SKIP = "--dangerously-skip-permissions"
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _NOT_BEGUN = "error_during_execution"
+_TRANSCRIPT = ".claude/projects/*/{}.jsonl"
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+_KINDS: dict[str, Kind] = {
+    "authentication_failed": "auth",
+    "oauth_org_not_allowed": "auth",
+    "account_on_hold": "auth",
+    "verification_required": "auth",
+    "cloud_credential_error": "auth",
+    "billing_error": "auth",
+    "rate_limit": "rate_limited",
+    "overloaded": "transient",
+    "server_error": "transient",
+    "unknown": "undeclared",
+}
 
 
 def read(printed: Printed) -> Answer:
-    """The answer from the last ``result`` line; the time of a limit's reset from the lines before it."""
-    result, reset = {}, None
-    session = ""
+    """The answer from the last ``result`` line; a limit's reset and the kind of an error from the lines before it."""
+    result: dict[str, Any] = {}
+    reset, declared, session = None, "", ""
+    answers: dict[str, Usage] = {}
     for row in printed.rows():
         session = row.get("session_id") or session
         if row.get("type") == "result":
             result = row
+        elif row.get("type") == "assistant":
+            declared = text_of(row.get("error"))
+            answers.update(_answer_usage(row))
         elif row.get("type") == "rate_limit_event" and inner(row, "rate_limit_info", "status") == "rejected":
             reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
+    if not result:
+        usage, whole_session = _partial_usage(printed.read(_TRANSCRIPT.format(session or "*")), answers)
+        trouble = Trouble(_kind(None, declared), "it printed no result")
+        return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
     by_model = result.get("modelUsage")
     models: dict[str, Any] = by_model if isinstance(by_model, dict) else {}
     model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
     usage, whole_session = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
-    answer = Answer(str(text), usage, session, model, whole_session=whole_session)
-    if not result:
-        return Answer(trouble=Trouble("crashed", "it printed no result"))
     if not result.get("is_error") or result.get("subtype") in _LIMITS:
-        return answer
+        return Answer(str(text), usage, session, model, whole_session=whole_session)
     status = result.get("api_error_status")
-    kind = kind_of_status(status) if isinstance(status, int) else "transient" if status is None else "crashed"
+    kind = _kind(status, declared)
     trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
     if result.get("subtype") == _NOT_BEGUN and not whole_session:
         session = ""  # it repeats the name that it was given, of a session that it did not find
     return Answer("", usage, session, model, trouble, whole_session=whole_session)
+
+
+def _kind(status: object, declared: str) -> Kind:
+    """What an HTTP status means, or else the error that the last answer declares."""
+    if isinstance(status, int):
+        return kind_of_status(status)
+    return _KINDS.get(declared, "crashed") if declared else "undeclared"
+
+
+def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:
+    """The usage of one answer, by its identifier."""
+    usage = _counts(inner(row, "message", "usage"))
+    return {str(inner(row, "message", "id")): usage} if usage.tokens else {}
+
+
+def _partial_usage(transcript: str, answers: dict[str, Usage]) -> tuple[Usage, tuple[str, ...]]:
+    """The usage of a call that printed no result: that of the answers it printed, or of its whole session.
+
+    The session's file has what an answer used in the end, the printed line what it used at first.
+    """
+    stored: dict[str, Usage] = {}
+    for row in json_rows(transcript):
+        if row.get("type") == "assistant":
+            stored.update(_answer_usage(row))
+    if not answers:
+        return Usage.total(stored.values()), _TOKENS if stored else ()
+    return Usage.total(stored.get(name, usage) for name, usage in answers.items()), ()
+
+
+def _counts(row: Any) -> Usage:
+    fresh = count(inner(row, "input_tokens")) + count(inner(row, "cache_creation_input_tokens"))
+    return Usage(fresh, count(inner(row, "cache_read_input_tokens")), count(inner(row, "output_tokens")))
 
 
 def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
@@ -51,20 +116,13 @@ def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple
     Claude's own field ``usage`` counts the main conversation and this call only.
     """
     cost = dollars(result.get("total_cost_usd"))
-    usage = Usage(cost_usd=cost)
+    usage = Usage()
     for row in models.values():
         fresh = count(inner(row, "inputTokens")) + count(inner(row, "cacheCreationInputTokens"))
         usage = usage.plus(Usage(fresh, count(inner(row, "cacheReadInputTokens")), count(inner(row, "outputTokens"))))
     if usage.tokens:
-        return usage, ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
-    row = result.get("usage")
-    usage = Usage(
-        count(inner(row, "input_tokens")) + count(inner(row, "cache_creation_input_tokens")),
-        count(inner(row, "cache_read_input_tokens")),
-        count(inner(row, "output_tokens")),
-        cost,
-    )
-    return usage, ("cost_usd",) if cost else ()
+        return replace(usage, cost_usd=cost), (*_TOKENS, "cost_usd")
+    return replace(_counts(result.get("usage")), cost_usd=cost), ("cost_usd",) if cost else ()
 
 
 PRESET = Preset(
@@ -74,11 +132,14 @@ PRESET = Preset(
     tried="2.1.329",
     parts=(
         Part(("-p", "--output-format", "stream-json", "--verbose")),
-        Part(("--bare",), ("key",)),
+        Part(("--safe-mode", "--setting-sources", "user")),  # nothing that a project's files say
         Part(("--model", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
-        Part(("--tools", _READING), ("plan",)),
-        Part(("--tools", f"Bash,{_EDITING}", "--dangerously-skip-permissions"), ("apply", "confined")),
+        Part(("--max-budget-usd", "{budget}"), ("budget",)),
+        Part(("--tools", _READING), ("reviewer",)),
+        Part(("--tools", _READING), ("author", "plan", "unconfined")),
+        Part(("--tools", f"Bash,{_READING}", _SKIP), ("author", "plan", "confined")),
+        Part(("--tools", f"Bash,{_EDITING}", _SKIP), ("apply", "confined")),
         Part(("--tools", _EDITING, "--permission-mode", "acceptEdits"), ("apply", "unconfined")),
     ),
     read=read,
@@ -88,10 +149,11 @@ PRESET = Preset(
         Source("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
     ),
     variables=(
-        ("CLAUDE_CODE_MAX_RETRIES", "2", ()),
+        ("CLAUDE_CODE_MAX_RETRIES", "2", ()),  # at once, or after a minute at most: a longer wait it leaves to us
         ("DISABLE_AUTOUPDATER", "1", ()),
         ("IS_SANDBOX", "1", ("confined",)),
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
     address="https://api.anthropic.com",
+    kept_bytes=2**26,  # its last line may be of megabytes
 )

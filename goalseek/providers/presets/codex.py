@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, text_of
+from goalseek.providers.preset import (
+    Answer,
+    Kind,
+    Part,
+    Preset,
+    Printed,
+    Trouble,
+    count,
+    dollars,
+    inner,
+    json_or_none,
+    json_rows,
+    text_of,
+)
 from goalseek.values import Usage
 
+_ROLLOUT = ".codex/sessions/**/rollout-*{}.jsonl"
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
-_ENDPOINT = (
-    'model_providers.goalseek={name="goalseek",base_url="{endpoint}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}'
+_KINDS: dict[str, Kind] = {
+    "usage_limit_exceeded": "rate_limited",
+    "server_overloaded": "transient",
+    "internal_server_error": "transient",
+    "http_connection_failed": "transient",
+    "response_stream_connection_failed": "transient",
+    "response_stream_disconnected": "transient",
+    "response_too_many_failed_attempts": "transient",
+    "unauthorized": "auth",
+    "other": "undeclared",
+}
+_USED_UP = 100.0  # percent
+_PROVIDER = (  # of its own one the retries cannot be set, and these wait as long as the server says, in silence
+    'model_providers.goalseek={name="goalseek",base_url="https://api.openai.com/v1",wire_api="responses",'
+    "request_max_retries=0,stream_max_retries=0}"
 )
 
 
 def read(printed: Printed) -> Answer:
-    """Lines of JSON: the last message is the answer. A failed turn says so; its message begins with the status."""
+    """Lines of JSON: the last message is the answer. What they do not tell, the session's file in its HOME does."""
     text, session = "", ""
-    usage = Usage()
-    whole_session: tuple[str, ...] = ()
+    total: Any = None
     failed: str | None = None
     is_complete = False
     for row in printed.rows():
@@ -29,19 +56,50 @@ def read(printed: Printed) -> Answer:
         elif kind == "item.completed" and inner(row, "item", "type") == "agent_message":
             text = str(inner(row, "item", "text") or "")
         elif kind == "turn.completed":
-            is_complete = True
-            whole, cached = (count(inner(row, "usage", name)) for name in ("input_tokens", "cached_input_tokens"))
-            usage = Usage(max(whole - cached, 0), cached, count(inner(row, "usage", "output_tokens")))
-            whole_session = ("input_tokens", "cached_tokens", "output_tokens")
+            is_complete, total = True, row.get("usage")
         elif kind == "turn.failed":
             failed = text_of(inner(row, "error", "message"))
-    if failed is not None:
-        match = _STATUS.match(failed)
-        trouble = Trouble(kind_of_status(int(match[1])) if match else "transient", failed)
-        return Answer("", usage, session, "", trouble, whole_session=whole_session)
-    if not is_complete:
-        return Answer(trouble=Trouble("crashed", "it completed no turn"))
-    return Answer(text, usage, session, whole_session=whole_session)
+    trouble = None
+    if failed is not None or not is_complete:
+        total, error, reset = _read_rollout(printed.read(_ROLLOUT.format(session)))
+        trouble = _trouble(failed, error, reset)
+    whole, cached = (count(inner(total, name)) for name in ("input_tokens", "cached_input_tokens"))
+    usage = Usage(max(whole - cached, 0), cached, count(inner(total, "output_tokens")))
+    whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
+    return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
+
+
+def _read_rollout(rollout: str) -> tuple[Any, Any, float | None]:
+    """The session's total usage, the error of its last turn, and when the limits that are used up are lifted."""
+    total = error = reset = None
+    for row in json_rows(rollout):
+        event = row.get("payload")
+        kind = inner(event, "type")
+        if kind == "token_count":
+            total = inner(event, "info", "total_token_usage") or total
+            windows = [inner(event, "rate_limits", name) for name in ("primary", "secondary")]
+            spent = [window for window in windows if (dollars(inner(window, "used_percent")) or 0) >= _USED_UP]
+            reset = max((dollars(inner(window, "resets_at")) or 0 for window in spent), default=0) or None
+        elif row.get("type") == "token_usage_record":
+            total = inner(event, "thread_token_usage") or total
+        elif kind == "task_complete":
+            error = inner(event, "error")
+    return total, error, reset
+
+
+def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
+    """Why there is no answer: the HTTP status or the kind of error that it declared."""
+    why = failed or text_of(inner(error, "message")) or "it completed no turn"
+    declared = inner(error, "codex_error_info")
+    name, details = next(iter(declared.items()), ("", None)) if isinstance(declared, dict) else (declared, None)
+    match = _STATUS.match(why)
+    status = int(match[1]) if match else inner(details, "http_status_code")
+    if isinstance(status, int):
+        return Trouble(kind_of_status(status), why)
+    if isinstance(json_or_none(why), dict):  # the body of an answer with status 400
+        return Trouble("crashed", why)
+    kind = _KINDS.get(str(name), "crashed") if name else "undeclared"
+    return Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 
 PRESET = Preset(
@@ -54,7 +112,10 @@ PRESET = Preset(
         Part(("resume",), ("session",)),
         Part(("--json", "--skip-git-repo-check")),
         Part(("-m", "{model}"), ("model",)),
-        Part(("-c", "model_provider=goalseek", "-c", _ENDPOINT), ("endpoint",)),
+        Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
+        Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
+        Part(("-c", "model_provider=goalseek"), ("endpoint",)),
+        Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
         Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
         Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
         Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),

@@ -8,33 +8,61 @@ from itertools import islice
 
 from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, text_of
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_rows, text_of
 from goalseek.values import Usage
 
-_SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
+_READING = ("read_file", "read_many_files", "glob", "grep_search", "list_directory")
+_SHELL = ("run_shell_command", "read_background_output", "list_background_processes")
+_EDITING = ("replace", "write_file")
+_SETTINGS = ".gemini/settings.json"
+_POLICY = ".gemini/policies/goalseek.toml"
+_CHAT = ".gemini/tmp/*/chats/session-*.jsonl"
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
+_REFUSED_EXITS = (42, 44, 52, 54)  # its input, sandbox, settings or a tool is wrong
 _LEAST_STATUS = 400
 _KNOWN_KEYS = {"response", "stats", "error"}
 _OBJECTS_LIMIT = 50
 
 
 def read(printed: Printed) -> Answer:
-    """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256."""
+    """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256.
+
+    Without that object, the usage is in the session's file.
+    """
     document = _document(printed.stdout) or _document(printed.stderr) or {}
     models = inner(document, "stats", "models")
     usage, model = Usage(), ""
     for name, stats in (models if isinstance(models, dict) else {}).items():
         tokens = inner(stats, "tokens")
-        cached = count(inner(tokens, "cached"))
-        thought = count(inner(tokens, "thoughts"))
-        fresh = max(count(inner(tokens, "prompt")) - cached, 0) + count(inner(tokens, "tool"))
-        usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "candidates")) + thought))
+        usage = usage.plus(_usage(tokens, count(inner(tokens, "prompt")), count(inner(tokens, "candidates"))))
         model = model or name
-    if printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
-        return Answer(str(document.get("response") or ""), usage, "", model)
+    if not model:
+        usage = _read_chat(printed)
+    session = text_of(document.get("session_id"))
+    if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
+        return Answer(str(document.get("response") or ""), usage, session, model)
     why = text_of(inner(document, "error", "message")) or f"it ended with {printed.exit_code}"
-    return Answer("", usage, "", model, Trouble(_kind(inner(document, "error", "code"), printed.exit_code), why))
+    trouble = Trouble(_kind(inner(document, "error", "code"), printed.exit_code), why)
+    return Answer("", usage, session, model, trouble)
+
+
+def _read_chat(printed: Printed) -> Usage:
+    """The usage of this call's answers in the session's file, in which each call begins with a line of its own."""
+    answers: dict[str, Usage] = {}
+    for row in json_rows(printed.read(_CHAT)):
+        if row.get("startTime"):
+            answers = {}
+        elif row.get("type") == "gemini":
+            tokens = row.get("tokens")
+            answers[str(row.get("id"))] = _usage(tokens, count(inner(tokens, "input")), count(inner(tokens, "output")))
+    return Usage.total(answers.values())
+
+
+def _usage(tokens: object, prompt: int, output: int) -> Usage:
+    cached = count(inner(tokens, "cached"))
+    fresh = max(prompt - cached, 0) + count(inner(tokens, "tool"))
+    return Usage(fresh, cached, output + count(inner(tokens, "thoughts")))
 
 
 def _document(text: str) -> dict[str, object] | None:
@@ -55,7 +83,25 @@ def _kind(code: object, exit_code: int) -> Kind:
         return "auth"
     statuses = [code] if isinstance(code, int) and code >= _LEAST_STATUS else []
     statuses += [status for status in (401, 403, 429, 500, 502, 503, 504, 529) if status % 256 == exit_code]
-    return kind_of_status(statuses[0]) if statuses else "crashed"
+    if statuses:
+        return kind_of_status(statuses[0])
+    return "crashed" if exit_code in _REFUSED_EXITS else "undeclared"
+
+
+def _settings(login: str) -> str:
+    """The settings: retries are goalseek's, and no file of the project says anything."""
+    settings = {
+        "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": False}},
+        "general": {"maxAttempts": 1},
+        "advanced": {"ignoreLocalEnv": True},
+    }
+    return json.dumps(settings) + "\n"
+
+
+def _policy(*tools: str) -> str:
+    """The rules that allow these tools without a question; the others that change anything are not offered."""
+    allow = f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "allow"\npriority = 900\n'
+    return f'{allow}[[rule]]\ntoolName = "enter_plan_mode"\ndecision = "deny"\npriority = 900\n'
 
 
 PRESET = Preset(
@@ -64,21 +110,28 @@ PRESET = Preset(
     install="npm install -g @google/gemini-cli",
     tried="0.61.0",
     parts=(
-        Part(("-o", "json", "--skip-trust")),
+        Part(("-o", "json")),
         Part(("-m", "{model}"), ("model",)),
-        Part(("--approval-mode", "plan"), ("plan",)),
-        Part(("--approval-mode", "yolo"), ("apply", "confined")),
-        Part(("--approval-mode", "auto_edit"), ("apply", "unconfined")),
+        Part(("--resume", "{session}"), ("session",)),
     ),
     read=read,
     credentials=(
         *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         Source("~/.gemini/oauth_creds.json", "subscription"),
     ),
-    variables=(("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),),
+    variables=(
+        ("GEMINI_CLI_TRUST_WORKSPACE", "false", ()),  # or the project's settings, hooks, servers and .env count
+        ("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),
+    ),
     home_files=(
-        (".gemini/settings.json", _SETTINGS % "gemini-api-key", ("key",)),
-        (".gemini/settings.json", _SETTINGS % "oauth-personal", ("login",)),
+        (_SETTINGS, _settings(""), ()),
+        (_SETTINGS, _settings("gemini-api-key"), ("key",)),
+        (_SETTINGS, _settings("oauth-personal"), ("login",)),
+        (_POLICY, _policy(*_READING), ("reviewer",)),
+        (_POLICY, _policy(*_READING), ("author", "plan", "unconfined")),
+        (_POLICY, _policy(*_READING, *_SHELL), ("author", "plan", "confined")),
+        (_POLICY, _policy(*_READING, *_EDITING), ("apply", "unconfined")),
+        (_POLICY, _policy("*"), ("apply", "confined")),
     ),
     address="https://generativelanguage.googleapis.com",
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from typing import Any
+
 from goalseek.providers.credentials import api_keys
+from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
@@ -17,6 +22,7 @@ _KINDS: dict[str, Kind] = {
     "ServiceUnavailableError": "transient",
     "Timeout": "transient",
 }
+_STATUS = re.compile(r"^(?:openai\.\w+: Error code: |httpx\.HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
 
 
 def read(printed: Printed) -> Answer:
@@ -24,19 +30,35 @@ def read(printed: Printed) -> Answer:
     trajectory = json_or_none(printed.read(_TRAJECTORY))
     info = inner(trajectory, "info")
     if not isinstance(info, dict):
-        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and left no trajectory"))
-    usage, texts = Usage(cost_usd=dollars(inner(info, "model_stats", "instance_cost"))), []
-    for message in inner(trajectory, "messages") or []:
+        why = f"it ended with {printed.exit_code} and left no trajectory that can be read"
+        return Answer(trouble=Trouble("undeclared", why))
+    usage, texts = Usage(), []
+    messages = inner(trajectory, "messages") or []
+    for message in messages:
         tokens = inner(message, "extra", "response", "usage")
         cached = count(inner(tokens, "prompt_tokens_details", "cached_tokens"))
         fresh = max(count(inner(tokens, "prompt_tokens")) - cached, 0)
         usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "completion_tokens"))))
         if inner(message, "role") == "assistant" and isinstance(inner(message, "content"), str):
             texts.append(message["content"])
-    status = info.get("exit_status")
+    usage = replace(usage, cost_usd=dollars(inner(info, "model_stats", "instance_cost")))
+    status = str(info.get("exit_status") or "")
     if status in _ENDED_WELL:
         return Answer("\n".join([*texts, str(info.get("submission") or "")]), usage)
-    return Answer("", usage, trouble=Trouble(_KINDS.get(str(status), "crashed"), f"it ended by {status}"))
+    if not status:
+        return Answer("", usage, trouble=Trouble("undeclared", f"it ended with {printed.exit_code} before it was done"))
+    return Answer("", usage, trouble=_trouble(status, messages))
+
+
+def _trouble(status: str, messages: Any) -> Trouble:
+    """The trouble of an exit status, which is the name of an exception; HTTP statuses are in its traceback.
+
+    litellm gives some statuses other names, by what the server's text says.
+    """
+    codes = _STATUS.findall(str(inner(messages[-1], "extra", "traceback"))) if messages else []
+    if codes:
+        return Trouble(kind_of_status(int(codes[0])), f"it ended by {status} ({codes[0]})")
+    return Trouble(_KINDS.get(status, "crashed"), f"it ended by {status}")
 
 
 PRESET = Preset(
@@ -46,10 +68,11 @@ PRESET = Preset(
     tried="2.4.6",
     prompt="argument",
     needs_sandbox=True,
+    version=("--help",),
     parts=(
         Part(("-y", "--exit-immediately"), ("confined",)),
         Part(("-m", "{model}"), ("model",)),
-        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
+        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "{budget}", "-t", "{prompt}")),
     ),
     home_files=((_TRAJECTORY, "", ()),),  # empty, so that the one of the call before is not read
     read=read,
@@ -57,7 +80,8 @@ PRESET = Preset(
     variables=(
         ("MSWEA_CONFIGURED", "true", ()),
         ("MSWEA_COST_TRACKING", "ignore_errors", ()),
-        ("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "2", ()),
+        ("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "1", ()),
+        ("PYTHON_DOTENV_DISABLED", "1", ()),
         ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),

@@ -34,7 +34,8 @@ def read(printed: Printed) -> Answer:
     if failed is not None:
         return Answer("", usage, session, "", _trouble(failed.get("error")))
     if not session or printed.exit_code:
-        return Answer(trouble=Trouble("crashed", f"it ended with {printed.exit_code} and no error"))
+        why = f"it ended with {printed.exit_code} and no error"
+        return Answer("", usage, session, trouble=Trouble("undeclared", why))
     return Answer("\n".join(texts), usage, session)
 
 
@@ -72,14 +73,19 @@ PRESET = Preset(
         Part(("--session", "{session}"), ("session",)),
         Part(("--agent", "plan"), ("plan",)),
         Part(("--agent", "build"), ("apply",)),
-        Part(("--auto",), ("apply", "confined")),
+        Part(("--auto",), ("confined",)),  # without it, a look outside of the folder ends the session
     ),
     read=read,
     credentials=(
         *api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
         Source("~/.local/share/opencode/auth.json", "subscription", is_key=_holds_key),
     ),
-    variables=(("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),),
+    variables=(
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),
+        ("OPENCODE_DISABLE_PROJECT_CONFIG", "1", ()),
+        ("OPENCODE_DISABLE_CLAUDE_CODE", "1", ()),
+        ("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1", ()),
+    ),
     with_endpoint=with_endpoint,
     kept_bytes=2**26,  # usage is printed step by step, between the output of its tools
 )

@@ -60,12 +60,23 @@ class Cut:
 
 @dataclass(frozen=True)
 class Die:
-    """The server goes away at once, without an answer; connections are refused for ``seconds``, then it is back."""
+    """The server goes away at once, without an answer; connections are refused for ``seconds``, then it is back.
 
-    seconds: float = 1.0
+    Where ``seconds`` is None it stays away until the test reopens it.
+    """
+
+    seconds: float | None = 1.0
 
 
-Move = Edit | Refuse | Hang | Cut | Die
+@dataclass(frozen=True)
+class Loop:
+    """The agent's own shell is called for ever, with another command each time; no answer is the last one."""
+
+    seconds: float = 0.2
+    tokens: Tokens = Tokens()
+
+
+Move = Edit | Refuse | Hang | Cut | Die | Loop
 
 
 def plan(title: str, files: str, kind: str = "PLAN") -> Edit:

@@ -72,10 +72,14 @@ def _stream(asked: Asked, answer: Answer) -> Iterator[bytes]:
 def error(refused: Refuse) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     kind, after = _ERRORS.get(refused.status, "server_error"), refused.retry_after
     told: dict[str, Any] = {"message": f"scripted {kind}", "type": kind, "code": kind, "param": None}
-    if refused.is_spent and after is not None:
-        told |= {"type": "usage_limit_reached", "plan_type": "plus"}
-        told |= {"resets_at": int(time.time()) + after, "resets_in_seconds": after}
-    return {"error": told}, {} if after is None else {"retry-after": str(after)}
+    if after is None:
+        return {"error": told}, {}
+    headers, reset = {"retry-after": str(after)}, int(time.time()) + after
+    if refused.is_spent:  # as ChatGPT says that a plan's allowance is used up
+        told |= {"type": "usage_limit_reached", "plan_type": "plus", "resets_at": reset, "resets_in_seconds": after}
+        window = {"used-percent": "100", "window-minutes": "300", "reset-at": str(reset)}
+        headers |= {f"x-codex-primary-{name}": value for name, value in window.items()}
+    return {"error": told}, headers
 
 
 CHAT = Interface(_read, _whole, _stream, error)

@@ -36,18 +36,18 @@ def steps(asked: Asked, edit: Edit) -> Iterator[ToolCall]:
     if _is_told(asked):
         return
     for command in edit.commands:
-        yield _command(asked, command)
+        yield run(asked, command)
     writer = next((name for name in _WRITERS if name in asked.tools), None)
     for path, content in edit.files.items():
         if asked.tools.get("apply_patch") == "custom" and "exec_command" not in asked.tools:
             lines = "".join(f"+{line}\n" for line in content.splitlines())
             yield ToolCall("apply_patch", f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
         elif _has_shell(asked) or writer is None:
-            yield _command(asked, f"printf %s {shlex.quote(content)} > {shlex.quote(path)}")
+            yield run(asked, f"printf %s {shlex.quote(content)} > {shlex.quote(path)}")
         else:
             yield ToolCall(writer, {_WRITERS[writer]: path, "content": content})
     if _ENDS_BY_COMMAND in asked.prompt:
-        yield _command(asked, f"echo {_ENDS_BY_COMMAND}; printf '%s\\n' {shlex.quote(told(asked, edit))}")
+        yield run(asked, f"echo {_ENDS_BY_COMMAND}; printf '%s\\n' {shlex.quote(told(asked, edit))}")
 
 
 def told(asked: Asked, edit: Edit) -> str:
@@ -67,7 +67,8 @@ def _has_shell(asked: Asked) -> bool:
     return any(name in asked.tools for name in (*_SHELLS, "local_shell"))
 
 
-def _command(asked: Asked, command: str) -> ToolCall:
+def run(asked: Asked, command: str) -> ToolCall:
+    """The call that runs a command in the agent's shell."""
     for name in (*_SHELLS, "local_shell"):
         if name not in asked.tools:
             continue

@@ -17,7 +17,7 @@ from model_server import anthropic_messages, gemini_content, own_tools
 from model_server.anthropic_messages import MESSAGES
 from model_server.asked import Answer, Asked, Interface
 from model_server.gemini_content import CONTENT
-from model_server.moves import Cut, Die, Edit, Hang, Move, Refuse
+from model_server.moves import Cut, Die, Edit, Hang, Loop, Move, Refuse
 from model_server.openai_chat import CHAT
 from model_server.openai_responses import RESPONSES
 
@@ -50,7 +50,7 @@ class ModelServer:
         self.unknown: list[str] = []
         self.otherwise = otherwise
         self._moves = list(moves)
-        self._playing: dict[str, Edit] = {}
+        self._playing: dict[str, Edit | Loop] = {}
         self._number = 0
         self._lock = threading.RLock()
         self._closing = threading.Event()
@@ -105,20 +105,25 @@ class ModelServer:
             listening.shutdown()
             listening.server_close()
 
-    def die(self, seconds: float) -> None:
-        """Refuses connections for ``seconds``."""
+    def die(self, seconds: float | None) -> None:
+        """Refuses connections for ``seconds``, or until it is reopened."""
         listening = self._listening
         if listening is not None:
             listening.socket.shutdown(socket.SHUT_RDWR)  # refused from now on, whatever the accepting thread does
 
-        def reopen() -> None:
+        def go() -> None:
             self._shut()
-            if not self._closing.wait(seconds):
+            if seconds is not None and not self._closing.wait(seconds):
                 self._open()
 
-        thread = threading.Thread(target=reopen, daemon=True)
+        thread = threading.Thread(target=go, daemon=True)
         thread.start()
         self._threads.append(thread)
+
+    def reopen(self) -> None:
+        """Listens again after ``die(None)``."""
+        self._threads[-1].join(timeout=10)
+        self._open()
 
     def next_move(self, asked: Asked) -> tuple[str, Move, Answer | None]:
         """What to do about a request: a word for it, the move, and the answer where there is one."""
@@ -127,6 +132,10 @@ class ModelServer:
             if own_tools.is_aside(asked):
                 return "aside", _ASIDE, Answer(_ASIDE.text, None, _ASIDE.tokens, self._number)
             move: Move = self._playing[asked.prompt] if asked.results else self._new(asked)
+            if isinstance(move, Loop):
+                self._playing[asked.prompt] = move
+                command = f"sleep {move.seconds}; echo {self._number}"
+                return "call", move, Answer("", own_tools.run(asked, command), move.tokens, self._number)
             if not isinstance(move, Edit):
                 if not isinstance(move, Cut):
                     return type(move).__name__.lower(), move, None

@@ -1,0 +1,128 @@
+"""What claude, codex and gemini declare of a failure, and what they used, from recorded output and session files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goalseek.providers.preset import Answer, Printed, Trouble
+from goalseek.providers.registry import load_maker
+from goalseek.values import Usage
+
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+
+
+def read(name: str, stdout: str = "", stored: str = "", exit_code: int = 1, stderr: str = "") -> Answer:
+    """What the preset reads where its HOME has this text as the session's file."""
+    return load_maker(name).read(Printed(exit_code, stdout, stderr, lambda pattern: stored))  # type: ignore[union-attr]
+
+
+def test_a_killed_claude_used_what_its_session_stored_of_the_answers_it_printed(shared_datadir: Path) -> None:
+    stdout = (shared_datadir / "claude_killed_stdout.jsonl").read_text()
+    stored = (shared_datadir / "claude_killed_session.jsonl").read_text()
+    seen: list[str] = []
+    preset = load_maker("claude")
+    answer = preset.read(Printed(-9, stdout, "", lambda pattern: seen.append(pattern) or stored))  # type: ignore
+    assert (answer.usage, answer.whole_session) == (Usage(300, 120, 60), ()), "not the one token of a stream's start"
+    assert seen == [f".claude/projects/*/{answer.session}.jsonl"] and answer.trouble
+    assert read("claude", stdout).usage == Usage(300, 120, 3)
+    assert (read("claude", "", stored).usage, read("claude", "", stored).whole_session) == (Usage(300, 120, 60), TOKENS)
+    twice = read("claude", stdout + stdout)
+    assert twice.usage == Usage(300, 120, 3), "an answer is printed once for each of its parts"
+
+
+def test_a_killed_codex_used_the_last_total_of_its_rollout(shared_datadir: Path) -> None:
+    stored = (shared_datadir / "codex_killed_rollout.jsonl").read_text()
+    started = json.dumps({"type": "thread.started", "thread_id": "t-1"})
+    for stdout in ("", started):
+        answer = read("codex", stdout, stored)
+        assert (answer.usage, answer.whole_session) == (Usage(13000, 5200, 2600), TOKENS)
+    assert read("codex", "", stored[: stored.rindex('{"timestamp')]).usage == Usage(12900, 5160, 2580)
+    assert answer.trouble == Trouble("undeclared", "it completed no turn") and answer.session == "t-1"
+    assert (read("codex").usage, read("codex").whole_session) == (Usage(), ())
+
+
+def test_a_killed_gemini_used_what_its_chat_has_since_this_call_began(shared_datadir: Path) -> None:
+    stored = (shared_datadir / "gemini_chat.jsonl").read_text()
+    answer = read("gemini", "", stored)
+    assert (answer.usage, answer.whole_session) == (Usage(400, 160, 80), ()), "four of eight answers are of this call"
+    assert answer.trouble and answer.trouble.kind == "undeclared"
+
+
+def test_a_plans_usage_limit_is_a_limit_with_the_reset_of_the_window_that_is_used_up(shared_datadir: Path) -> None:
+    stored = (shared_datadir / "codex_limit_rollout.jsonl").read_text()
+    failed = json.dumps({"type": "turn.failed", "error": {"message": "You've hit your usage limit."}})
+    assert read("codex", failed, stored).trouble == Trouble(
+        "rate_limited", "You've hit your usage limit.", 1795368612.0
+    )
+    assert read("codex", failed, stored.replace("100.0", "99.0")).trouble.reset is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("usage_limit_exceeded", "rate_limited"),
+        ("server_overloaded", "transient"),
+        ("unauthorized", "auth"),
+        ("context_window_exceeded", "crashed"),
+        ("other", "undeclared"),
+        (None, "undeclared"),
+        ({"http_connection_failed": {"http_status_code": 403}}, "auth"),
+        ({"http_connection_failed": {"http_status_code": None}}, "transient"),
+        ({"response_too_many_failed_attempts": {"http_status_code": 429}}, "rate_limited"),
+        ({}, "undeclared"),
+    ],
+)
+def test_what_codex_declares_of_an_error(declared: object, kind: str) -> None:
+    event = {"type": "task_complete", "error": {"message": "no", "codex_error_info": declared}}
+    stored = json.dumps({"type": "event_msg", "payload": event})
+    failed = json.dumps({"type": "turn.failed", "error": {"message": "no"}})
+    assert read("codex", failed, stored).trouble == read("codex", "", stored).trouble == Trouble(kind, "no")  # type: ignore[arg-type]
+
+
+def test_the_body_of_a_bad_request_is_no_limit_and_no_outage() -> None:
+    failed = json.dumps({"type": "turn.failed", "error": {"message": '{"error": {"message": "no such model"}}'}})
+    answer = read("codex", failed)
+    assert answer.trouble and answer.trouble.kind == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("authentication_failed", "auth"),
+        ("billing_error", "auth"),
+        ("rate_limit", "rate_limited"),
+        ("overloaded", "transient"),
+        ("model_not_found", "crashed"),
+        ("unknown", "undeclared"),
+        (None, "undeclared"),
+    ],
+)
+def test_what_claude_declares_of_an_error(declared: str | None, kind: str, shared_datadir: Path) -> None:
+    recorded = (shared_datadir / "claude_no_login_stdout.jsonl").read_text()
+    stdout = recorded.replace('"authentication_failed"', json.dumps(declared))
+    assert read("claude", stdout).trouble == Trouble(kind, "Not logged in · Please run /login")  # type: ignore[arg-type]
+    cut = stdout.partition("\n")[0]
+    assert read("claude", cut).trouble == Trouble(kind, "it printed no result")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "code", "kind"),
+    [
+        (1, 1, "undeclared"),
+        (1, None, "undeclared"),
+        (0, None, "undeclared"),
+        (41, None, "auth"),
+        (145, 401, "auth"),
+        (173, None, "rate_limited"),
+        (1, 503, "transient"),
+        (42, None, "crashed"),
+        (1, 404, "crashed"),
+    ],
+)
+def test_what_gemini_declares_of_an_error(exit_code: int, code: int | None, kind: str) -> None:
+    stderr = json.dumps({"session_id": "s-1", "error": {"message": "no", "code": code}}) if code else ""
+    trouble = read("gemini", "", "", exit_code, stderr).trouble
+    assert trouble == Trouble(kind, "no" if code else f"it ended with {exit_code}")  # type: ignore[arg-type]
