@@ -414,6 +414,6 @@ def test_usage_between_megabytes_of_output_is_charged_and_these_are_cut(fake: Fa
 
 
 def test_an_answer_of_megabytes_is_read_whole(fake: Fakes, scorers: Projects) -> None:
-    fake("claude", SCORING, apply="say exec(EDIT) or 'x' * 5_000_000")
+    fake("claude", SCORING, apply="say exec(EDIT) or 'x' * 12_000_000")
     record = scorers({"name": "claude"}).climb()[-1]
     assert (record["outcome"], tokens(record)) == ("kept", 200), record["why"]
