@@ -27,7 +27,10 @@ class Session(Struct, frozen=True):
 
 
 class PastIteration(Struct, frozen=True):
-    """One earlier iteration, with only what the next proposal may know of it."""
+    """One earlier iteration, with only what the next proposal may know of it.
+
+    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed.
+    """
 
     iteration: int
     outcome: str
@@ -36,6 +39,8 @@ class PastIteration(Struct, frozen=True):
     changed_files: tuple[str, ...]
     title: str
     why: str
+    idea: str = ""
+    changed_lines: int = 0
 
 
 class VisibleFile(Struct, frozen=True):
@@ -54,7 +59,8 @@ class Context(Struct, frozen=True):
     at most MAX_VISIBLE_FILES of ``files_total``, writable ones first. ``common_ending`` is the end of the output that
     the last ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last candidate
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
-    ``generated`` are the manifest's globs as the iteration began; empty where an older version began it.
+    ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
+    noted in earlier plans for later, and not tried yet.
     """
 
     iteration: int
@@ -78,10 +84,11 @@ class Context(Struct, frozen=True):
     best_iteration: int = 0
     writable: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
+    ideas: tuple[str, ...] = ()
 
 
 class Plan(Struct, frozen=True):
-    """The result of PLAN. ``files`` are those that the provider means to change.
+    """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
     say who answered.
@@ -93,6 +100,7 @@ class Plan(Struct, frozen=True):
     usage: Usage = Usage()
     provider: str = ""
     model: str = ""
+    later: tuple[str, ...] = ()
 
 
 class Edit(Struct, frozen=True):

@@ -23,7 +23,7 @@ from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.scope import is_tool_cache
-from goalseek.workspace.screening import AddedFiles, link_refusal
+from goalseek.workspace.screening import AddedFiles, known_path_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 
@@ -116,14 +116,14 @@ def _refusal(difference: Difference, objects: Objects, added_files: AddedFiles) 
     path, after, kind = difference.path, difference.after, added_files.scope.kind(difference.path)
     is_link = after is not None and after.mode == SYMLINK
     if difference.before is not None and kind not in ("writable", "generated"):
-        return f"{quote_path(path)} is not the candidate's to edit"
+        return known_path_refusal(added_files.scope, path)
     if difference.before is None and (why := added_files.path_refusal(path, False, is_link)):
         return why
     if kind != "writable" or after is None:
         return ""
     if after.mode == SUBMODULE:
         return f"{quote_path(path)} is neither a file nor a link"
-    return link_refusal(path, os.fsdecode(objects.read(after.blob))) if is_link else ""
+    return added_files.link_refusal(path, os.fsdecode(objects.read(after.blob))) if is_link else ""
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:

@@ -15,7 +15,7 @@ from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
-from goalseek.proposal.launch import AgentLaunch
+from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
@@ -53,6 +53,7 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
             yield _login(provider)
         if is_live:
             yield _live(_launch(evaluation), provider)
+            forget_calls(project.places)
     text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
     if text:
         yield CheckResult("provider", False, text, remedy)

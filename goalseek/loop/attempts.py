@@ -27,15 +27,15 @@ from goalseek.values import Attempt as EndedAttempt
 from goalseek.values import Reason, StopReason
 
 _REVIEW_PROBLEM = (
-    "It was measured and would be kept. But somebody else who reviewed it by the project's criteria asks for changes "
-    "first. Put right what the review names, and nothing else. Its reasons:"
+    "It was measured and would be kept, but a reviewer who judged it by the project's criteria asks for changes first. "
+    "Fix what the reviewer names, and nothing else:"
 )
 _CRASH_PROBLEM = (
-    "A command that runs your change failed when it was measured. How it ended, and the last lines it printed:"
+    "A command of the measurement that runs your change failed. How it ended, and the last lines that it printed:"
 )
 _SCOPE_PROBLEM = (
-    "It edited what is not its to edit. Only the files that you may change are taken from this folder, and a change "
-    "that touches others is refused as a whole. Those edits were put back; what was refused, and why:"
+    "It edited files that you may not change, and such a change is rejected as a whole. Those edits were undone. What "
+    "was rejected, and why:"
 )
 
 
@@ -125,7 +125,7 @@ class Attempts:
             yield
         except LimitReached as reached:
             is_repair = attempt.number > self._first_of_cycle
-            if attempt.candidate or not is_repair or reached.stop.reason == StopReason.ASKED:
+            if attempt.candidate or not is_repair or reached.stop.reason in (StopReason.ASKED, StopReason.FOR):
                 raise  # a later invocation goes on with it
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from goalseek.humanize import format_duration
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Manifest
+from goalseek.manifest.tables import Limits, Manifest, VerifyCommand
+from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Context, PastIteration
+from goalseek.statistics.guards import describe_bounds
+from goalseek.statistics.sequential_test import describe_rule
+from goalseek.workspace.scope import Scope
 
 
 class BriefMetric(TypedDict):
@@ -40,22 +48,34 @@ class Crashes(TypedDict):
     last: str
 
 
+class GuardNow(TypedDict):
+    """A guard: its bounds in words, and the value that the incumbent has."""
+
+    name: str
+    bounds: str
+    incumbent: float | None
+
+
 class Tried(TypedDict):
-    """An earlier iteration."""
+    """An earlier iteration. ``idea`` is its plan's text, as far as that is still there."""
 
     iteration: int
     outcome: str
     reason: str
     value: float | None
     changed_files: list[str]
+    changed_lines: int
     title: str
+    idea: str
     why: str
 
 
 class Brief(TypedDict):
     """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first.
 
-    Tries are no longer grouped: ``families`` is empty, and there for the programs that read it.
+    ``decision`` says when a change is kept, ``measurement`` how the number is made, as far as the agent may know it;
+    ``minutes`` is how long the call may take. ``ideas`` were noted for later and not tried yet. Tries are no longer
+    grouped: ``families`` is empty, and there for the programs that read it.
     """
 
     project: str
@@ -63,7 +83,11 @@ class Brief(TypedDict):
     incumbent: float
     baseline: float
     best: float
+    decision: str
+    guards: list[GuardNow]
+    measurement: list[str]
     iteration: int
+    minutes: float | None
     writable: list[str]
     read_only: list[str]
     directions: list[str]
@@ -71,6 +95,7 @@ class Brief(TypedDict):
     families: list[dict[str, Any]]
     crashes: Crashes
     left: dict[str, Any]
+    ideas: list[str]
     history: list[Tried]
 
 
@@ -81,20 +106,42 @@ _FILES_LIMIT = 6
 _PATH_LENGTH = 120
 _TITLE_BYTES = 200
 _WHY_BYTES = 400
+_IDEA_BYTES = 500
+_IDEAS_BYTES = 3 * 1024
+_MEASUREMENT_BYTES = 4 * 1024
+_MINUTES_BYTES = 16
+_RUN_LENGTH = 500
+_UNSEEN = {
+    "candidate": "- A command that you cannot see runs the changed files.",
+    "both": "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
+    "hidden": "- A verifier that you cannot see scores the result.",
+}
+_PATH = re.compile(r"[^\s'\"`=:,;|&<>(){}$]+")
 _OUTPUT_BYTES = 1536
 
 
 def make_brief(
-    context: Context, history: Sequence[PastIteration], manifest: Manifest, remaining: dict[str, Any]
+    context: Context,
+    history: Sequence[PastIteration],
+    manifest: Manifest,
+    standing: Standing,
+    scope: Scope,
 ) -> dict[str, Any]:
-    """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow."""
+    """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow.
+
+    ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
+    """
     brief: dict[str, Any] = {
         "project": manifest.project.name,
         "metric": {"name": manifest.metric.name, "direction": manifest.metric.direction},
         "incumbent": context.incumbent_value,
         "baseline": context.baseline_value,
         "best": context.best_value,
+        "decision": describe_rule(manifest.metric, standing.noise),
+        "guards": _guards(manifest, standing),
+        "measurement": _last_lines_within(list(_describe_measurement(manifest, standing, scope)), _MEASUREMENT_BYTES),
         "iteration": context.iteration,
+        "minutes": None,
         "writable": _last_lines_within(manifest.scope.writable, _PATTERNS_BYTES),
         "read_only": _last_lines_within(manifest.scope.read_only, _PATTERNS_BYTES),
         "directions": _last_lines_within(context.directions, _DIRECTIONS_BYTES),
@@ -106,12 +153,13 @@ def make_brief(
             "iteration": context.crashed_in,
             "last": _tail(context.last_crash, _OUTPUT_BYTES),
         },
-        "left": remaining,
+        "left": remaining_budget(manifest.limits, standing),
+        "ideas": _last_lines_within(context.ideas, _IDEAS_BYTES),
         "history": [],
     }
     best = next((attempt for attempt in history if attempt.iteration == context.best_iteration), None)
     rows: list[dict[str, Any]] = []
-    room = MAX_BYTES - len(as_json(brief)) - (_row_and_size(best)[1] if best else 0)
+    room = MAX_BYTES - _MINUTES_BYTES - len(as_json(brief)) - (_row_and_size(best)[1] if best else 0)
     for attempt in history:
         row, size = _row_and_size(attempt)
         room -= 0 if attempt is best else size
@@ -121,6 +169,61 @@ def make_brief(
     if best and best.iteration not in [row["iteration"] for row in rows]:
         rows.append(_row_and_size(best)[0])
     return {**brief, "history": rows}
+
+
+def _guards(manifest: Manifest, standing: Standing) -> list[GuardNow]:
+    before = standing.baseline.guards if standing.baseline else {}
+    now = standing.incumbent.guards if standing.incumbent else {}
+    return [
+        {"name": guard.name, "bounds": describe_bounds(guard, before.get(guard.name)), "incumbent": now.get(guard.name)}
+        for guard in manifest.guard
+    ]
+
+
+def _describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -> Iterator[str]:
+    """The steps of a measurement: commands that see the candidate alone as they are; of others only that they exist."""
+    seconds = standing.baseline.seconds if standing.baseline else {}
+    previous = ""
+    for command in manifest.verify:
+        line = _UNSEEN[command.sees or "both"]
+        if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
+            facts = ", ".join(_command_facts(command, seconds))
+            line = f"- {_command_text(command)}{facts and f' ({facts})'}. You can run it too."
+        if line != previous:
+            yield line
+        previous = line
+    if not any(command.network for command in manifest.verify):
+        yield "- No step has a network."
+
+
+def _command_text(command: VerifyCommand) -> str:
+    run = command.run if isinstance(command.run, str) else shlex.join(command.run)
+    return f"`{run if len(run) <= _RUN_LENGTH else run[: _RUN_LENGTH - 1] + '…'}`"
+
+
+def _command_facts(command: VerifyCommand, seconds: dict[str, float]) -> Iterator[str]:
+    if command.cwd != ".":
+        yield f"in {command.cwd}"
+    if command.name in seconds:
+        yield f"{format_duration(seconds[command.name])} at the baseline"
+    if timeout := timeout_of(command, seconds):
+        yield f"stopped after {format_duration(timeout)}"
+    if command.network:
+        yield "with a network"
+
+
+def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:
+    """Whether the words of a command may name a hidden file or its folder, so that the agent must not read them."""
+    run = command.run if isinstance(command.run, str) else " ".join(command.run)
+    outside = manifest.scope.hidden_from
+    if outside and outside in run:
+        return True
+    for word in _PATH.findall(f"{run} {command.cwd}"):
+        for path in (word, posixpath.join(command.cwd, word)):
+            inside = scope.prefix + posixpath.normpath(path)
+            if "hidden" in (scope.kind(inside), scope.kind(f"{inside}/x")):
+                return True
+    return False
 
 
 def as_json(brief: dict[str, Any]) -> str:
@@ -158,7 +261,9 @@ def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
         "reason": past.reason,
         "value": past.value,
         "changed_files": [*files, f"and {more_files} more"] if more_files else files,
+        "changed_lines": past.changed_lines,
         "title": _cut(past.title, _TITLE_BYTES),
+        "idea": _cut(past.idea, _IDEA_BYTES),
         "why": _cut(past.why, _WHY_BYTES),
     }
     text = json.dumps(row, indent=1)

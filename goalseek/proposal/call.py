@@ -20,13 +20,13 @@ from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import seconds_left
+from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
 from goalseek.project.stop import take_stop_request
-from goalseek.proposal.brief import make_brief, remaining_budget
+from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
-from goalseek.proposal.past_tries import past_try
-from goalseek.proposal.prompt import Request, make_prompt
+from goalseek.proposal.past_tries import read_history
+from goalseek.proposal.prompt import Request, make_prompts
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
@@ -54,15 +54,8 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    epoch = project.standing.epoch
-    verify = config.manifest.verify
-    records = [record for record in project.ledger.recent if record.epoch == epoch]
-    if context.best_iteration not in [record.iteration for record in records]:
-        best = project.ledger.history.iteration(context.best_iteration)
-        records += [best] if best else []
-    history = tuple(past_try(record, verify) for record in records)
-    remaining = remaining_budget(config.manifest.limits, project.standing.for_run(project.run_id))
-    brief = make_brief(context, history, config.manifest, remaining)
+    history = read_history(project, context.best_iteration, config.manifest.verify)
+    brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
 
@@ -70,42 +63,61 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     """The call of a provider in the workspace, with its prompt. A reviewer has another HOME."""
     project, config, context = briefing.project, briefing.config, briefing.context
     manifest, usage_log = config.manifest, briefing.usage_log
-    brief = {**briefing.brief, "review": request.review.brief} if request.review else briefing.brief
+    brief = {**briefing.brief, "minutes": _minutes(project, manifest.limits, request.phase)}
+    if request.review:
+        brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
         secrets.add_variables(credentials_in_manifest(table))
-    prompt = secrets.redact_text(make_prompt(config.templates, manifest, briefing.context, brief, request, nonce))
-    write_prompt(briefing.run_folder, name, prompt)
+    prompt, resumed_prompt = map(
+        secrets.redact_text, make_prompts(config.templates, manifest, briefing.context, brief, request, nonce)
+    )
+    sent_prompt = [prompt]
+
+    def note_prompt(text: str) -> None:
+        sent_prompt[0] = text
+        write_prompt(briefing.run_folder, name, text)
+
+    note_prompt(prompt)
     workspace = project.workspace(config)
     label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
-    launch = AgentLaunch(
-        project, manifest, workspace.root, label, prompt, brief, context, request.phase, nonce, usage_log, secrets
-    )
 
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
+    texts = (prompt, brief, context, request.phase, nonce)
+    notes = (note_failed_call, note_prompt)
+    launch = AgentLaunch(project, manifest, workspace.root, label, *texts, usage_log, secrets, *notes)
     return launch.call(
         history=briefing.history,
         writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
         wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
-        again=note_failed_call,
         went=usage_log.set_session,
         name=name,
-        keep=recorder(project, context.iteration, name, prompt, secrets),
+        keep=recorder(project, context.iteration, name, lambda: sent_prompt[0], secrets),
         baseline_file=lambda path: _baseline_file(project, path),
+        dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
+        resumed_prompt=resumed_prompt,
     )
 
 
-def ask(question: Callable[[], Reply]) -> tuple[Reply, Rejected | None]:
-    """The reply to a call; where it failed, what was printed and used until then, and the failure."""
+def _minutes(project: Project, limits: Limits, phase: str) -> float | None:
+    """How long the call may take: the provider's limit, or what is left of the run where that is less."""
+    bounds = [project.provider().timeout(phase), _seconds_left(project, limits)]
+    seconds = min((bound for bound in bounds if bound is not None), default=None)
+    return None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
+
+
+def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Rejected | None]:
+    """The reply to a call; where it failed, what was printed until then, what it is charged, and the failure."""
     try:
         return question(), None
     except Rejected as rejected:
+        rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
 
 
@@ -123,11 +135,11 @@ def _baseline_file(project: Project, path: str) -> bytes | None:
 
 
 def recorder(
-    project: Project, iteration: int, name: str, prompt: str, secrets: Redactor
+    project: Project, iteration: int, name: str, sent_prompt: Callable[[], str], secrets: Redactor
 ) -> Callable[[Reply, Rejected | None, bytes], None]:
     """Writes the recording of a call when it has ended; does nothing where the manifest records none.
 
-    A call repeated after a kill replaces its recording.
+    A call repeated after a kill replaces its recording. ``sent_prompt`` gives what was asked last in this call.
     """
     record_table = project.provider_table().record
     if record_table is None:
@@ -141,7 +153,9 @@ def recorder(
         if rejected:
             edits = None if rejected.edits is None else ()
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
-        recording = Recording(iteration, name, prompt, reply, patch.decode("utf-8", "surrogateescape"), rejection)
+        recording = Recording(
+            iteration, name, sent_prompt(), reply, patch.decode("utf-8", "surrogateescape"), rejection
+        )
         text = json.dumps(recording.as_plain(secrets.redact_text), indent=1) + "\n"
         write_atomic(folder / file_name(iteration, name), text, durable=True)
 
@@ -149,6 +163,16 @@ def recorder(
 
 
 _PAUSE_SECONDS = 0.1
+_WHOLE_MINUTES = 600.0
+
+
+def _seconds_left(project: Project, limits: Limits) -> float | None:
+    """Seconds until the run or this invocation ends; None without a limit."""
+    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
+    if project.ends_at is None:
+        return remaining
+    invocation_seconds = max(project.ends_at - time.monotonic(), 0.0)
+    return invocation_seconds if remaining is None else min(remaining, invocation_seconds)
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:

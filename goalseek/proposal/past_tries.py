@@ -1,20 +1,23 @@
-"""Past tries as the agent may know them: outcome, value, reason, and the output of crashes.
+"""Past tries as the agent may know them: outcome, value, reason, ideas, and the output of crashes.
 
-Output of a command that sees hidden files never gets there.
+Output of a command that sees hidden files never gets there. What no record has is read from the sealed checkpoints of
+the run folders; where such a folder is gone, only that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
-from goalseek.values import Reason
+from goalseek.values import Outcome, Reason
 
 _SENTENCES = {
     "verify_failed": "the verifier failed",
@@ -25,8 +28,26 @@ _SENTENCES = {
 }
 
 
-def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastIteration:
-    """An iteration as the agent may know it; ``verify`` are the commands that measured it."""
+_IDEAS_READ = 10
+IDEAS_LIMIT = 20
+
+
+def read_history(project: Project, best_iteration: int, verify: Sequence[VerifyCommand]) -> tuple[PastIteration, ...]:
+    """The recent tries under the present ruler, newest first, with the best one always in.
+
+    An iteration in which the provider failed is no try. The newest ones have the ideas of their plans.
+    """
+    recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
+    records = [record for record in recent if record.reason not in PROVIDER_FAILED]
+    if best_iteration not in [record.iteration for record in records]:
+        best = project.ledger.history.iteration(best_iteration)
+        records += [best] if best else []
+    newest = [past_try(record, verify, _read_idea(project, record)) for record in records[:_IDEAS_READ]]
+    return (*newest, *(past_try(record, verify) for record in records[_IDEAS_READ:]))
+
+
+def past_try(record: IterationRecord, verify: Sequence[VerifyCommand], idea: str = "") -> PastIteration:
+    """An iteration as the agent may know it; ``verify`` are the commands that measured it, ``idea`` its plan's text."""
     return PastIteration(
         record.iteration,
         record.outcome,
@@ -35,6 +56,8 @@ def past_try(record: IterationRecord, verify: Sequence[VerifyCommand]) -> PastIt
         record.changed_files,
         record.hypothesis_summary,
         _why_for_agent(record, verify),
+        idea,
+        record.changed_loc,
     )
 
 
@@ -77,12 +100,61 @@ def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
     return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
 
 
+def _read_idea(project: Project, record: IterationRecord) -> str:
+    """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
+    plan = _stored_plan(project, record)
+    return _text(plan, "text") if _text(plan, "title") else _text(_stored(project, record, "change"), "text")
+
+
+def open_ideas(project: Project, standing: Standing) -> tuple[str, ...]:
+    """The ideas that earlier plans noted for later and that are not tried yet, the newest last.
+
+    They are those of the last iteration's context with those that its plan noted, without what it tried.
+    """
+    tries = (record for record in project.ledger.recent if record.outcome != Outcome.BASELINE)
+    last = next(tries, None)
+    if last is None:
+        return ()
+    before, plan = _stored(project, last, "context"), _stored_plan(project, last)
+    noted = [idea for stored, key in ((before, "ideas"), (plan, "later")) for idea in _texts(stored, key)]
+    title = _words(last.hypothesis_summary)
+    return tuple(idea for idea in dict.fromkeys(noted) if not _is_about(_words(idea), title))[-IDEAS_LIMIT:]
+
+
+def _is_about(idea: set[str], title: set[str]) -> bool:
+    """Whether a title tries an idea: one has all the words of the other."""
+    return bool(title) and (idea <= title or title <= idea)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def _stored_plan(project: Project, record: IterationRecord) -> Any:
+    """The plan of an iteration as it is stored: of the second answer, where the first one had none."""
+    return _stored(project, record, "plan") or _stored(project, record, "plan", 2)
+
+
+def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> Any:
+    """A checkpoint's value as plain JSON; None where it is gone."""
+    folder = project.run_folder(record.iteration)
+    return Checkpoints.stored_value(folder, CheckpointName(answer, number), project.ledger.seal)
+
+
+def _text(stored: Any, key: str) -> str:
+    return str(stored.get(key) or "") if isinstance(stored, dict) else ""
+
+
+def _texts(stored: Any, key: str) -> Iterator[str]:
+    values = stored.get(key) if isinstance(stored, dict) else None
+    return (value for value in values or () if isinstance(value, str))
+
+
 def _crash_output(project: Project, record: IterationRecord) -> str:
     """The end of the output of a crashed candidate, as far as the agent may see it."""
-    folder = project.loaded.runs / f"{record.iteration:04d}"
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = Checkpoints.stored_value(folder, CheckpointName("candidate", number), project.ledger.seal) or {}
+        candidate = _stored(project, record, "candidate", number) or {}
         if candidate.get("commit") == record.commit_hash:
-            evidence = Checkpoints.stored_value(folder, CheckpointName("evidence", number), project.ledger.seal) or {}
+            evidence = _stored(project, record, "evidence", number) or {}
             return str((evidence.get("failure") or {}).get("printed") or "")
     return ""

@@ -1,45 +1,71 @@
-"""The prompt of one call: a template with its values.
+"""The prompts of one call: a template with its values.
 
 What others wrote stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
+The plan is the task, so it stands there as plain text.
 """
 
 from __future__ import annotations
 
-import string
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan
-from goalseek.providers.prompt_templates import Templates
+from goalseek.providers.answer import clean_title
+from goalseek.providers.prompt_templates import Templates, fill_template
+from goalseek.values import Outcome
 
+MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
 _PATH_LENGTH = 300
+_PLAN_LENGTH = 8000
+_ANSWER_LENGTH = 6000
+_HISTORY_BYTES = {"plan": 12 * 1024, "apply": 4 * 1024}
+_RESUMED_PATTERNS_LENGTH = 500
+_UNPLANNED = """\
+Nobody has planned it yet: choose ONE change yourself. Start from a cause: what limits the number now, and how will your
+change act on it? Then make it, and end your answer with this block:
+
+<<<GOALSEEK PLAN {0}
+one-line title: what changes, not why
+Cause, change and expected effect.
+files:
+path/of/each/file/that/you/edited
+GOALSEEK PLAN {0}>>>"""
 
 
 class Problem(Struct, frozen=True):
-    """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data."""
+    """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data.
+
+    ``answer`` is that answer itself, which an agent that goes on in its session has already.
+    """
 
     said: str
     printed: str = ""
+    answer: str = ""
 
 
 class ReviewSubject(Struct, frozen=True):
-    """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it."""
+    """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it.
+
+    ``guards`` are the candidate's, ``changed`` is what git says of each changed file in a line (``--numstat``).
+    """
 
     value: float
     criteria: tuple[str, ...]
-    patch: str
+    patch: bytes
     brief: Mapping[str, object] = field(default_factory=dict)
+    guards: Mapping[str, float] = field(default_factory=dict)
+    changed: bytes = b""
 
 
 class Request(Struct, frozen=True):
     """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1.
 
-    ``problem`` is what was wrong with the answer before.
+    ``problem`` is what was wrong with the answer before; ``patch`` the edits so far that a repair begins with.
     """
 
     phase: str
@@ -47,18 +73,27 @@ class Request(Struct, frozen=True):
     plan: Plan | None = None
     problem: Problem | None = None
     review: ReviewSubject | None = None
+    patch: bytes = b""
 
 
-def make_prompt(
+class Prompts(NamedTuple):
+    """What an agent is asked in a new session, and where it goes on in the session of its last answer.
+
+    ``resumed`` is "" where a session makes no difference.
+    """
+
+    fresh: str
+    resumed: str
+
+
+def make_prompts(
     templates: Templates, manifest: Manifest, context: Context, brief: dict[str, Any], request: Request, nonce: str
-) -> str:
-    """The prompt of a call. The problem follows at the end where the template has no ``$problem``."""
-    template, plan, review = string.Template(templates[request.phase].text), request.plan, request.review
-    problem_text = _problem_text(request.problem, nonce)
-    plan_text = f"{plan.title}\n\n{plan.text}".strip() if plan and plan.title else ""
+) -> Prompts:
+    """The prompts of a call. The problem follows at the end where the template has no ``$problem``."""
+    template, review, problem = templates[request.phase], request.review, request.problem
 
-    def data_block(lines: str, empty: str = "(none)") -> str:
-        return mark_as_data(lines, nonce) if lines.strip() else empty
+    def data_block(lines: str) -> str:
+        return mark_as_data(lines, nonce) if lines.strip() else ""
 
     values = {
         "project": manifest.project.name,
@@ -67,43 +102,116 @@ def make_prompt(
         "incumbent": format_number(context.incumbent_value),
         "baseline": format_number(context.baseline_value),
         "best": format_number(context.best_value),
-        "program": context.program.strip() or "(none)",
+        "decision": brief["decision"],
+        "guards": _bullets(_guard_line(guard, review) for guard in brief["guards"]),
+        "program": context.program.strip(),
         "writable": _bullets(manifest.scope.writable),
         "read_only": _bullets([*manifest.scope.read_only, "everything else that is there"]),
+        "run_it": "\n".join(brief["measurement"]),
         "files": data_block(_file_lines(context)),
-        "history": data_block("\n".join(map(_history_line, brief["history"])), "(nothing was tried yet)"),
-        "families": "(none)",  # a template of the user may still name them
+        "history": data_block(_history(brief["history"], context.best_iteration, request.phase)),
+        "families": "",  # a template of the user may still name them
+        "ideas": data_block(_bullets(brief["ideas"])),
         "directions": _bullets(context.directions),
         "stagnation": _stagnation_text(context),
         "crashes": _crash_text(context, brief["crashes"], nonce),
-        "left": ", ".join(_amount_left(*item) for item in brief["left"].items()) or "no limit is set",
-        "plan": data_block(plan_text, "(you plan while you edit)"),
-        "problem": problem_text,
+        "left": ", ".join(_amount_left(*item) for item in brief["left"].items()),
+        "minutes": "" if brief["minutes"] is None else format_number(brief["minutes"]),
+        "title": clean_title(_without_nonce(request.plan.title, nonce)) if request.plan else "",
+        "plan": _plan_text(request, nonce),
+        "problem": "",
+        "diff": data_block(_patch_text(review.patch if review else request.patch)),
         "nonce": nonce,
     }
     if review:
         values["value"] = format_number(review.value)
         values["criteria"] = _bullets(review.criteria)
-        values["diff"] = data_block(review.patch)
-    prompt = template.substitute(values)
-    if problem_text and "problem" not in template.get_identifiers():
-        prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{problem_text}\n"
-    return prompt
+        values["changed"] = data_block(_changed_files(review.changed))
+
+    def fill(text: str, problem_text: str) -> str:
+        prompt = fill_template(text, {**values, "problem": problem_text})
+        if problem_text and "$problem" not in text and "${problem}" not in text:
+            prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{problem_text}\n"
+        return prompt
+
+    fresh = fill(template.text, _problem_text(problem, nonce))
+    if not template.resumed or (request.phase == "plan" and not problem):
+        return Prompts(fresh, "")
+    values["writable"] = _first_patterns(manifest.scope.writable)
+    return Prompts(fresh, fill(template.resumed, _problem_text(problem, nonce, is_resumed=True)))
 
 
 def mark_as_data(text: str, nonce: str) -> str:
     """What others wrote, between two lines that carry the call's nonce; nothing in it can be such a line."""
-    return f"<<<DATA {nonce}\n{text.replace(nonce, '_' * len(nonce))}\nDATA {nonce}>>>"
+    return f"<<<DATA {nonce}\n{_without_nonce(text, nonce)}\nDATA {nonce}>>>"
 
 
-def _problem_text(problem: Problem | None, nonce: str) -> str:
+def _without_nonce(text: str, nonce: str) -> str:
+    return text.replace(nonce, "_" * len(nonce))
+
+
+def _plan_text(request: Request, nonce: str) -> str:
+    """The plan, as the task in plain text, and as data for a reviewer; what to do instead where there is none."""
+    plan = request.plan
+    if plan is None or not plan.title:
+        return _UNPLANNED.format(nonce) if request.phase == "apply" else ""
+    text = f"{plan.title}\n\n{plan.text}".strip()
+    if request.phase == "review":
+        return mark_as_data(text, nonce)
+    printable = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+    return _cut(_without_nonce(printable, nonce), _PLAN_LENGTH)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _problem_text(problem: Problem | None, nonce: str, is_resumed: bool = False) -> str:
     if problem is None:
         return ""
-    return problem.said + (f"\n\n{mark_as_data(problem.printed.strip(), nonce)}" if problem.printed.strip() else "")
+    text = problem.said
+    if problem.printed.strip():
+        text += f"\n\n{mark_as_data(problem.printed.strip(), nonce)}"
+    if problem.answer.strip() and not is_resumed:
+        text += f"\n\nThat answer, or its end:\n{mark_as_data(problem.answer.strip()[-_ANSWER_LENGTH:], nonce)}"
+    return text
 
 
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines) or "- (none)"
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _patch_text(patch: bytes) -> str:
+    """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
+    rest = len(patch) - MAX_DIFF_BYTES
+    note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
+    return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note
+
+
+def _changed_files(counts: bytes) -> str:
+    """A line for each changed file with the lines added and removed, at most _FILES_LIMIT of them."""
+    rows = [line.split("\t", 2) for line in counts.decode("utf-8", "replace").splitlines()]
+    lines = [f"- {path}: +{added} -{removed} lines" for added, removed, path in rows[:_FILES_LIMIT]]
+    more_files = len(rows) - len(lines)
+    return "\n".join([*lines, f"- and {more_files} more"] if more_files else lines)
+
+
+def _first_patterns(patterns: Sequence[str]) -> str:
+    """As many patterns as a short prompt has room for: the session has all of them."""
+    count, room = 0, _RESUMED_PATTERNS_LENGTH
+    while count < len(patterns) and (room := room - len(patterns[count]) - 3) >= 0:
+        count += 1
+    rest = len(patterns) - count
+    return _bullets([*patterns[:count], *([f"and {rest} more, as listed above"] if rest else [])])
+
+
+def _guard_line(guard: dict[str, Any], review: ReviewSubject | None) -> str:
+    """A guard's bounds, and its value: of the incumbent, and in a review of the change too."""
+    values = {"now": guard["incumbent"]}
+    if review:
+        values = {"with the change": review.guards.get(guard["name"]), "without it": guard["incumbent"]}
+    texts = [f"{format_number(value)} {of}" for of, value in values.items() if value is not None]
+    return f"{guard['name']}: {guard['bounds']}" + (f"; it is {', '.join(texts)}" if texts else "")
 
 
 def _file_lines(context: Context) -> str:
@@ -114,9 +222,31 @@ def _file_lines(context: Context) -> str:
     return "\n".join([*lines, f"- and {more_files} more"] if more_files > 0 else lines)
 
 
+def _history(rows: Sequence[dict[str, Any]], best_iteration: int, phase: str) -> str:
+    """The tries, newest first: as many as there is room for, and always the best."""
+    room = _HISTORY_BYTES.get(phase, _HISTORY_BYTES["apply"])
+    lines = []
+    for row in rows:
+        if row["outcome"] == Outcome.BASELINE:
+            continue
+        line = _history_line(row)
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room >= 0 or row["iteration"] == best_iteration:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def _history_line(row: dict[str, Any]) -> str:
+    """One try: its outcome, number and title; the idea, the size, and why it ended so each on a line of its own."""
     value = "" if row["value"] is None else f" {format_number(row['value'])}"
-    return f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {row['title']} -- {row['why']}"
+    title = row["title"] or "(no title)"
+    lines = [f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {title}"]
+    if row["idea"]:
+        lines.append(f"  idea: {row['idea']}")
+    if row["changed_files"]:
+        size = f" ({pluralize(row['changed_lines'], 'line')})" if row["changed_lines"] else ""
+        lines.append(f"  changed: {', '.join(row['changed_files'])}{size}")
+    return "\n".join([*lines, f"  why: {row['why']}"])
 
 
 def _stagnation_text(context: Context) -> str:
@@ -124,20 +254,20 @@ def _stagnation_text(context: Context) -> str:
         return ""
     return (
         f"Progress has flattened: nothing was kept in the last {context.stagnation} iterations. More of the same will "
-        "not help. Propose a different kind of change.\n"
+        "not help. Propose a different kind of change."
     )
 
 
 def _crash_text(context: Context, crashes: dict[str, Any], nonce: str) -> str:
     if context.common_ending:
-        intro = f"The last {context.crashes} candidates in a row crashed, and what they printed ended alike:"
+        intro = f"The last {context.crashes} candidates in a row crashed, and their output ended alike:"
         output = context.common_ending
     elif crashes["last"]:
-        intro = f"The last candidate that crashed was that of iteration {crashes['iteration']}:"
+        intro = f"The last candidate that crashed was that of iteration {crashes['iteration']}. Its output ended with:"
         output = crashes["last"]
     else:
         return ""
-    return f"{intro}\n\n{mark_as_data(output, nonce)}\n\nDo not let yours end so as well.\n"
+    return f"{intro}\n\n{mark_as_data(output, nonce)}\n\nMake sure that your change does not crash in this way."
 
 
 def _amount_left(limit: str, amount: Any) -> str:
@@ -145,8 +275,8 @@ def _amount_left(limit: str, amount: Any) -> str:
         case "seconds":
             return f"{format_duration(amount)} of active time"
         case "cost_usd":
-            return f"${format_number(amount)}"
+            return f"${amount:.2f}"
         case "iterations" | "tokens":
-            return f"{amount} {limit}"
+            return f"{amount:,} {limit}"
         case _:
             return f"{amount} is the {limit}"

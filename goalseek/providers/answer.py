@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
 from goalseek.errors import Rejected
 from goalseek.own_folders import open_regular
 from goalseek.providers.preset import count, dollars
@@ -15,46 +17,79 @@ from goalseek.values import Outcome, Phase, Reason, Usage
 TITLE_LIMIT = 200
 USAGE_LIMIT = 2**16
 REASON_LIMIT = 500
+IDEAS_LIMIT = 10
 REASONS_LIMIT = 40
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"  # a review's first line
 
 
-def find_block(output: str, kind: str, nonce: str) -> list[str] | None:
-    """The lines between the sentinels; None where there is no such block, or more than one."""
+def find_blocks(output: str, kind: str, nonce: str) -> list[list[str]]:
+    """The lines between the sentinels of each whole block, in order."""
     opening, closing = f"<<<GOALSEEK {kind} {nonce}", f"GOALSEEK {kind} {nonce}>>>"
-    lines = [line.strip("\r") for line in output.split("\n")]
-    starts = [index for index, line in enumerate(lines) if line.strip() == opening]
-    ends = [index for index, line in enumerate(lines) if line.strip() == closing]
-    if len(starts) != 1 or len(ends) != 1 or ends[0] < starts[0]:
-        return None
-    return lines[starts[0] + 1 : ends[0]]
+    blocks: list[list[str]] = []
+    block: list[str] | None = None
+    for line in output.split("\n"):
+        if line.strip() == opening:
+            block = []
+        elif line.strip() == closing and block is not None:
+            blocks.append(block)
+            block = None
+        elif block is not None:
+            block.append(line.strip("\r"))
+    return blocks
 
 
-def parse_plan(lines: list[str]) -> tuple[str, str, tuple[str, ...]]:
-    """Title, text and files of a plan block. The title is "" where the block has none."""
-    while lines and not lines[0].strip():
-        lines = lines[1:]
-    if not lines:
-        return "", "", ()
-    marks = [index for index, line in enumerate(lines) if line.strip().lower() == "files:"]
-    end = marks[-1] if marks else len(lines)
-    files = tuple(line.strip().removeprefix("- ") for line in lines[end + 1 :] if line.strip())
-    return clean_title(lines[0]), "\n".join(lines[1:end]).strip(), files
+class PlanBlock(Struct, frozen=True):
+    """A plan as an answer has it; the title is "" where there is none. ``later`` are ideas for later rounds."""
+
+    title: str = ""
+    text: str = ""
+    files: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+
+
+def find_plan(output: str, nonce: str) -> PlanBlock | None:
+    """The last whole plan block of an answer: one before it was a draft. None where there is none."""
+    blocks = find_blocks(output, Phase.PLAN, nonce)
+    return _parse_plan(blocks[-1]) if blocks else None
+
+
+def _parse_plan(lines: list[str]) -> PlanBlock:
+    text = "\n".join(lines).strip("\n").split("\n")
+    files, later = _mark(text, "files:"), _mark(text, "later:")
+    ends = {files: later if later > files else len(text), later: files if files > later else len(text)}
+    ideas = [clean_title(line.strip().removeprefix("- ")) for line in text[later + 1 : ends[later]] if line.strip()]
+    return PlanBlock(
+        clean_title(text[0]),
+        "\n".join(text[1 : min(files, later)]).strip(),
+        tuple(line.strip().removeprefix("- ") for line in text[files + 1 : ends[files]] if line.strip()),
+        tuple(ideas[:IDEAS_LIMIT]),
+    )
+
+
+def _mark(lines: list[str], word: str) -> int:
+    """Where the last line with only this word is; the number of lines where there is none."""
+    return max((index for index, line in enumerate(lines) if line.strip().lower() == word), default=len(lines))
 
 
 def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
     """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
-    lines = [line.strip() for line in find_block(output, Phase.REVIEW, nonce) or () if line.strip()]
+    blocks = find_blocks(output, Phase.REVIEW, nonce)
+    lines = [line.strip() for line in blocks[0] if line.strip()] if len(blocks) == 1 else []
     if not lines or lines[0] not in (APPROVED, CHANGES_REQUESTED, REJECTED):
         return "", ()
     return lines[0], tuple(clean_title(line.removeprefix("- "), REASON_LIMIT) for line in lines[1 : 1 + REASONS_LIMIT])
 
 
 def require_plan(reply: Reply, nonce: str) -> Reply:
-    """The reply. Raises Rejected where it has no plan between the sentinels."""
+    """The reply. Raises Rejected, with what is wrong, where it has no plan."""
     if reply.title:
         return reply
-    why = f"the answer has no plan between the sentinels of {nonce}"
+    if find_blocks(reply.output, Phase.PLAN, nonce):
+        why = "the plan block of the answer has no title"
+    elif f"<<<GOALSEEK {Phase.PLAN} {nonce}" in reply.output:
+        why = f"the plan block of the answer does not end with the line GOALSEEK {Phase.PLAN} {nonce}>>>"
+    else:
+        why = f"the answer has no plan block with the code {nonce}"
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why, reply.output, reply.usage)
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from goalseek.errors import GoalseekError
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import clean_title, find_block, parse_plan, require_plan
+from goalseek.providers.answer import PlanBlock, clean_title, find_plan, require_plan
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
 from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
-from goalseek.values import Phase, StopReason, Usage
+from goalseek.values import StopReason, Usage
 
 MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
 
@@ -57,25 +57,32 @@ class AgentProvider(CommandProvider):
             raise GoalseekError(message, hint, StopReason.PROVIDER)
 
     def plan(self, call: Call) -> Reply:
-        """Asks for a plan, without a way to edit where the agent has such a mode."""
-        return require_plan(self.ask(call), call.nonce)
+        """Asks for a plan, without a way to edit where the agent has such a mode; in the session of its last answer."""
+        return require_plan(self._ask_in_session(call, bool(call.resumed_prompt)), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the agent edit. It resumes the session of an earlier call in this HOME, to plan or to edit."""
-        session = call.session(self.name, self.model)
-        try:
-            reply = self.ask(call, session, plan.files)
-        except SessionGone as gone:
-            call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
-            reply = self.ask(call, planned=plan.files)
+        """Lets the agent edit. It resumes the session of an earlier call in this HOME, to edit or to make this plan."""
+        may_resume = call.phase == "repair" or plan.provider in ("", self.name)
+        reply = self._ask_in_session(call, may_resume, plan.files)
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
+
+    def _ask_in_session(self, call: Call, may_resume: bool, planned: tuple[str, ...] = ()) -> Reply:
+        """One call, in the last session of this HOME where it ``may_resume`` one that is there, else in a new one."""
+        session = call.session(self.name, self.model) if may_resume else None
+        try:
+            return self.ask(call, session, planned)
+        except SessionGone as gone:
+            call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
+            return self.ask(call, planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
+        prompt = call.resumed_prompt if session and call.resumed_prompt else call.prompt
+        call = replace(call, prompt=prompt)
         facts = self._facts(call, login, session is not None)
-        values = self._placeholder_values(call, session.name if session else "")
+        values = self._placeholder_values(call, login, session.name if session else "")
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
@@ -92,6 +99,9 @@ class AgentProvider(CommandProvider):
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
                 kept_bytes=self.preset.kept_bytes,
+                provider=self.name,
+                model=self.model,
+                prompt=prompt,
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
@@ -103,9 +113,17 @@ class AgentProvider(CommandProvider):
         if next_session := session_after(answer, session, self.model):
             call.went(next_session)
         refuse_trouble(self.name, answer, session, output, usage)
-        lines = find_block(answer.text, Phase.PLAN, call.nonce)
-        title, text, files = parse_plan(lines) if lines is not None else (_first_line(answer, call), "", ())
-        return Reply(title, text, files, answer.text or output, usage, self.name, self.model, answer.model)
+        plan = find_plan(answer.text, call.nonce) or PlanBlock(_first_line(answer, call))
+        said = answer.text or output
+        names = (self.name, self.model, answer.model)
+        return Reply(plan.title, plan.text, plan.files, said, usage, *names, later=plan.later)
+
+    def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
+        """Usage and model as the preset reads them of what is there."""
+        answer = self._read(printed)
+        is_other = session is not None and answer.session not in ("", session.name)
+        usage = _without_zero_cost(usage_of_call(answer, None if is_other else session))
+        return Reply("", usage=usage, answered_by=answer.model)
 
     def _read(self, printed: Printed) -> Answer:
         """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
@@ -117,24 +135,33 @@ class AgentProvider(CommandProvider):
     def _facts(self, call: Call, login: Login, has_session: bool) -> set[str]:
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
+            "reviewer" if call.phase == "review" else "author",
             "confined" if call.confined else "unconfined",
             "session" if has_session else "fresh",
         }
         facts |= {"model"} if self.model else set()
         facts |= {"endpoint"} if self.table.endpoint else set()
+        facts |= {"budget"} if self._dollars_left(call) else set()
         if login.billing:
             facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
         return facts
 
-    def _placeholder_values(self, call: Call, session: str) -> dict[str, str]:
+    def _placeholder_values(self, call: Call, login: Login, session: str) -> dict[str, str]:
         return {
             "{model}": self.model,
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
             "{session}": session,
+            "{key}": login.variables[0] if login.variables else "",
             "{prompt}": _short_prompt(call),
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
+            "{budget}": f"{self._dollars_left(call):.6f}",
         }
+
+    def _dollars_left(self, call: Call) -> float:
+        """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
+        left = None if self.is_subscription() else call.dollars_left()
+        return 0.0 if left is None else max(left, _LEAST_DOLLARS)
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
         files = {"{files}": call.writable, "{planned}": _files_to_edit(call, planned)}
@@ -176,6 +203,7 @@ def _first_line(answer: Answer, call: Call) -> str:
     return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
+_LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 

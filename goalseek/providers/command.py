@@ -10,11 +10,11 @@ from pathlib import Path
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers.answer import clean_title, find_block, parse_plan, parse_review, read_usage, require_plan
+from goalseek.providers.answer import PlanBlock, clean_title, find_plan, parse_review, read_usage, require_plan
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
 from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
-from goalseek.values import Phase, StopReason
+from goalseek.values import StopReason
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class CommandProvider(Provider):
     def model(self) -> str:
         """The model that the manifest names."""
         return self.table.model
+
+    @property
+    def timeout(self) -> float | None:
+        """The manifest's limit of one call."""
+        return self.table.timeout
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -92,15 +97,18 @@ class CommandProvider(Provider):
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
-        result = run_program(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
+        result = run_program(call, self._launch(arguments))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
         refuse_timeout(result, output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
-        lines = find_block(output, Phase.PLAN, call.nonce)
-        title, text, files = parse_plan(lines) if lines is not None else ("", "", ())
-        return Reply(title, text, files, output, usage)
+        plan = find_plan(output, call.nonce) or PlanBlock()
+        return Reply(plan.title, plan.text, plan.files, output, usage, later=plan.later)
+
+    def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
+        table = self.table
+        return LaunchSpec(arguments, login=self.login(), timeout=table.timeout, provider=self.name, model=self.model)
 
     def find_program(self) -> str:
         """The program's path. Raises Failed where it is gone."""

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
-from goalseek.phase_values import Plan
+from goalseek.phase_values import Plan, Session
 from goalseek.providers.outcome import IN_WORDS, Failed, end_of_run, pause_before_retry
-from goalseek.providers.preset import Kind
+from goalseek.providers.preset import Kind, Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Usage
 
@@ -43,6 +43,12 @@ class ProviderChain(Struct, frozen=True):
         """The editors that can repair a change when they get the problem: a script cannot."""
         return tuple(provider for provider in self.editors if getattr(provider, "repairs", True))
 
+    def timeout(self, phase: str) -> float | None:
+        """Seconds that whoever is asked in this phase may take: the least of all of them. None without a limit."""
+        asked = {"plan": self.planners, "review": self.reviewers}.get(phase, self.editors)
+        limits = [getattr(provider, "timeout", None) for provider in asked]
+        return min(filter(None, limits), default=None)
+
     def played_out(self, attempt: int) -> str:
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
         reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
@@ -65,6 +71,16 @@ class ProviderChain(Struct, frozen=True):
     def review(self, call: Call) -> Reply:
         """The verdict of the reviewer; the first of them that answers."""
         return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
+
+    def partial_usage(
+        self, asked: tuple[str, str], printed: Printed, reported: Usage, session: Session | None
+    ) -> Usage:
+        """What a call that was killed or still runs has used; ``asked`` is its provider's name and model."""
+        provider = next((member for member in self.members if (member.name, member.model) == asked), None)
+        if provider is None:
+            return reported
+        reply = provider.partial_reply(printed, reported, session)
+        return self._add_cost(provider, reply.usage, reply.answered_by)
 
     def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
         failures: list[Failed] = []

@@ -1,4 +1,7 @@
-"""Prompt templates: the package's files, or those of the user's folder, read again at every iteration."""
+"""Prompt templates: the package's files, or those of the user's folder, read again at every iteration.
+
+``goalseek/guide/prompts.md`` is their manual.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 import hashlib
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -16,11 +19,12 @@ from goalseek.errors import GoalseekError
 
 PHASES = ("plan", "apply", "repair", "review")
 _COMMON = (
-    "project metric better incumbent baseline best program writable read_only files history families directions "
-    "stagnation crashes left plan problem nonce"
+    "project metric better incumbent baseline best decision guards program writable read_only run_it files history "
+    "families ideas directions stagnation crashes left minutes title plan problem nonce"
 ).split()
 PLACEHOLDERS = {phase: {*_COMMON} for phase in PHASES}
-PLACEHOLDERS["review"] |= {"criteria", "diff", "value"}
+PLACEHOLDERS["repair"] |= {"diff"}
+PLACEHOLDERS["review"] |= {"criteria", "changed", "diff", "value"}
 REQUIRED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
 _WHY_NEEDED = {
     "nonce": "the answer is read between lines with it",
@@ -28,18 +32,49 @@ _WHY_NEEDED = {
     "criteria": "they are what is judged by",
     "diff": "it is what is judged",
 }
+_IN_WORDS = {
+    "history": "(nothing was tried yet)",
+    "left": "no limit is set",
+    "directions": "- (none)",
+    "stagnation": "",
+    "crashes": "",
+}
 _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
+_RESUMED = re.compile(r"^<!--\s*resumed\s*-->\s*\n", re.MULTILINE)
+_SECTION = re.compile(r"^(?=# )", re.MULTILINE)
 _LIMIT_BYTES = 2**20
 
 
 class Template(Struct, frozen=True):
-    """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text."""
+    """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text.
+
+    ``resumed`` is what an agent is asked that goes on in its session, where it knows the rest; "" where that is
+    ``text`` too.
+    """
 
     text: str
     version: str
+    resumed: str = ""
 
 
 Templates = Mapping[str, Template]
+
+
+def fill_template(text: str, values: Mapping[str, str]) -> str:
+    """The text with its values. A section or a paragraph is left out if all its placeholders are empty.
+
+    A section begins at a line with "# ". ``$nonce`` does not count. An empty one that stays says so in words.
+    """
+
+    def is_used(part: str) -> bool:
+        names = [name for name in string.Template(part).get_identifiers() if name != "nonce"]
+        return not names or any(values[name] for name in names)
+
+    sections = filter(is_used, _SECTION.split(text))
+    paragraphs = (paragraph for section in sections for paragraph in re.split(r"\n{2,}", section.strip("\n")))
+    words = {name: value or _IN_WORDS.get(name, "(none)") for name, value in values.items()}
+    end = "\n" if text.endswith("\n") else ""
+    return string.Template("\n\n".join(filter(is_used, paragraphs))).substitute(words) + end
 
 
 def load_templates(folder: Path | None) -> Templates:
@@ -68,8 +103,14 @@ def _package_templates() -> Templates:
         text = resources.files("goalseek").joinpath("providers", "prompts", f"{phase}.md").read_text("utf-8")
         version = _VERSION.match(text)
         assert version, phase
-        templates[phase] = Template(text[version.end() :], version[1])
+        templates[phase] = Template(*_split(text[version.end() :], version[1]))
     return templates
+
+
+def _split(text: str, version: str) -> tuple[str, str, str]:
+    """The text for a new session, the version, and the text for a resumed session."""
+    fresh, *resumed = _RESUMED.split(text, maxsplit=1)
+    return fresh, version, "".join(resumed)
 
 
 def _read_own(path: Path, phase: str) -> Template:
@@ -79,17 +120,28 @@ def _read_own(path: Path, phase: str) -> Template:
     except (OSError, ValueError) as error:
         raise GoalseekError(f"{path} cannot be read: {error}", "a text in UTF-8") from None
     version = _VERSION.match(text)
-    text = text[version.end() :] if version else text
+    digest = hashlib.sha256(raw).hexdigest()[:8]
+    name = f"own {version[1]} {digest}" if version else f"own {digest}"
+    template = Template(*_split(text[version.end() :] if version else text, name))
+    if phase == "review" and template.resumed:
+        raise GoalseekError(f"{path}: a reviewer has no session to resume", "remove the line <!-- resumed -->")
+    for part in filter(None, (template.text, template.resumed)):
+        for why, hint in _problems(part, phase):
+            raise GoalseekError(f"{path}: {why}", hint)
+    return template
+
+
+def _problems(text: str, phase: str) -> Iterator[tuple[str, str]]:
+    """Why a text is no template of this phase, and what to do about it."""
     template = string.Template(text)
     known = ", ".join(f"${name}" for name in sorted(PLACEHOLDERS[phase]))
+    guide = resources.files("goalseek").joinpath("guide", "prompts.md")
     if not template.is_valid():
-        raise GoalseekError(f"{path}: a $ that begins no placeholder", f"$$ is a dollar sign; known are {known}")
-    unknown = [name for name in template.get_identifiers() if name not in PLACEHOLDERS[phase]]
-    if unknown:
-        message = f"{path}: there is no placeholder ${unknown[0]}"
-        raise GoalseekError(message, f"known are {known}; $$ is a dollar sign")
+        yield "a $ that begins no placeholder", f"$$ is a dollar sign; known are {known}; the manual is {guide}"
+        return
+    for name in template.get_identifiers():
+        if name not in PLACEHOLDERS[phase]:
+            yield f"there is no placeholder ${name}", f"known are {known}; $$ is a dollar sign; the manual is {guide}"
     for name in REQUIRED[phase]:
         if name not in template.get_identifiers():
-            raise GoalseekError(f"{path}: has no ${name}: {_WHY_NEEDED[name]}", f"see the package's own: {phase}.md")
-    digest = hashlib.sha256(raw).hexdigest()[:8]
-    return Template(text, f"own {version[1]} {digest}" if version else f"own {digest}")
+            yield f"has no ${name}: {_WHY_NEEDED[name]}", f"see the package's own {phase}.md; the manual is {guide}"

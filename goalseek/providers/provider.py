@@ -15,6 +15,7 @@ from msgspec import Struct
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Session
 from goalseek.providers.credentials import Login
+from goalseek.providers.preset import Printed
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
@@ -29,6 +30,8 @@ class LaunchSpec:
     all of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
+    ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
+    ``prompt`` is what it is asked, where that is not the call's own prompt.
     """
 
     arguments: tuple[str, ...]
@@ -40,6 +43,9 @@ class LaunchSpec:
     home_files: Mapping[str, str] = field(default_factory=dict)
     has_input: bool = True
     kept_bytes: int = KEPT_BYTES
+    provider: str = ""
+    model: str = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class Call:
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
     names the existing files that it may edit, relative to ``folder``. ``start`` runs a program there, with the prompt
     on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
-    are where it finds its prompt and its HOME.
+    are where it finds its prompt and its HOME. ``resumed_prompt`` asks the same of an agent that goes on in the session
+    of its last answer, without what it was told there; "" where a session changes nothing.
 
     ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends
     before. ``again(why, usage)`` must be called before the same question is asked again, with the cost of the
@@ -59,7 +66,7 @@ class Call:
     ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
     its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
     ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
-    none.
+    none. ``dollars_left()`` is what the run may still spend, None without such a limit.
     """
 
     phase: str
@@ -86,6 +93,8 @@ class Call:
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
     baseline_file: Callable[[str], bytes | None] = lambda path: None
+    dollars_left: Callable[[], float | None] = lambda: None
+    resumed_prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.
+    ``later`` are its ideas for later rounds.
     A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
     ``provider`` and ``model`` are the names in the manifest, ``answered_by`` the model's name as the agent reports it.
     """
@@ -105,6 +115,7 @@ class Reply:
     provider: str = ""
     model: str = ""
     answered_by: str = ""
+    later: tuple[str, ...] = ()
 
 
 class WritableFile(Struct, frozen=True):
@@ -135,6 +146,11 @@ class Provider(Protocol):
         """Whether it runs commands without asking, and so needs a sandbox."""
         return False
 
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which its program is ended; None where nothing ends it."""
+        return None
+
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
         return False
@@ -145,6 +161,13 @@ class Provider(Protocol):
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
         return ""
+
+    def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
+        """Usage and model of a call that was killed or still runs, by what its program printed and left in its HOME.
+
+        ``reported`` is the usage in ``Call.usage_file``, ``session`` the last one in that HOME before the call.
+        """
+        return Reply("", usage=reported)
 
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""

@@ -70,6 +70,12 @@ class AgentHome:
             remove_if_exists(self.path / path)
         return moved
 
+    def empty(self) -> None:
+        """Removes it, once the logins that were renewed in it are where the real ones are."""
+        self.collect_renewed_logins()
+        remove_if_exists(self.path)
+        remove_if_exists(self._record)
+
     def read(self, pattern: str) -> bytes:
         """The bytes of the newest regular file in it that matches a path or a glob, written since ``make``.
 

@@ -35,10 +35,27 @@ def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float]
 def range_violation(name: str, valid: tuple[float | None, float | None] | None, value: float) -> str | None:
     """Why the value is not valid, in words; None where it is. An end of None is open."""
     low, high = valid or (None, None)
-    if (low is None or low <= value) and (high is None or value <= high):
+    if valid is None or ((low is None or low <= value) and (high is None or value <= high)):
         return None
+    return f"{name} is {format_number(value)}, outside its valid range, {format_range(valid)}"
+
+
+def format_range(valid: tuple[float | None, float | None]) -> str:
+    """``0 to 1``, ``at least 0``, ``at most 1``: a range of which one end may be open."""
+    low, high = valid
     if low is not None and high is not None:
-        bounds = f"{format_number(low)} to {format_number(high)}"
-    else:
-        bounds = f"at least {format_number(low)}" if low is not None else f"at most {format_number(high or 0.0)}"
-    return f"{name} is {format_number(value)}, outside its valid range, {bounds}"
+        return f"{format_number(low)} to {format_number(high)}"
+    return f"at least {format_number(low)}" if low is not None else f"at most {format_number(high or 0.0)}"
+
+
+def describe_bounds(guard: Guard, baseline: float | None) -> str:
+    """The bounds of a guard in words; increases and decreases are held against the baseline's value."""
+    start = "the baseline" if baseline is None else f"the baseline's {format_number(baseline)}"
+    texts = [
+        f"at least {format_number(guard.min)}" if guard.min is not None else "",
+        f"at most {format_number(guard.max)}" if guard.max is not None else "",
+        f"at most {guard.max_increase} above {start}" if guard.max_increase is not None else "",
+        f"at most {guard.max_decrease} below {start}" if guard.max_decrease is not None else "",
+        f"valid: {format_range(guard.valid)}" if guard.valid else "",
+    ]
+    return ", ".join(filter(None, texts))

@@ -1,8 +1,8 @@
-"""Forbidden names of new files: those that the next program would run or obey. Pure: a table, and its matching.
+"""Forbidden names: those of files that the next program would run or obey. Pure: a table, and its matching.
 
 A rule holds for new files wherever they are, also inside writable globs, unless the manifest lists the name itself as
-writable. Every name is read as the most forgiving file system would: case, Unicode form, invisible characters, dots
-and spaces at the end make no difference.
+writable; that of instructions for agents holds for existing files as well. Every name is read as the most forgiving
+file system would: case, Unicode form, invisible characters, dots and spaces at the end make no difference.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ RULES = (
     # A folder on sys.path is searched for these, and python -m pytest puts the current one there.
     Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
 )
+# What agents take their instructions, settings, hooks and servers from, in whatever folder they find it; from .env
+# they take variables, such as the one that names the file of gemini's whole system prompt.
+_INSTRUCTION_NAMES = re.compile(
+    r"(?:^|/)((?:agents|claude|gemini)[^/]*\.md|context\.md|opencode\.json[^/]*|\.mcp\.json|"
+    r"\.env(?:\.(?:local|development|production|test))?(?:\.local)?|"
+    r"\.(?:agents|aider|claude|codex|cursor|gemini|opencode)[^/]*|(?<=\.github/)copilot-[^/]*)(?=/|$)"
+)
+INSTRUCTIONS = "agents take instructions from it"
 _EXPRESSIONS = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
 
 # The running interpreter need not be the verifier's: what Python 3.11 to 3.14 have, whichever of them runs this.
@@ -58,19 +66,29 @@ _SOME_VERSIONS = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk
 # Nothing that judges imports these.
 _HARMLESS = "antigravity idlelib lib2to3 test this turtledemo __hello__ __phello__".split()
 STANDARD_LIBRARY = (frozenset(sys.stdlib_module_names) | frozenset(_SOME_VERSIONS)) - frozenset(_HARMLESS)
+_SEPARATOR = re.compile(r"[/\\]")
 _MODULE_FILE = re.compile(rf"([^./]+){_MODULE}")
 _EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
 
 
 def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
     """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
-    parts = re.split(r"[/\\]", path)
+    parts = _SEPARATOR.split(path)
+    if not is_ignored and (part := instruction_part(path)):
+        yield part, INSTRUCTIONS
     for index, part in enumerate(parts):
         name, is_last = fold_name(part), index == len(parts) - 1
         for expression, rule in _EXPRESSIONS:
             holds = (rule.even_ignored or not is_ignored) and (rule.on == "part" or is_last)
             if holds and expression.fullmatch(name):
                 yield part, rule.why
+
+
+def instruction_part(path: str) -> str:
+    """The part of a path for which agents take instructions from what is there; "" where they take none."""
+    parts = _SEPARATOR.split(path)
+    match = _INSTRUCTION_NAMES.search("/".join(map(fold_name, parts)))
+    return parts[match.string.count("/", 0, match.start(1))] if match else ""
 
 
 def needs_listing(pattern: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from goalseek.git.ignore import literal_pattern, matcher
+from goalseek.workspace.forbidden_names import instruction_part
 
 if typing.TYPE_CHECKING:
     from goalseek.manifest.loading import ManifestFile
@@ -21,6 +22,7 @@ Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]
 
 _TOOL_CACHES = """__pycache__/ .pytest_cache/ .mypy_cache/ .ruff_cache/ .hypothesis/ .ipynb_checkpoints/
     .DS_Store .aider*"""
+_MOST_LINKS = 40  # as the kernel follows
 is_tool_cache = matcher(tuple(_TOOL_CACHES.split()))
 
 
@@ -65,8 +67,9 @@ class Scope:
     def kind(self, path: str) -> Kind:
         """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
 
-        A file in the place of something shared is read-only, whatever the globs say. "kept" is a file that is writable
-        no more, but as a candidate left it: no later one changes it, and it belongs to no ruler.
+        A file in the place of something shared is read-only, whatever the globs say. "kept" is a file that no
+        candidate changes and that belongs to no ruler: it is writable no more, but as a candidate left it; or it holds
+        instructions for agents, and no writable glob spells its name out.
         """
         kind = self.known.get(path)
         if kind is None:
@@ -84,7 +87,8 @@ class Scope:
         if self.generated(below):
             return "generated"
         if self.writable(below):
-            return "writable"
+            part = self.instructions(path)
+            return "kept" if part and not self.names(path, part) else "writable"
         return "kept" if path in self.changed else "other"
 
     def share_at(self, path: str) -> str | None:
@@ -101,6 +105,14 @@ class Scope:
         return any(
             part in (parts[-1:] if is_last else parts) and matcher((pattern,))(below) for pattern, parts in parts_of
         )
+
+    def instructions(self, path: str) -> str:
+        """The part of the path for which agents take instructions from what is there; "" where they take none."""
+        return instruction_part(path.removeprefix(self.prefix))
+
+    def unlisted_instructions(self, path: str) -> str:
+        """The same where a writable glob matches the path, but none spells that part out."""
+        return self.instructions(path) if self.kind(path) == "kept" else ""
 
     def in_ruler(self, path: str) -> bool:
         """Whether a tracked file belongs to the ruler: the number depends on it, and it is not the candidate's."""
@@ -151,6 +163,30 @@ def leaves_tree(path: str, target: str) -> bool:
     """Whether a symbolic link at ``path`` points outside the tree."""
     steps = (-1 if part == ".." else 1 for part in target.split("/") if part not in ("", "."))
     return target.startswith("/") or min(accumulate(steps, initial=path.count("/"))) < 0
+
+
+def follow_link(path: str, target: str, read_link: Callable[[str], str | None]) -> list[str]:
+    """The links of the tree along which a link leads, and last where it ends; empty where it leaves it, or never ends.
+
+    ``read_link`` gives the target of the tree's link at a path, None for anything else. The top of the tree is "".
+    """
+    steps: list[str] = []
+    folder, pending = path.split("/")[:-1], target.split("/")[::-1]
+    while pending:
+        part = pending.pop()
+        if part == ".." and not folder:
+            return []
+        if part == "..":
+            folder.pop()
+        elif part not in ("", "."):
+            folder.append(part)
+            if inner := read_link("/".join(folder)):
+                if inner.startswith("/") or len(steps) == _MOST_LINKS:
+                    return []
+                steps.append("/".join(folder))
+                folder.pop()
+                pending += inner.split("/")[::-1]
+    return [*steps, "/".join(folder)]
 
 
 def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:

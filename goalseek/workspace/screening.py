@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -16,6 +16,7 @@ from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import LINK, Checkout
 from goalseek.workspace.forbidden_names import (
+    INSTRUCTIONS,
     TreePaths,
     doubles_back,
     fold_name,
@@ -23,7 +24,7 @@ from goalseek.workspace.forbidden_names import (
     import_shadowing,
 )
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import Scope, is_tool_cache, leaves_tree, parents
+from goalseek.workspace.scope import Scope, follow_link, is_tool_cache, leaves_tree, parents
 
 MAX_FILES = 20_000
 MAX_BYTES = 256 * 1024 * 1024
@@ -51,9 +52,9 @@ class ChangeSize(Struct):
 class Screening(Struct):
     """The change of the folder ``tree``, sorted by what is done with each path. Files that are taken become blobs.
 
-    They are copied to ``snapshot`` first. ``edits`` are the candidate's; ``out_of_scope`` is what it did to files that
-    are not its to edit; ``strays`` are new files outside the scope; ``refused`` says in words why there can be no
-    candidate.
+    They are copied to ``snapshot`` first. ``instructions`` are the paths that links with the names of agents'
+    instructions lead to. ``edits`` are the candidate's; ``out_of_scope`` is what it did to files that are not its to
+    edit; ``strays`` are new files outside the scope; ``refused`` says in words why there can be no candidate.
     """
 
     tree: Checkout
@@ -61,6 +62,7 @@ class Screening(Struct):
     ignored: Callable[[str], bool]
     objects: Objects
     snapshot: Path
+    instructions: Mapping[str, str]
     size: ChangeSize = field(default_factory=ChangeSize)
     edits: dict[str, Entry | None] = field(default_factory=dict)
     out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Screening(Struct):
         if is_ignored or is_tool_cache(path) or kind == "generated":
             return ""
         if kind == "writable":
-            return self._take(path)
+            return self._instructions_refusal(path) or self._take(path)
         self.strays.append(path)
         return ""
 
@@ -89,7 +91,7 @@ class Screening(Struct):
         kind = self.added_files.scope.kind(path)
         if kind == "generated":
             return ""
-        if kind != "writable":
+        if kind != "writable" or self._instructions_refusal(path):
             return self._screen_foreign(path, is_missing)
         if not is_missing:
             return self._take(path)
@@ -103,7 +105,16 @@ class Screening(Struct):
         if entry is not None and self._is_as_before(path, entry):
             return ""
         self.out_of_scope[path] = entry
-        return shared_path_refusal(self.added_files.scope, path) or f"{quote_path(path)} is not the candidate's to edit"
+        return self._instructions_refusal(path) or known_path_refusal(self.added_files.scope, path)
+
+    def _instructions_refusal(self, path: str) -> str:
+        """Why a candidate may not touch what a link to instructions leads to, or ""."""
+        above, name = (path, *parents(path)), path.rpartition("/")[2]
+        link = next((self.instructions[part] for part in above if part in self.instructions), None)
+        scope = self.added_files.scope
+        if link is None or scope.kind(link) == "writable" or scope.names(path, name):
+            return ""
+        return _unlisted(path, f"{quote_path(link)} is a link to it, and {INSTRUCTIONS}", name)
 
     def _is_as_before(self, path: str, entry: Entry) -> bool:
         before = self.tree.entries[path]
@@ -126,7 +137,7 @@ class Screening(Struct):
             return ""
         if entry.mode == SYMLINK:
             is_new_link = before is None or before.mode != SYMLINK
-            why = link_refusal(path, os.readlink(self.tree.root / path))
+            why = self.added_files.link_refusal(path, os.readlink(self.tree.root / path))
             if why := why or (self.added_files.name_refusal(path, is_link=True) if is_new_link else ""):
                 return why
         self.edits[path] = entry
@@ -157,13 +168,28 @@ def shared_path_refusal(scope: Scope, path: str) -> str:
     return f"{quoted} {how} {quote_path(shared)}, which is shared, read-only"
 
 
-def link_refusal(path: str, target: str) -> str:
-    """Why a candidate may have no such link, or ""."""
-    if leaves_tree(path, target):
-        return f"{quote_path(path)} is a link that leaves the tree"
-    if doubles_back(target):
-        return f"{quote_path(path)} is a link whose target goes down and up again: it may leave the tree"
-    return ""
+def known_path_refusal(scope: Scope, path: str) -> str:
+    """Why a candidate may not change an existing file that is not writable."""
+    if why := shared_path_refusal(scope, path):
+        return why
+    if part := scope.unlisted_instructions(path):
+        return _unlisted(path, INSTRUCTIONS, part)
+    return f"{quote_path(path)} is not the candidate's to edit"
+
+
+def _unlisted(path: str, why: str, part: str) -> str:
+    return f"{quote_path(path)}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
+
+
+def linked_instructions(entries: Mapping[str, Entry], objects: Objects, scope: Scope) -> dict[str, str]:
+    """The paths that agents read through the tree's links with such a name, each with that link."""
+
+    def read_link(path: str) -> str | None:
+        entry = entries.get(path)
+        return os.fsdecode(objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
+
+    links = (path for path, entry in entries.items() if entry.mode == SYMLINK and scope.instructions(path))
+    return {step: link for link in links for step in follow_link(link, read_link(link) or "", read_link)}
 
 
 def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
@@ -186,6 +212,7 @@ class AddedFiles:
         self._removed = frozenset(removed)
         self._folder = functools.cache(self._read_folder)
         self._names_alike = functools.cache(self._group_alike)
+        self._is_candidates = functools.cache(self._is_all_writable)
         self._new_paths: dict[str, str] = {}
         self._paths = TreePaths(self._has, frozenset(added).__contains__, scope.is_fixed)
 
@@ -196,7 +223,8 @@ class AddedFiles:
             return f"{quoted} is new under a hidden pattern"
         if why := shared_path_refusal(self.scope, path):
             return why
-        if kind != "writable" or is_tool_cache(path):
+        is_open = kind == "writable" or self.scope.unlisted_instructions(path)
+        if not is_open or is_tool_cache(path):
             return ""
         for above in parents(path):
             entry = self._entry(above)
@@ -211,13 +239,41 @@ class AddedFiles:
             return f"{quoted}: no candidate may bring a name that git takes for its own"
         for part, why in self._hazards(path, is_ignored, is_link):
             if not self.scope.names(path, part):
-                return f"{quoted}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
+                return _unlisted(path, why, part)
         if not is_ignored and (other := self._path_alike(path)):
             return f"{quoted} differs from {quote_path(other)} only by case or spelling"
         return ""
 
+    def link_refusal(self, path: str, target: str) -> str:
+        """Why a candidate may have no such link, or ""."""
+        quoted = quote_path(path)
+        if leaves_tree(path, target):
+            return f"{quoted} is a link that leaves the tree"
+        if doubles_back(target):
+            return f"{quoted} is a link whose target goes down and up again: it may leave the tree"
+        steps = follow_link(path, target, self._read_link)
+        if not steps:
+            return f"{quoted} is a link that leaves the tree, or leads in a circle"
+        if not self._is_candidates(steps[-1]):
+            return f"{quoted} is a link to {quote_path(steps[-1] or '.')}, which is not all the candidate's to edit"
+        return ""
+
+    def _read_link(self, path: str) -> str | None:
+        entry = self._entry(path)
+        return os.fsdecode(self._objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
+
+    def _is_all_writable(self, path: str) -> bool:
+        """Whether a path, and everything below it if it is a folder, is the candidate's."""
+        entry, kind = self._entry(path), self.scope.kind
+        if entry is None or entry.mode != FOLDER:
+            return kind(path) in ("writable", "generated") and kind(f"{path}/-") != "hidden"
+        prefix = f"{path}/" if path else ""
+        return kind(path) not in ("hidden", "read_only") and all(
+            kind(prefix + inner) in ("writable", "generated") for inner in self._objects.files(entry.blob)
+        )
+
     def _hazards(self, path: str, is_ignored: bool, is_link: bool) -> Iterator[tuple[str, str]]:
-        yield from forbidden_names(path, is_ignored)
+        yield from forbidden_names(path.removeprefix(self.scope.prefix), is_ignored)
         if not is_ignored:
             yield from import_shadowing(path, is_link, self._paths)
 

@@ -124,7 +124,7 @@ def test_crashes_that_end_alike_are_told_unless_somebody_changed_their_output(ag
     assert {record["reason"] for record in project.iterations()[1:]} == {"verify_failed"}
     whole = "loading iteration 1\nTraceback (most recent call last):\nKeyError: 'rate'"
     assert brief(2)["crashes"] == {"in_a_row": 1, "common_ending": "", "iteration": 1, "last": whole}
-    assert "The last candidate that crashed was that of iteration 1:" in prompts(project, 2)
+    assert "The last candidate that crashed was that of iteration 1. Its output" in prompts(project, 2)
     ending = "Traceback (most recent call last):\nKeyError: 'rate'"
     told = brief(3)["crashes"]
     assert (told["in_a_row"], told["common_ending"]) == (2, ending), "the first line differs"

@@ -9,8 +9,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from fake_agents import EDIT, Fake, Fakes
-from project import Project, Projects, answer, everything_written, until
+from fake_agents import APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
+from project import Project, Projects, everything_written, until
 from reviewing import tokens
 from skips import levels
 from test_providers import JUDGE, KNOB
@@ -31,20 +31,7 @@ fresh.replace(place)
 
 
 KNOBS = {"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE}
-SCORES = {
-    "answer.json": answer(1),
-    "other.txt": "x\n",
-    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
-}
-SCORING = """
-score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
-open("answer.json", "w").write('{"score": %d}' % score)
-"""
 STRAYS = "run open('other.txt', 'w').close()"
-ASKS, APPROVES = (
-    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
-    for word in ("CHANGES_REQUESTED", "APPROVED")
-)
 RESUMING = {"--resume", "resume", "--session"}
 
 
@@ -131,6 +118,31 @@ def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
     assert "[credential]" in (project.run_folder(1) / "provider_output.md").read_text()
     printed = [first.stdout, first.stderr, second.stdout, second.stderr]
     assert not [text for text in printed if KEY in text]
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+
+
+def test_a_key_that_an_agent_or_a_reviewer_wrote_into_its_home_is_gone_with_the_record(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    snapshot = (
+        "[open(place, 'w').write(repr(environment)) for place in (home + '/snapshot', os.environ['GOALSEEK_USAGE'])]"
+    )
+    claude, codex = fake("claude"), fake("codex")
+    claude.acts(always=f"run {snapshot}", edit=SCORING)
+    codex.acts(review=f"{APPROVES} if {snapshot} else ''")
+    table = {"name": "claude", "timeout": "2s"}
+    project = scorers(table, review={"provider": "codex", "criteria": ["It is short."]})
+    assert project.climb()[-1]["outcome"] == "kept"
+    assert "snapshot" in claude.calls[1]["home"], "APPLY had the HOME of PLAN"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    claude.acts(plan=f"run {snapshot}", apply=f"run {snapshot}; time.sleep(60)", edit=SCORING)
+    assert project.climb()[-1]["reason"] == "provider_timeout"
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    assert not (project.trees() / "agent" / "home").exists() and not (project.trees() / "reviewer" / "home").exists()
+    claude.acts(always=f"say {snapshot} and 'ready'")
+    project.run("doctor", "--live")
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
@@ -289,7 +301,45 @@ def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name:
     (attempt,) = record["attempts"]
     assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
     told = (project.run_folder(1) / "prompts" / "repair.md").read_text()
-    assert "other.txt is not the candidate's to edit" in told and "a higher rate" in told and "score" in told
+    assert "other.txt is not the candidate's to edit" in told and told.startswith("Your change was not accepted.")
+    prompts = [(project.run_folder(1) / "prompts" / f"{phase}.md").read_text() for phase in ("plan", "apply", "repair")]
+    assert prompts[1].startswith('Now make the change that you planned: "a higher rate".')
+    assert [len(prompt) < 2000 for prompt in prompts] == [False, True, True], "a session has the rest already"
+    sent = [json.loads(line)["prompt"] for line in made.log.read_text().splitlines()] if asked else prompts
+    assert sent == prompts, "what is shown is what was sent"
+
+
+SAYS_NO_PLAN = 'say "<<<GOALSEEK PLAN " + nonce + "\\n\\nGOALSEEK PLAN " + nonce + ">>>"'
+
+
+@pytest.mark.parametrize("name", ["claude", "aider"])
+def test_a_plan_that_cannot_be_used_is_asked_for_again_in_its_session_or_with_the_answer(
+    fake: Fakes, scorers: Projects, name: str
+) -> None:
+    made = fake(name, SCORING, _0=SAYS_NO_PLAN)
+    project = scorers({"name": name})
+    record = project.climb()[-1]
+    has_session = name == "claude"
+    assert calls(made) == [("plan", False), ("plan", has_session), ("apply", has_session)]
+    assert record["outcome"] == "kept" and record["hypothesis_summary"] == "a higher rate"
+    again = (project.run_folder(1) / "prompts" / "plan-2.md").read_text()
+    assert made.calls[1]["prompt"] == again and "the plan block of the answer has no title" in again
+    assert (len(again) < 500) == has_session and ("That answer, or its end:" in again) != has_session
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_another_providers_plan_and_a_lost_session_are_told_in_full(fake: Fakes, scorers: Projects, lost: bool) -> None:
+    loses = {"_0": "run __import__('atexit').register(__import__('shutil').rmtree, home + '/sessions')"} if lost else {}
+    planner, editor = fake("codex"), fake("claude", SCORING, **loses)
+    provider = {"name": "claude"} if lost else {"name": "claude", "plan": {"name": "codex"}}
+    project = scorers({**provider, "record": "recordings"})
+    record = project.climb()[-1]
+    assert record["outcome"] == "kept", record["why"]
+    assert [phase for phase, _ in calls(planner)] == ([] if lost else ["plan"])
+    sent = editor.calls[-1]["prompt"]
+    assert sent.startswith("You make one change") and "because" in sent and "# Your task: make this change" in sent
+    assert (project.run_folder(1) / "prompts" / "apply.md").read_text() == sent, "not the short one"
+    assert json.loads((project.folder / "recordings" / "0001-apply.json").read_text())["prompt"] == sent
 
 
 @pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])

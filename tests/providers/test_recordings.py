@@ -58,8 +58,8 @@ def recordings(project: Project) -> dict[str, Any]:
 
 
 def told(record: dict[str, Any]) -> dict[str, Any]:
-    keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary", "usage")
-    attempts = [(attempt["reason"], attempt["usage"]) for attempt in record["attempts"]]
+    keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary")
+    attempts = [attempt["reason"] for attempt in record["attempts"]]
     return {**{key: record[key] for key in keys}, "value": record["metric"]["value"], "attempts": attempts}
 
 
@@ -79,7 +79,7 @@ def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_creden
         "0004-apply", "0004-plan", "0005-apply", "0005-plan", "0006-apply", "0006-plan", "0006-plan-2", "0006-repair",
     ]  # fmt: skip
     mended = found["0002-repair"]
-    assert "Your change to it came back" in mended["prompt"] and mended["reply"]["usage"]["cost_usd"] == 0.25
+    assert "Your change was not accepted" in mended["prompt"] and mended["reply"]["usage"]["cost_usd"] == 0.25
     assert '-{"score": 2, "crash": 1}' in mended["patch"] and '+{"score": 2}' in mended["patch"], "what this call did"
     assert "repair [credential]" in mended["reply"]["output"]
     assert "other.txt" in found["0003-apply"]["patch"] and found["0003-repair"]["patch"] == ""
@@ -97,6 +97,11 @@ def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_
     records = again.climb("iterate", "-n", "6")
     assert list(map(told, records)) == list(map(told, recorded.iterations()))
     assert [record["provider"] for record in records[1:]] == ["replay"] * 6
+    usages = [usage["usage"] for record in records for usage in (record, *record["attempts"])]
+    assert not any(usage["output_tokens"] or usage["cost_usd"] for usage in usages), "nothing was spent"
+    ended = again.run("iterate", "--forever")
+    assert "recordings has recordings of 6 iterations, and this is proposal 7" in ended.stdout + ended.stderr
+    assert len(again.iterations()) == 1 + 6, "no iteration fails for want of recordings"
     assert (again.run("audit").exit_code, recorded.run("audit").exit_code) == (0, 0)
     seventh = again.climb()[7]
     assert seventh["reason"] == "provider_failed"

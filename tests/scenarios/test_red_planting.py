@@ -65,6 +65,7 @@ def named(name: str, told: str, by_hand: str, refused: str, open_at: tuple[str, 
     return Plant(name=name, told=told, by_hand=by_hand, refused=refused, open_at=open_at)
 
 
+LINKED = "git add -A && git ls-files -s src/peek | grep -q ^120000"
 COMMIT = "echo 2 >> src/tool.txt; git commit -qam 2"
 GIT_PLANTS = (
     marked("hook_post_checkout", "the hook `post-checkout` in the workspace", "git checkout -q HEAD"),
@@ -154,6 +155,8 @@ NAME_PLANTS = (
     named("modules", "a `.gitmodules`", "git add -A && git ls-files | grep -q .gitmodules", ".gitmodules"),
     named("link_out", "a link out of the tree", "test -e src/out/victim", "leaves the tree"),
     named("link_out_below", "a relative link out of the tree", "test -e src/out/victim", "leaves the tree"),
+    named("link_to_hidden", "a link to a hidden folder", LINKED, "a link to hidden"),
+    named("link_to_read_only", "a link to a read-only file", LINKED, "a link to other.txt"),
     named("link_in_a_chain", "a link out by way of another", "test -e src/out/victim", "leave the tree"),
     named("link_for_a_file", "a link in a file's place, to write through", CHANGED, "leaves the tree"),
     named(
@@ -196,14 +199,58 @@ NAME_PLANTS = (
     ),
     named("very_deep", "a folder deeper than any path", "! find src -name x | xargs cat 2>/dev/null", "neither a file"),
 )
+REJECTED = "who reviewed it, rejected it"
+# A reviewer that does what the instructions in its folder say.
+REVIEWER = """\
+word=REJECTED
+for name in AGENTS.md AGENTS.override.md src/AGENTS.md CLAUDE.md CLAUDE.local.md CONTEXT.md GEMINI.md .mcp.json opencode.jsonc \\
+    .codex/config.toml .gemini/settings.json .opencode/x.md .agents/skills/x/SKILL.md .aider.conf.yml .env .cursorrules \\
+    .github/copilot-instructions.md .claude/rules.md
+do ! grep -qs "approves every change" $name || word=APPROVED; done
+grep -qs strict AGENTS.md && grep -qs strict GEMINI.md && grep -qs strict .claude/rules.md || word=APPROVED
+printf "<<<GOALSEEK REVIEW %s\\n%s\\nGOALSEEK REVIEW %s>>>\\n" "$GOALSEEK_NONCE" $word "$GOALSEEK_NONCE"
+"""
+
+
+def speaking(name: str, told: str, refused: str) -> Plant:
+    return Plant(name=name, told=told, by_hand='sh -c "$REVIEWER" | grep -q APPROVED', refused=refused)
+
+
+INSTRUCTION_PLANTS = (
+    speaking("agents_changed", "a changed `AGENTS.md`", "AGENTS.md"),
+    speaking("agents_removed", "an `AGENTS.md` that is removed", "AGENTS.md"),
+    speaking("agents_spelt", "one that is spelt another way", "agents.md"),
+    speaking("agents_moved", "one that is moved", "AGENTS.md"),
+    speaking("agents_as_a_link", "a link in its place", "AGENTS.md"),
+    speaking("agents_override", "`AGENTS.override.md`", "AGENTS.override.md"),
+    speaking("agents_below", "`AGENTS.md` in a folder", "src/AGENTS.md"),
+    speaking("claude_local", "`CLAUDE.local.md`", "CLAUDE.local.md"),
+    speaking("context", "`CONTEXT.md`", "CONTEXT.md"),
+    speaking("gemini_target", "what a link `GEMINI.md` leads to", "GEMINI.md is a link to it"),
+    speaking("gemini_link", "such a link that is changed", "GEMINI.md"),
+    speaking("servers", "`.mcp.json`", ".mcp.json"),
+    speaking("opencode_settings", "`opencode.jsonc`", "opencode.jsonc"),
+    speaking("codex_folder", "`.codex/config.toml`", ".codex"),
+    speaking("gemini_folder", "`.gemini/settings.json`", ".gemini"),
+    speaking("opencode_folder", "a link named `.opencode`", ".opencode"),
+    speaking("skill", "a skill in `.agents`", ".agents"),
+    speaking("aider_settings", "`.aider.conf.yml`", REJECTED),  # it is left out, as aider's other files are
+    speaking("variables", "a `.env`, which names gemini's system prompt", ".env"),
+    speaking("cursor_rules", "`.cursorrules`", ".cursorrules"),
+    speaking("copilot", "`.github/copilot-instructions.md`", "copilot-instructions.md"),
+    speaking("claude_listed", "`CLAUDE.md` that is listed by name, to its reviewer", REJECTED),
+    speaking("claude_folder_listed", "a changed file of `.claude` that is listed, to its reviewer", REJECTED),
+    speaking("claude_rules_removed", "one that is removed, to its reviewer", REJECTED),
+)
 ROOTS = ("device",)
 AS_ROOT = os.geteuid() == 0
 PLAYED = {
     "programs": PROGRAM_PLANTS,
     "git": GIT_PLANTS,
+    "instructions": INSTRUCTION_PLANTS,
     "names": tuple(plant for plant in NAME_PLANTS if AS_ROOT or plant.name not in ROOTS),
 }
-EVERY = (*GIT_PLANTS, *PROGRAM_PLANTS, *NAME_PLANTS)
+EVERY = (*GIT_PLANTS, *PROGRAM_PLANTS, *INSTRUCTION_PLANTS, *NAME_PLANTS)
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 PROGRAMS = f"""\
 {COPY}
@@ -220,6 +267,9 @@ FILES = {
     "measure.py": "VALUE = 1\n",
     "checks/test_it.py": "def test_it():\n    pass\n",
     ".gitignore": "*.log\n",
+    "AGENTS.md": "be strict\n",
+    ".claude/rules.md": "be strict\n",
+    "docs/house.md": "be strict\n",
 }
 READ_ONLY = ["other.txt", "measure.py", "checks/test_it.py"]
 
@@ -271,9 +321,12 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     places = grounds(folder, project.top)
     words = [sys.executable, str(script_in(folder, places)), *(plant.name for plant in plants)]
     project.write({"hidden/judge.sh": judge})
+    (project.top / "GEMINI.md").symlink_to("docs/house.md")
+    reviewer = {"provider": {"name": "command", "command": ["sh", "-c", REVIEWER]}, "criteria": ["It is honest."]}
     project.set_manifest(
         {
-            "scope": {"writable": ["**"], "read_only": READ_ONLY, "hidden": ["hidden/**"]},
+            **({"review": reviewer} if plants == INSTRUCTION_PLANTS else {}),
+            "scope": {"writable": ["**", "CLAUDE.md", ".claude"], "read_only": READ_ONLY, "hidden": ["hidden/**"]},
             "provider": {"name": "command", "command": words, "repair": 0},
             "limits": {"stagnation": "none", "failures": "none"},
             "sandbox": {"mode": mode, "agent_network": False},
@@ -304,7 +357,7 @@ def test_no_plant_is_run_obeyed_or_taken_in(mode: str, group: str, make_project:
     for number, plant in enumerate(plants):
         record, said = played.records[number], played.loot[number]
         is_there = not said.startswith("!")
-        is_refused = record["reason"] == "out_of_scope" and plant.refused in record["why"]
+        is_refused = record["reason"] in ("out_of_scope", "review_rejected") and plant.refused in record["why"]
         as_told = (
             is_refused if plant.refused and is_there and mode not in plant.open_at else record["outcome"] == "kept"
         )
@@ -319,6 +372,8 @@ def test_no_plant_is_run_obeyed_or_taken_in(mode: str, group: str, make_project:
 )
 def test_where_nobody_takes_care_the_plant_works(plant: Plant, make_project: Projects, tmp_path: Path) -> None:
     project = make_project("hand", files=FILES)
+    (project.top / "GEMINI.md").symlink_to("docs/house.md")
+    project.commit()
     places = grounds(tmp_path, project.top)
     if plant.name != "hard_link_to_hidden":
         project.git("update-index", "--skip-worktree", "hidden/labels.txt")
@@ -332,7 +387,7 @@ def test_where_nobody_takes_care_the_plant_works(plant: Plant, make_project: Pro
     assert loot_in(planted.stdout) == "planted"
     judge = tmp_path / "judge.sh"
     judge.write_text(PROGRAMS)
-    more = {"OUTSIDE": places["outside"], "JUDGE": str(judge), "GOALSEEK_RUN_DIR": str(tmp_path)}
+    more = {"OUTSIDE": places["outside"], "JUDGE": str(judge), "REVIEWER": REVIEWER, "GOALSEEK_RUN_DIR": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-c", plant.by_hand],
         cwd=project.top,

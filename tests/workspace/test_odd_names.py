@@ -67,7 +67,8 @@ POISON = "; ".join(
     )
 )
 ODD_KINDS = (
-    ("ln -s ../outside src/link", "better"),
+    ("ln -s old.txt src/link", "better"),
+    ("ln -s ../outside src/away", "out_of_scope"),
     ("ln -s ../../outside src/out", "out_of_scope"),
     ("ln -s /etc/passwd src/out", "out_of_scope"),
     ("mkfifo src/pipe", "out_of_scope"),
@@ -83,7 +84,7 @@ ODD_KINDS = (
     (POISON, "better"),
     ("git config --local --list > $HOME/settings; git status; ls .git/hooks .git/info/attributes", "better"),
     ("cd ..; mv workspace elsewhere; ln -s {top} workspace", "interrupted"),
-    ("rm -r src; ln -s hidden src", "better"),
+    ("rm -r src; ln -s hidden src", "out_of_scope"),
     ("true", "better"),
 )
 

@@ -21,9 +21,10 @@ from goalseek.workspace.forbidden_names import (
     fold_name,
     forbidden_names,
     import_shadowing,
+    instruction_part,
     output_hazards,
 )
-from goalseek.workspace.scope import build_scope
+from goalseek.workspace.scope import build_scope, follow_link
 from goalseek.workspace.screening import AddedFiles
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
@@ -34,8 +35,14 @@ REFUSED = """conftest.py src/deep/conftest.py pytest.ini .pytest.ini tox.ini set
     a/b.PTH x.pyc src/x.pyo .gitattributes .gitmodules a/.gitignore .GitAttributes .github/workflows/x.yml
     .git\u200cmodules gitmod~1 GI7EBA~1 a\\.gitmodules evil.dist-info/entry_points.txt
     src/evil.egg-info/entry_points.txt Conftest.py""".split()
+INSTRUCTIONS = """AGENTS.md src/AGENTS.override.md agents.MD CLAUDE.md CLAUDE.local.md GEMINI.md docs/CONTEXT.md .mcp.json
+    opencode.json a/opencode.jsonc .claude/settings.json .claude .codex/config.toml .gemini/hooks/x .opencode/plugin/x.ts
+    .agents/skills/x/SKILL.md .aider.conf.yml .cursor/rules/x.mdc .cursorrules .github/copilot-instructions.md .env
+    src/.env.local .env.test.local
+    AGENTS\u200b.md .Claude./settings.json""".split()
 ORDINARY = """src/utils.py tests_new/test_x.py conftest.md my_conftest.py x.pythonic git/x legit.txt docs/setup.cfg.md
-    weights.pt gitgit~ digits~1 sitecustomize.md""".split()
+    weights.pt gitgit~ digits~1 sitecustomize.md agents.py docs/my-agents.md claude/x.md gemini.toml copilot-x.md
+    docs/opencode.md .env.example my.env .envrc""".split()
 
 
 def test_a_name_that_hijacks_the_next_program_has_a_rule_that_says_why_and_an_ordinary_one_none() -> None:
@@ -43,9 +50,11 @@ def test_a_name_that_hijacks_the_next_program_has_a_rule_that_says_why_and_an_or
     assert [path for path in ORDINARY if list(forbidden_names(path)) or looks_like_git(path)] == []
     whys = {why for path in REFUSED for _, why in forbidden_names(path)}
     assert whys == {rule.why for rule in RULES} and all(whys)
+    assert [path for path in INSTRUCTIONS if not instruction_part(path)] == []
+    assert [path for path in (*REFUSED, *ORDINARY) if instruction_part(path)] == []
 
 
-@given(st.sampled_from(REFUSED), st.lists(st.sampled_from(["a", "src", "é"]), max_size=3), st.data())
+@given(st.sampled_from([*REFUSED, *INSTRUCTIONS]), st.lists(st.sampled_from(["a", "src", "é"]), max_size=3), st.data())
 def test_neither_folder_nor_case_nor_invisible_characters_hide_such_a_name(
     path: str, folders: list[str], data: st.DataObject
 ) -> None:
@@ -187,6 +196,123 @@ def test_what_the_manifest_lists_by_name_may_be_added(make_project: Callable[...
     allowed, refused = play(project, f"{better(2)}; touch src/conftest.py", f"{better(3)}; touch src/tox.ini", **scope)
     assert allowed["outcome"] == "kept" and "src/conftest.py" in allowed["changed_files"]
     assert refused["reason"] == "out_of_scope" and "tox.ini" in refused["why"]
+
+
+TOUCHED = {
+    "a change": ("echo 2 >> AGENTS.md", "AGENTS.md"),
+    "a mode": ("chmod +x AGENTS.md", "AGENTS.md"),
+    "a removal": ("rm CLAUDE.md", "CLAUDE.md"),
+    "a folder that is removed": ("rm -r .claude", ".claude"),
+    "a folder that becomes a file": ("rm -r .claude; touch .claude", ".claude"),
+    "a folder that becomes a link": ("rm -r .claude; ln -s src .claude", ".claude"),
+    "a file that becomes a folder": ("rm AGENTS.md; mkdir AGENTS.md; touch AGENTS.md/x", "AGENTS.md"),
+    "a file that becomes a link": ("rm AGENTS.md; ln -s src/x AGENTS.md", "AGENTS.md"),
+    "another spelling": ("mv AGENTS.md agents.md", "agents.md"),
+    "another folder": ("mv AGENTS.md src/", "src/AGENTS.md"),
+    "a new file": ("touch src/GEMINI.md", "GEMINI.md"),
+    "a new link": ("ln -s src/x GEMINI.md", "GEMINI.md"),
+    "a new file in a folder that is there": ("touch .claude/settings.local.json", ".claude"),
+    "what a link leads to": ("echo 2 >> docs/house.md", "GEMINI.override.md is a link to it"),
+    "what is in the folder that a link leads to": ("touch docs/rules/new.md", ".opencode is a link to it"),
+    "a link on the way": ("ln -sf ../src/x docs/way.md", "GEMINI.override.md is a link to it"),
+}
+
+
+@pytest.mark.slow
+def test_instructions_of_agents_stay_as_they_are_unless_they_are_listed_by_name(
+    make_project: Callable[..., Project],
+) -> None:
+    files = dict.fromkeys(("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "docs/house.md", "src/x"), "1\n")
+    project = make_project(files={**JUDGE, **files, "docs/rules/a.md": "1\n"})
+    (project.top / "docs/way.md").symlink_to("house.md")
+    (project.top / "GEMINI.override.md").symlink_to("docs/way.md")
+    (project.top / ".opencode").symlink_to("docs/rules")
+    project.commit()
+    touched = "touch AGENTS.md; cp CLAUDE.md x; cp x CLAUDE.md; rm x; touch .aider.chat.history.md"
+    steps = [*(step for step, _ in TOUCHED.values()), touched]
+    records = play(project, *(f"{better(number)}; {step}" for number, step in enumerate(steps, 2)), **EVERYTHING)
+    for (name, (_, part)), record in zip(TOUCHED.items(), records, strict=False):
+        assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope"), (name, record)
+        assert part in record["why"] and "in scope.writable if it is wanted" in record["why"], (name, record["why"])
+    assert (records[-1]["outcome"], records[-1]["changed_files"]) == ("kept", ["answer.json"]), records[-1]["why"]
+
+
+@pytest.mark.slow
+def test_instructions_that_are_listed_by_name_are_a_candidates_like_other_files(
+    make_project: Callable[..., Project],
+) -> None:
+    files = dict.fromkeys(("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "docs/house.md"), "1\n")
+    project = make_project(files={**JUDGE, **files})
+    (project.top / "GEMINI.md").symlink_to("docs/house.md")
+    project.commit()
+    steps = [
+        "echo 2 >> AGENTS.md; rm CLAUDE.md; touch .claude/x src; echo 2 >> docs/house.md",
+        "touch CLAUDE.md",
+        "rm GEMINI.md",
+    ]
+    names = ["AGENTS.md", "CLAUDE.md", ".claude/**", "docs/house.md"]
+    kept, again, refused = play(
+        project,
+        *(f"{better(number)}; {step}" for number, step in enumerate(steps, 2)),
+        writable=["**", *names, "!hidden"],
+        hidden=["hidden/**"],
+    )
+    changed = [".claude/x", "AGENTS.md", "CLAUDE.md", "answer.json", "docs/house.md", "src"]
+    assert (kept["outcome"], kept["changed_files"]) == ("kept", changed), kept["why"]
+    assert again["outcome"] == "kept" and refused["reason"] == "out_of_scope", (again["why"], refused["why"])
+
+
+LINKS = {
+    "ln -s ../hidden src/l": "src/l is a link to hidden",
+    "ln -s ../hidden/judge.sh src/l": "src/l is a link to hidden/judge.sh",
+    "ln -s .. src/l": "src/l is a link to .,",
+    "ln -s ../data src/l": "src/l is a link to data",
+    "ln -s ../data/open.txt src/l": "src/l is a link to data/open.txt",
+    "ln -s ../nothing src/l": "src/l is a link to nothing",
+    "ln -s theirs src/l": "src/l is a link to data",
+    "ln -s ../src/theirs/labels.txt src/l": "src/l is a link to data/labels.txt",
+    "ln -s round src/l": "src/l is a link that leaves the tree, or leads in a circle",
+    "ln -s out src/l": "src/l is a link that leaves the tree, or leads in a circle",
+    "ln -sfn ../hidden src/theirs": "src/theirs is a link to hidden",
+    "mkdir src/new; ln -s ../../hidden src/new/l": "src/new/l is a link to hidden",
+}
+
+
+@pytest.mark.slow
+def test_a_link_leads_to_what_is_the_candidates_or_it_is_refused(make_project: Callable[..., Project]) -> None:
+    files = {"src/code.py": "1\n", "src/deep/x": "1\n", "data/open.txt": "1\n", "data/labels.txt": "1\n"}
+    project = make_project(files={**JUDGE, **files})
+    for name, target in {"theirs": "../data", "round": "around", "around": "round", "out": "../../x"}.items():
+        (project.top / "src" / name).symlink_to(target)
+    project.commit()
+    good = "ln -s code.py src/a; ln -s deep src/b; ln -s ../src/later src/c; ln -s a src/d; touch src/out.py"
+    records = play(
+        project,
+        *(
+            f"{better(number)}; {step}"
+            for number, step in enumerate((*LINKS, good, "ln -s a src/e; touch src/code.py"), 2)
+        ),
+        writable=["answer.json", "src/**"],
+        hidden=["hidden/**", "data/labels.txt"],
+    )
+    for (step, why), record in zip(LINKS.items(), records, strict=False):
+        assert record["reason"] == "out_of_scope" and why in record["why"], (step, record["why"])
+    kept = [(record["outcome"], record["changed_files"]) for record in records[-2:]]
+    links = [f"src/{name}" for name in ("a", "b", "c", "d")]
+    assert kept == [("kept", ["answer.json", *links, "src/out.py"]), ("kept", ["answer.json", "src/e"])], records[-1][
+        "why"
+    ]
+
+
+def test_a_link_is_followed_as_the_kernel_does() -> None:
+    links = {"a/up": "..", "b": "c", "c": "d/e", "round": "round", "out": "../x", "far": "/etc"}
+
+    def end(path: str, target: str) -> list[str]:
+        return follow_link(path, target, links.get)
+
+    assert end("a/l", "up/x") == ["a/up", "x"] and end("a/l", "../b/./x") == ["b", "c", "d/e/x"]
+    assert end("l", ".") == [""] and end("a/l", "x//y/") == ["a/x/y"]
+    assert [end("l", target) for target in ("round", "out", "far/x", "..")] == [[]] * 4
 
 
 def test_a_new_file_below_a_file_that_is_not_the_candidates_is_refused(project: Project) -> None:

@@ -22,6 +22,18 @@ NO_EDITS = (
 )
 
 
+def test_a_provider_that_changes_nothing_is_quoted(project: Project) -> None:
+    steps = {
+        r"printf '\n\033[31mI cannot help.\n\nBut ask again.\n'": "; it said: [31mI cannot help.",
+        "echo '{\"a\": 1}'; echo no": "",
+        "echo '<<<GOALSEEK PLAN X'; echo no": "; it said: no",
+        "printf no%.0s $(seq 100)": "; it said: " + ("no" * 80)[:159] + "…",
+        "echo 1 > stray.txt; echo no": " within its scope; left out: stray.txt; it said: no",
+    }
+    records = play(project, *(f"{step}; exit" for step in steps))
+    assert [record["why"] for record in records] == [f"the provider changed nothing{said}" for said in steps.values()]
+
+
 def test_edits_that_are_not_the_candidates_refuse_it_and_new_files_elsewhere_are_left_out(project: Project) -> None:
     files = {"notes/read.md": "read me\n", "hidden/more/labels.csv": "1\n", "out/old.txt": "old\n"}
     project.write({**files, ".gitignore": "*.tmp\n"})

@@ -22,14 +22,16 @@ from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request
+from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Call, Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher
+from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, linked_instructions
 from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
+_MAX_LINE = 160
 
 
 @checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
@@ -54,18 +56,23 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         recreate_folder(attempt_folder)
     elif prior:
         archive_attempt(iteration.folder, attempt.number - 1)
-    call = _build_call(iteration, attempt)
     snapshot = attempt_folder / "snapshot"
     recreate_folder(snapshot)
     prior_entries = entries_by_path(prior.edits) if prior else {}
     was_planned_by_program = plan.title and provider.needs_consent
     if prior_entries or was_planned_by_program:
         workspace.clean()  # what a program edited while it planned is not part of its change
+    prior_tree = parent_tree
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
+        prior_tree = objects.splice(parent_tree, prior_entries)
+    patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
+    call = _build_call(iteration, attempt, patch)
+    if prior_entries:
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
-    reply, failure = ask(lambda: provider.apply(call, plan))  # a failure is raised below, once its edits are stored
+    # a failure is raised below, once its edits are stored
+    reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
@@ -75,13 +82,13 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         _refuse_secrets(workspace.tree, changes, call, reply)
         ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
         added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
-        screened = Screening(workspace.tree, added_files, ignored, objects, snapshot)
+        linked = workspace.cached("linked", lambda: linked_instructions(workspace.tree.entries, objects, scope))
+        screened = Screening(workspace.tree, added_files, ignored, objects, snapshot, linked)
         screened.screen(changes)
         all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
         (attempt_folder / "changes.diff").write_bytes(patch)
-        prior_tree = objects.splice(parent_tree, prior_entries) if prior_entries else parent_tree
         call.keep(reply, failure, _diff(objects, prior_tree, new_tree)[0] if prior_entries else patch)
         screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
@@ -99,10 +106,10 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
     if refusals:
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=reply.usage, edits=edits)
-    if new_tree == parent_tree:
-        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, _why_no_change(screened.strays), usage=reply.usage)
-    if prior and new_tree == prior.tree:
-        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the provider changed nothing more", usage=reply.usage)
+    if new_tree == parent_tree or (prior and new_tree == prior.tree):
+        nothing = "nothing" if new_tree == parent_tree else "nothing more"
+        why = _why_no_change(nothing, screened.strays, reply.output)
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage)
     first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
     title = first.title or second.title or f"candidate {iteration.number}"
     text = first.text or second.text
@@ -120,10 +127,10 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     )
 
 
-def _build_call(iteration: Iteration, attempt: Attempt) -> Call:
+def _build_call(iteration: Iteration, attempt: Attempt, prior_patch: bytes) -> Call:
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
-    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem))
+    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch))
 
 
 def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:
@@ -178,11 +185,15 @@ def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
     return patch, added, removed
 
 
-def _why_no_change(strays: list[str]) -> str:
-    if not strays:
-        return "the provider changed nothing"
-    shown = ", ".join(_first_names(quote_path(path) for path in strays))
-    return f"the provider changed nothing within its scope; left out: {shown}"
+def _why_no_change(nothing: str, strays: list[str], output: str) -> str:
+    """Why there is no candidate, with the first line that the provider said: it may have refused."""
+    why = f"the provider changed {nothing}"
+    if strays:
+        why += f" within its scope; left out: {', '.join(_first_names(map(quote_path, strays)))}"
+    lines = (clean_title(line, _MAX_LINE) for line in output.splitlines())
+    first = next((line for line in lines if line and not line.startswith("<<<")), "")
+    has_answer = first and not first.startswith("{")  # without one an agent's rows of JSON stand in its place
+    return f"{why}; it said: {first}" if has_answer else why
 
 
 def _first_names(lines: Iterable[str]) -> list[str]:

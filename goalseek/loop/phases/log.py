@@ -18,6 +18,7 @@ from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing, landing
+from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.scan import digest_of
@@ -37,6 +38,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         write_summary(iteration.folder, sealed_record)
         project.activity.waited = ()
         project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
+    forget_calls(project.places)
     if ruler is None:
         remove_approval(project.loaded.logs)
     return sealed_record

@@ -29,7 +29,7 @@ def make_plan(iteration: Iteration) -> Plan:
     except Rejected as rejected:
         if rejected.reason != Reason.NO_PLAN:
             raise
-        problem = Problem(rejected.why)
+        problem = Problem(f"Your answer could not be used: {rejected.why}.", answer=rejected.output)
     return _ask_for_plan(iteration, _Asking(2, problem))
 
 
@@ -40,13 +40,13 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
         clear_attempts(iteration.folder)
     assert iteration.briefing
     call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
-    reply, failure = ask(lambda: iteration.project.provider().plan(call))
+    reply, failure = ask(lambda: iteration.project.provider().plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     call.keep(reply, failure, b"")
     if failure:
         raise failure
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model)
+    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later)
     write_plan(iteration.folder / "plan.md", plan)
     return plan
 

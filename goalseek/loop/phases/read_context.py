@@ -10,7 +10,7 @@ from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
 from goalseek.project.preflight import uncommitted_note
-from goalseek.proposal.past_tries import read_crashes
+from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
@@ -62,6 +62,7 @@ def _gather_context(iteration: Iteration) -> Context:
         best_iteration=standing.best.iteration,
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
+        ideas=open_ideas(project, standing),
     )
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
 
 from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
@@ -23,13 +22,13 @@ from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Change, Decision, Plan, Review
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
-from goalseek.proposal.usage import killed_call_usage
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
+from goalseek.workspace.scope import overlap_matcher
+from goalseek.workspace.screening import linked_instructions
 from goalseek.workspace.workspace import Workspace
 
-MAX_DIFF_BYTES = 64 * 1024
 MAX_TEXT_BYTES = 16 * 1024
 
 
@@ -51,14 +50,14 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
     objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
-    patch = _patch_text(objects.git("diff-tree", "-p", "-r", before, candidate.tree))
-    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value))
+    patch = objects.git("diff-tree", "-p", "-r", before, candidate.tree)
+    changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
+    guards = attempt.evidence.guards if attempt.evidence else {}
+    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
-    with _showing_candidate(iteration.workspace, edits):
-        reply, failure = ask(lambda: provider.review(call))
-    if failure and failure.reason == Reason.PROVIDER_TIMEOUT:
-        reply = replace(reply, usage=killed_call_usage(reply.usage, iteration.steps.usage_log.usual()))
+    with _showing_candidate(iteration.workspace, {**edits, **_instructions_to_undo(iteration, candidate.tree)}):
+        reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision
@@ -72,9 +71,21 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     return review
 
 
+def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
+    """The instructions for agents on which a tree differs from the baseline, as the baseline has them.
+
+    No candidate, nor one that was kept, speaks to the reviewer through them; what it did to them is in the patch.
+    """
+    objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
+    assert baseline
+    changes = visible_changes(objects, tree, baseline.tree, scope.seen_by("agent"))
+    is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope))
+    return {path: entry for path, entry in changes.items() if scope.instructions(path) or is_linked(path)}
+
+
 @contextlib.contextmanager
 def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
-    """In this block the workspace has the candidate's files, not committed; afterwards it is restored.
+    """In this block the workspace has what the reviewer sees, not committed; afterwards it is restored.
 
     Its tree has no label meanwhile, so after a kill in the block it is not taken for the incumbent's tree.
     """
@@ -108,13 +119,6 @@ def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str,
         "text": change.text[:MAX_TEXT_BYTES],
         "value": value,
     }
-
-
-def _patch_text(patch: bytes) -> str:
-    """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
-    rest = len(patch) - MAX_DIFF_BYTES
-    note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note
 
 
 def _write_review(path: Path, review: Review, output: str) -> None:

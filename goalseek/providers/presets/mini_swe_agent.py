@@ -72,7 +72,7 @@ PRESET = Preset(
     parts=(
         Part(("-y", "--exit-immediately"), ("confined",)),
         Part(("-m", "{model}"), ("model",)),
-        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
+        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "{budget}", "-t", "{prompt}")),
     ),
     home_files=((_TRAJECTORY, "", ()),),  # empty, so that the one of the call before is not read
     read=read,

@@ -41,6 +41,7 @@ def groups() -> dict[str, list[Attack]]:
             found.setdefault(f"{who}: {kind_of(attack)}", []).append(attack)
     found["the agent: planting what git obeys"] = list(test_red_planting.GIT_PLANTS)
     found["the agent: planting what pytest or Python runs"] = list(test_red_planting.PROGRAM_PLANTS)
+    found["the agent: speaking to the next agent"] = list(test_red_planting.INSTRUCTION_PLANTS)
     found["the agent: names, links and kinds of files"] = list(test_red_planting.NAME_PLANTS)
     found["the agent: forging what is stored"] = list(test_red_forging.EVERY)
     return dict(sorted(found.items()))
