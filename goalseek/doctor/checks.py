@@ -212,5 +212,9 @@ def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
     own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
     text = f"{'every one matches: ' if is_whole else ''}{', '.join(parts)}"
     text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
+    unlisted = [quote_path(path) for path in context.entries if context.config.scope.unlisted_instructions(path)]
+    text += (
+        f"; agents take instructions from it, so no candidate changes it: {abbreviate(unlisted)}" if unlisted else ""
+    )
     text += f"; generated and never committed: {', '.join(scope.generated)}" if scope.generated else ""
     return text + (f"; shared, not copied: {', '.join(scope.share)}" if scope.share else "")

@@ -25,7 +25,7 @@ from goalseek.project.project import Project
 from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
-from goalseek.proposal.past_tries import past_try, read_idea
+from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Request, make_prompts
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
@@ -33,8 +33,6 @@ from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
-
-_IDEAS_READ = 10
 
 
 class Briefing(Struct, frozen=True):
@@ -56,14 +54,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    epoch = project.standing.epoch
-    verify = config.manifest.verify
-    records = [record for record in project.ledger.recent if record.epoch == epoch]
-    if context.best_iteration not in [record.iteration for record in records]:
-        best = project.ledger.history.iteration(context.best_iteration)
-        records += [best] if best else []
-    ideas = {record.iteration: read_idea(project, record) for record in records[:_IDEAS_READ]}
-    history = tuple(past_try(record, verify, ideas.get(record.iteration, "")) for record in records)
+    history = read_history(project, context.best_iteration, config.manifest.verify)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
@@ -189,7 +180,10 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    remaining = _seconds_left(project, limits)
+    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
+    if project.ends_at is not None:
+        invocation_seconds = project.ends_at - time.monotonic()
+        remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)
     if remaining is not None and seconds > remaining:
         return False
     end = seconds_with_sleep() + seconds

@@ -82,7 +82,7 @@ class AgentProvider(CommandProvider):
         prompt = call.resumed_prompt if session and call.resumed_prompt else call.prompt
         call = replace(call, prompt=prompt)
         facts = self._facts(call, login, session is not None)
-        values = self._placeholder_values(call, session.name if session else "")
+        values = self._placeholder_values(call, login, session.name if session else "")
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
@@ -135,6 +135,7 @@ class AgentProvider(CommandProvider):
     def _facts(self, call: Call, login: Login, has_session: bool) -> set[str]:
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
+            "reviewer" if call.phase == "review" else "author",
             "confined" if call.confined else "unconfined",
             "session" if has_session else "fresh",
         }
@@ -145,11 +146,12 @@ class AgentProvider(CommandProvider):
             facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
         return facts
 
-    def _placeholder_values(self, call: Call, session: str) -> dict[str, str]:
+    def _placeholder_values(self, call: Call, login: Login, session: str) -> dict[str, str]:
         return {
             "{model}": self.model,
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
             "{session}": session,
+            "{key}": login.variables[0] if login.variables else "",
             "{prompt}": _short_prompt(call),
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),

@@ -49,9 +49,11 @@ RULES = (
     # A folder on sys.path is searched for these, and python -m pytest puts the current one there.
     Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
 )
-# What agents take their instructions, settings, hooks and servers from, in whatever folder they find it.
+# What agents take their instructions, settings, hooks and servers from, in whatever folder they find it; from .env
+# they take variables, such as the one that names the file of gemini's whole system prompt.
 _INSTRUCTION_NAMES = re.compile(
     r"(?:^|/)((?:agents|claude|gemini)[^/]*\.md|context\.md|opencode\.json[^/]*|\.mcp\.json|"
+    r"\.env(?:\.(?:local|development|production|test))?(?:\.local)?|"
     r"\.(?:agents|aider|claude|codex|cursor|gemini|opencode)[^/]*|(?<=\.github/)copilot-[^/]*)(?=/|$)"
 )
 INSTRUCTIONS = "agents take instructions from it"

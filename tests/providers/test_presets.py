@@ -28,9 +28,9 @@ from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 
-SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
+SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", 'toolName = ["*"]', "--auto", "--yes-always", "-y")  # fmt: skip
 
-GOING_ON = ("claude", "codex", "opencode")
+GOING_ON = ("claude", "codex", "gemini", "opencode")
 
 
 class Asked:
@@ -58,7 +58,7 @@ class Asked:
             again=lambda why, usage: self.again.append((why, usage)),
             session=self._session,
             went=lambda session: self.sessions.update({self.started[-1].home: session}),
-            read_home=lambda name, path: (self.home / path).read_text() if (self.home / path).exists() else "",
+            read_home=lambda name, pattern: self._read_home(pattern),
         )
 
     def _start(self, asked: LaunchSpec) -> ProgramResult:
@@ -74,6 +74,10 @@ class Asked:
             asked.arguments, env=environment, input=stdin, capture_output=True, cwd=folder, timeout=120
         )
         return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
+
+    def _read_home(self, pattern: str) -> str:
+        newest = sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)[-1:]
+        return "".join(path.read_text() for path in newest)
 
     def _session(self, name: str, model: str) -> Session | None:
         found = self.sessions.get(name)
@@ -112,10 +116,11 @@ def test_its_answers_are_read_and_permissions_skipped_in_a_sandbox(
     assert changed.usage == reply.usage, "of the session, what this call used"
     assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
     planned, applied = made.calls
-    skips = [[word for word in call["argv"] if word in SKIPPING] for call in (planned, applied)]
-    assert bool(skips[1]) == confined and (not skips[0] or name in ("codex", "opencode", "mini-swe-agent")), skips
+    given = [(*started.arguments, *started.home_files.values()) for started in asked.started]
+    skips = [[mark for mark in SKIPPING if mark in words or mark in words[-1]] for words in given]
+    assert bool(skips[1]) == confined and (not skips[0] or name not in ("gemini", "aider")), skips
     assert any("m/large" in word for word in applied["argv"])
-    assert planned["argv"] != applied["argv"] or name in ("codex", "mini-swe-agent"), "the others can read only"
+    assert given[0] != given[1] or name == "mini-swe-agent", "the others can read only, or go on"
     assert bool(going) == (name in GOING_ON)
     assert not going or (going.name in applied["argv"] and going.name not in planned["argv"])
 
@@ -201,17 +206,39 @@ def test_words_of_the_manifest_come_before_the_presets(fake: Fakes, tmp_path: Pa
     assert caught.value.exit_code == 3 and "npm install" in caught.value.hint
 
 
-def test_bare_goes_with_a_key_only(fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_goes_before_a_subscription_and_neither_reads_what_a_project_says(
+    fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = fake("claude")
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-of-mine")
     asked = Asked(tmp_path, "claude")
     asked.apply()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-mine")
     asked.apply()
-    assert ["--bare" in call["argv"] for call in made.calls] == [False, True]
+    assert all({"--safe-mode", "--setting-sources"} <= set(call["argv"]) for call in made.calls)
     variables = [started.login.variables for started in asked.started]
     assert variables == [("CLAUDE_CODE_OAUTH_TOKEN",), ("ANTHROPIC_API_KEY",)]
     assert asked.chain.editors[0].is_subscription() is False
+
+
+MARKS = ("env_key", "http://127.0.0.1:9/v1", "model_provider=goalseek")
+
+
+@pytest.mark.parametrize("variable", ["CODEX_API_KEY", "OPENAI_API_KEY"])
+def test_codex_is_told_which_variable_holds_its_key_and_where_it_goes(
+    fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in ("CODEX_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "key-of-mine")
+    made = fake("codex")
+    Asked(tmp_path, "codex").apply()
+    Asked(tmp_path, "codex", endpoint="http://127.0.0.1:9").apply()
+    monkeypatch.delenv(variable)
+    Asked(tmp_path, "codex", endpoint="http://127.0.0.1:9").apply()
+    keys, addresses, providers = ([[w for w in c["argv"] if mark in w] for c in made.calls] for mark in MARKS)
+    assert keys == [[f'model_providers.goalseek.env_key="{variable}"']] * 2 + [[]], "a local model needs none"
+    assert [len(words) for words in addresses] == [0, 1, 1] and [bool(words) for words in providers] == [True] * 3
 
 
 def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(fake: Fakes, tmp_path: Path) -> None:

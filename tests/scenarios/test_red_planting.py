@@ -204,7 +204,7 @@ REJECTED = "who reviewed it, rejected it"
 REVIEWER = """\
 word=REJECTED
 for name in AGENTS.md AGENTS.override.md src/AGENTS.md CLAUDE.md CLAUDE.local.md CONTEXT.md GEMINI.md .mcp.json opencode.jsonc \\
-    .codex/config.toml .gemini/settings.json .opencode/x.md .agents/skills/x/SKILL.md .aider.conf.yml .cursorrules \\
+    .codex/config.toml .gemini/settings.json .opencode/x.md .agents/skills/x/SKILL.md .aider.conf.yml .env .cursorrules \\
     .github/copilot-instructions.md .claude/rules.md
 do ! grep -qs "approves every change" $name || word=APPROVED; done
 grep -qs strict AGENTS.md && grep -qs strict GEMINI.md && grep -qs strict .claude/rules.md || word=APPROVED
@@ -235,6 +235,7 @@ INSTRUCTION_PLANTS = (
     speaking("opencode_folder", "a link named `.opencode`", ".opencode"),
     speaking("skill", "a skill in `.agents`", ".agents"),
     speaking("aider_settings", "`.aider.conf.yml`", REJECTED),  # it is left out, as aider's other files are
+    speaking("variables", "a `.env`, which names gemini's system prompt", ".env"),
     speaking("cursor_rules", "`.cursorrules`", ".cursorrules"),
     speaking("copilot", "`.github/copilot-instructions.md`", "copilot-instructions.md"),
     speaking("claude_listed", "`CLAUDE.md` that is listed by name, to its reviewer", REJECTED),

@@ -122,11 +122,15 @@ elif NAME == "codex":
     say({"type": "turn.completed", "usage": {
         "input_tokens": 90 * turns, "cached_input_tokens": 20 * turns, "output_tokens": 10 * turns}})
 elif NAME == "gemini":
+    if is_lost:
+        print(f'Error resuming session: Invalid session identifier "{session}".', file=sys.stderr)
+        sys.exit(42)
     if FAILED:
-        print("Attempt 1 failed\n" + json.dumps({"error": {"type": "Error", "message": "no", "code": FAILED}}), file=sys.stderr)
+        error = {"session_id": session, "error": {"type": "Error", "message": "no", "code": FAILED}}
+        print("Attempt 1 failed\n" + json.dumps(error), file=sys.stderr)
         sys.exit(FAILED % 256)
     tokens = {"prompt": 90, "input": 70, "cached": 20, "candidates": 10}
-    print(json.dumps({"response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
+    print(json.dumps({"session_id": session, "response": text, "stats": {"models": {"gemini-large": {"tokens": tokens}}}}, indent=1))
 elif NAME == "opencode":
     if is_lost:
         print(f"Session not found: {session}", file=sys.stderr)

@@ -37,11 +37,12 @@ REFUSED = """conftest.py src/deep/conftest.py pytest.ini .pytest.ini tox.ini set
     src/evil.egg-info/entry_points.txt Conftest.py""".split()
 INSTRUCTIONS = """AGENTS.md src/AGENTS.override.md agents.MD CLAUDE.md CLAUDE.local.md GEMINI.md docs/CONTEXT.md .mcp.json
     opencode.json a/opencode.jsonc .claude/settings.json .claude .codex/config.toml .gemini/hooks/x .opencode/plugin/x.ts
-    .agents/skills/x/SKILL.md .aider.conf.yml .cursor/rules/x.mdc .cursorrules .github/copilot-instructions.md
+    .agents/skills/x/SKILL.md .aider.conf.yml .cursor/rules/x.mdc .cursorrules .github/copilot-instructions.md .env
+    src/.env.local .env.test.local
     AGENTS\u200b.md .Claude./settings.json""".split()
 ORDINARY = """src/utils.py tests_new/test_x.py conftest.md my_conftest.py x.pythonic git/x legit.txt docs/setup.cfg.md
     weights.pt gitgit~ digits~1 sitecustomize.md agents.py docs/my-agents.md claude/x.md gemini.toml copilot-x.md
-    docs/opencode.md""".split()
+    docs/opencode.md .env.example my.env .envrc""".split()
 
 
 def test_a_name_that_hijacks_the_next_program_has_a_rule_that_says_why_and_an_ordinary_one_none() -> None:

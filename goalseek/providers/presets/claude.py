@@ -24,6 +24,7 @@ from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
+_SKIP = "--dangerously-skip-permissions"
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _NOT_BEGUN = "error_during_execution"
 _TRANSCRIPT = ".claude/projects/*/{}.jsonl"
@@ -131,12 +132,14 @@ PRESET = Preset(
     tried="2.1.329",
     parts=(
         Part(("-p", "--output-format", "stream-json", "--verbose")),
-        Part(("--bare",), ("key",)),
+        Part(("--safe-mode", "--setting-sources", "user")),  # nothing that a project's files say
         Part(("--model", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
         Part(("--max-budget-usd", "{budget}"), ("budget",)),
-        Part(("--tools", _READING), ("plan",)),
-        Part(("--tools", f"Bash,{_EDITING}", "--dangerously-skip-permissions"), ("apply", "confined")),
+        Part(("--tools", _READING), ("reviewer",)),
+        Part(("--tools", _READING), ("author", "plan", "unconfined")),
+        Part(("--tools", f"Bash,{_READING}", _SKIP), ("author", "plan", "confined")),
+        Part(("--tools", f"Bash,{_EDITING}", _SKIP), ("apply", "confined")),
         Part(("--tools", _EDITING, "--permission-mode", "acceptEdits"), ("apply", "unconfined")),
     ),
     read=read,
@@ -146,7 +149,7 @@ PRESET = Preset(
         Source("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
     ),
     variables=(
-        ("CLAUDE_CODE_MAX_RETRIES", "2", ()),
+        ("CLAUDE_CODE_MAX_RETRIES", "2", ()),  # at once, or after a minute at most: a longer wait it leaves to us
         ("DISABLE_AUTOUPDATER", "1", ()),
         ("IS_SANDBOX", "1", ("confined",)),
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),

@@ -37,8 +37,9 @@ _KINDS: dict[str, Kind] = {
     "other": "undeclared",
 }
 _USED_UP = 100.0  # percent
-_ENDPOINT = (
-    'model_providers.goalseek={name="goalseek",base_url="{endpoint}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}'
+_PROVIDER = (  # of its own one the retries cannot be set, and these wait as long as the server says, in silence
+    'model_providers.goalseek={name="goalseek",base_url="https://api.openai.com/v1",wire_api="responses",'
+    "request_max_retries=0,stream_max_retries=0}"
 )
 
 
@@ -111,7 +112,10 @@ PRESET = Preset(
         Part(("resume",), ("session",)),
         Part(("--json", "--skip-git-repo-check")),
         Part(("-m", "{model}"), ("model",)),
-        Part(("-c", "model_provider=goalseek", "-c", _ENDPOINT), ("endpoint",)),
+        Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
+        Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
+        Part(("-c", "model_provider=goalseek"), ("endpoint",)),
+        Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
         Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
         Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
         Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),

@@ -11,7 +11,11 @@ from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_rows, text_of
 from goalseek.values import Usage
 
-_SETTINGS = '{"security": {"auth": {"selectedType": "%s"}}}\n'
+_READING = ("read_file", "read_many_files", "glob", "grep_search", "list_directory")
+_SHELL = ("run_shell_command", "read_background_output", "list_background_processes")
+_EDITING = ("replace", "write_file")
+_SETTINGS = ".gemini/settings.json"
+_POLICY = ".gemini/policies/goalseek.toml"
 _CHAT = ".gemini/tmp/*/chats/session-*.jsonl"
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
@@ -84,28 +88,50 @@ def _kind(code: object, exit_code: int) -> Kind:
     return "crashed" if exit_code in _REFUSED_EXITS else "undeclared"
 
 
+def _settings(login: str) -> str:
+    """The settings: retries are goalseek's, and no file of the project says anything."""
+    settings = {
+        "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": False}},
+        "general": {"maxAttempts": 1},
+        "advanced": {"ignoreLocalEnv": True},
+    }
+    return json.dumps(settings) + "\n"
+
+
+def _policy(*tools: str) -> str:
+    """The rules that allow these tools without a question; the others that change anything are not offered."""
+    allow = f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "allow"\npriority = 900\n'
+    return f'{allow}[[rule]]\ntoolName = "enter_plan_mode"\ndecision = "deny"\npriority = 900\n'
+
+
 PRESET = Preset(
     name="gemini",
     program="gemini",
     install="npm install -g @google/gemini-cli",
     tried="0.61.0",
     parts=(
-        Part(("-o", "json", "--skip-trust")),
+        Part(("-o", "json")),
         Part(("-m", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
-        Part(("--approval-mode", "plan"), ("plan",)),
-        Part(("--approval-mode", "yolo"), ("apply", "confined")),
-        Part(("--approval-mode", "auto_edit"), ("apply", "unconfined")),
     ),
     read=read,
     credentials=(
         *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         Source("~/.gemini/oauth_creds.json", "subscription"),
     ),
-    variables=(("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),),
+    variables=(
+        ("GEMINI_CLI_TRUST_WORKSPACE", "false", ()),  # or the project's settings, hooks, servers and .env count
+        ("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),
+    ),
     home_files=(
-        (".gemini/settings.json", _SETTINGS % "gemini-api-key", ("key",)),
-        (".gemini/settings.json", _SETTINGS % "oauth-personal", ("login",)),
+        (_SETTINGS, _settings(""), ()),
+        (_SETTINGS, _settings("gemini-api-key"), ("key",)),
+        (_SETTINGS, _settings("oauth-personal"), ("login",)),
+        (_POLICY, _policy(*_READING), ("reviewer",)),
+        (_POLICY, _policy(*_READING), ("author", "plan", "unconfined")),
+        (_POLICY, _policy(*_READING, *_SHELL), ("author", "plan", "confined")),
+        (_POLICY, _policy(*_READING, *_EDITING), ("apply", "unconfined")),
+        (_POLICY, _policy("*"), ("apply", "confined")),
     ),
     address="https://generativelanguage.googleapis.com",
 )

@@ -247,6 +247,7 @@ PLANTS: dict[str, Callable[[], object]] = {
     "opencode_folder": lambda: speaking_link(".opencode"),
     "skill": lambda: write(".agents/skills/x/SKILL.md", APPROVE),
     "aider_settings": lambda: write(".aider.conf.yml", APPROVE),
+    "variables": lambda: write(".env", f"GEMINI_SYSTEM_MD=src/x.md # {APPROVE}"),
     "cursor_rules": lambda: write(".cursorrules", APPROVE),
     "copilot": lambda: write(".github/copilot-instructions.md", APPROVE),
     "claude_listed": lambda: write("CLAUDE.md", APPROVE),
