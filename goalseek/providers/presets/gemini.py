@@ -89,11 +89,12 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: retries are goalseek's, and no file of the project says anything."""
+    """The settings: retries are goalseek's, and no file of the project says anything, nor does the name of one."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": False}},
         "general": {"maxAttempts": 1},
         "advanced": {"ignoreLocalEnv": True},
+        "context": {"includeDirectoryTree": False},
     }
     return json.dumps(settings) + "\n"
 
