@@ -5,9 +5,12 @@ Texts of a manifest are parsed to seconds, bytes and numbers; numbers are format
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
+
+from goalseek.values import Usage
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -75,6 +78,31 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
 def format_number(value: float) -> str:
     """A number for people: six significant digits, no trailing zeros."""
     return f"{value:.6g}"
+
+
+def format_dollars(amount: float) -> str:
+    """``$4.10``; of less than a cent two significant digits, ``$0.0042``."""
+    if not 0 < amount < 0.01:
+        return f"${amount:,.2f}"
+    return f"${amount:.{1 - math.floor(math.log10(amount))}f}"
+
+
+def format_cost(usage: Usage) -> str:
+    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported.
+
+    ``at least $4.10`` where some calls did not report theirs.
+    """
+    parts = []
+    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
+        parts.append(f"{'about ' if usage.estimated else ''}{format_dollars(usage.cost_usd)}")
+    if usage.about_usd is not None:
+        parts.append(f"about {format_dollars(usage.about_usd)} by subscription")
+    return at_least(usage) + (" and ".join(parts) or "unknown")
+
+
+def at_least(usage: Usage) -> str:
+    """``at least `` before dollars that are not all that was paid; else ""."""
+    return "at least " if usage.cost_is_partial else ""
 
 
 def format_distinct(*values: float) -> tuple[str, ...]:

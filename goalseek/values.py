@@ -171,13 +171,15 @@ class _AsNumber:
 
 
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
-_OPTIONAL = "about_usd"  # the one field that is left out where it is None
+_OPTIONAL: tuple[tuple[str, object], ...] = (("about_usd", None), ("cost_is_partial", False))
+"""The fields of a usage that are left out where they have these values."""
 
 
 class Usage(DataClass):
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
     ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
+    ``cost_is_partial``: some of the tokens have a cost that nobody reported, so the dollars are the least of it.
     """
 
     input_tokens: int = 0
@@ -186,6 +188,7 @@ class Usage(DataClass):
     cost_usd: Number | None = None
     estimated: bool = False
     about_usd: Number | None = None
+    cost_is_partial: bool = False
 
     @property
     def tokens(self) -> int:
@@ -199,19 +202,31 @@ class Usage(DataClass):
 
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
-        """The sum of all; its cost is unknown only where none is known."""
+        """The sum of all; its cost is that of those whose cost is known."""
         return functools.reduce(cls.plus, usages, cls())
 
     def plus(self, other: Usage) -> Usage:
-        """The sum of both; its cost is unknown only where neither is known."""
+        """The sum of both; where the cost of one is unknown, that of the other, which is partial then."""
+        is_partial, is_unknown = cost_of_sum(self, other)
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
-            _sum(self.cost_usd, other.cost_usd),
+            None if is_unknown else _sum(self.cost_usd, other.cost_usd),
             self.estimated or other.estimated,
-            _sum(self.about_usd, other.about_usd),
+            None if is_unknown else _sum(self.about_usd, other.about_usd),
+            is_partial,
         )
+
+
+def cost_of_sum(*usages: Any) -> tuple[bool, bool]:
+    """Whether the cost of the sum of usages is partial, and whether it is unknown: no dollar of it is known.
+
+    They are of the type ``Usage``, or look like it.
+    """
+    lacks_some = any(usage.cost_is_partial or (usage.tokens and not usage.has_cost) for usage in usages)
+    has_dollars = any(usage.cost_usd or usage.about_usd for usage in usages)
+    return bool(lacks_some and has_dollars), bool(lacks_some and not has_dollars)
 
 
 def _sum(cost: Number | None, other: Number | None) -> Number | None:
@@ -270,8 +285,9 @@ def to_plain(value: Any) -> Any:
     names = _field_names(kind)
     if names:
         plain = {name: to_plain(getattr(value, name)) for name in names}
-        if plain.get(_OPTIONAL, "") is None:
-            del plain[_OPTIONAL]
+        for name, default in _OPTIONAL:
+            if plain.get(name, plain) is default:
+                del plain[name]
         return plain
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}

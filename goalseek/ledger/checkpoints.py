@@ -204,6 +204,11 @@ class PhaseSeconds:
         if self._phase and self.clock() - self._counted_until >= BEAT_SECONDS:
             self._count()
 
+    @property
+    def uncounted(self) -> float:
+        """The seconds of the current phase that are not in ``phases`` yet."""
+        return self.clock() - self._counted_until if self._phase else 0.0
+
     def forget(self) -> None:
         """Removes the stored seconds, which are recorded now."""
         self._checkpoints.forget(_SECONDS)

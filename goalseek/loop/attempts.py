@@ -125,7 +125,7 @@ class Attempts:
             yield
         except LimitReached as reached:
             is_repair = attempt.number > self._first_of_cycle
-            if attempt.candidate or not is_repair or reached.stop.reason == StopReason.ASKED:
+            if attempt.candidate or not is_repair or reached.stop.reason in (StopReason.ASKED, StopReason.FOR):
                 raise  # a later invocation goes on with it
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from goalseek.disk import machine_error
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.humanize import format_distinct, format_number, format_percent
+from goalseek.humanize import at_least, format_distinct, format_dollars, format_number, format_percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
@@ -168,7 +168,7 @@ def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
 
 
 def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> list[str]:
-    """The run's dollars, and what each kept change of it took; "about" where no bill says so."""
+    """The run's dollars, and what each kept change of it took; "about" where no bill says so, or "at least"."""
     usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
     dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
     if not dollars:
@@ -176,5 +176,5 @@ def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> lis
     is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
     about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
     of_run = " in this run" if standing.spend.iterations < iterations else ""
-    each = f", ${dollars / kept:.2f} a kept change" if kept > 1 else ""
-    return [f"{about}${dollars:.2f}{of_run}{each}"]
+    each = f", {format_dollars(dollars / kept)} a kept change" if kept > 1 else ""
+    return [f"{at_least(usage)}{about}{format_dollars(dollars)}{of_run}{each}"]

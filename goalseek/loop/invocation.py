@@ -109,13 +109,13 @@ class Invocation:
         return stop or asked or self._ends.reached(project.standing, self._count, seconds) or self._script_end()
 
     def _script_end(self) -> Stop | None:
-        """The stop where a scripted provider has no more moves and nothing else bounds the iterations."""
+        """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
         project, standing = self.project, self.project.standing
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
         why = project.provider().played_out(standing.tried)
-        hint = "add a [[move]]; or take the best home: goalseek promote"
+        hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
 

@@ -12,27 +12,27 @@ from typing import NamedTuple, TypeVar
 
 from goalseek.errors import LimitReached, Paused, Rejected
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, PhaseSeconds
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
 from goalseek.project.limits import LIMITS_BY_PHASE, limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
-from goalseek.proposal.usage import UsageLog, killed_call_usage, median_call
-from goalseek.providers.answer import read_usage
-from goalseek.values import Phase, Reason, Usage
+from goalseek.proposal.launch import usage_left
+from goalseek.proposal.usage import UsageLog, median_call
+from goalseek.values import Phase, Usage
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
 
 
 class FinishedStep(NamedTuple):
-    """A step that has a result: its seconds, its usage, and the reason if the result was a rejection."""
+    """A step that has a result, or was rejected: its seconds and its usage."""
 
     phase: Phase
     seconds: float
     usage: Usage = Usage()
-    rejection: str = ""
 
 
 class StepRunner:
@@ -61,8 +61,9 @@ class StepRunner:
             Checkpoints(
                 self.folder, project.ledger.seal, "", follows
             ),  # of no run: a new one pays for what the last one began
-            lambda: read_usage(project.places.call / "usage.json"),
+            lambda call, session: usage_left(project, call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
+            self,
         )
         self._finished: dict[CheckpointName, FinishedStep] = {}
         self._digest = f"iteration {number} {source}".rstrip()
@@ -88,7 +89,7 @@ class StepRunner:
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
                 spent = elapsed()
                 self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).seal
-                self._finished[name] = FinishedStep(phase, spent, rejected.usage, rejected.reason)
+                self._finished[name] = FinishedStep(phase, spent, rejected.usage)
                 self._count_phase()
                 raise
             checkpoint = self._checkpoints.save(name, value, self._digest, elapsed())
@@ -158,14 +159,19 @@ class StepRunner:
         return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
     @property
+    def usages(self) -> tuple[Usage, ...]:
+        """The usage of each step's answer."""
+        return tuple(step.usage for step in self._finished.values())
+
+    @property
     def usage(self) -> Usage:
         """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
-        usual = self.usage_log.usual()
-        usages = [
-            killed_call_usage(step.usage, usual) if step.rejection == Reason.PROVIDER_TIMEOUT else step.usage
-            for step in self._finished.values()
-        ]
-        return Usage.total([*usages, self.usage_log.charged])
+        return Usage.total([*self.usages, self.usage_log.charged])
+
+    def standing(self) -> Standing:
+        """The standing of this run, with what the iteration has spent until now."""
+        seconds = sum(self.seconds.values()) + self._seconds.uncounted
+        return self._project.standing.for_run(self._project.run_id).spending(seconds, self.usage)
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""
@@ -174,10 +180,8 @@ class StepRunner:
         project = self._project
         self.usage_log.settle(self._finished)
         if self._limits and phase in LIMITS_BY_PHASE:
-            spent = project.standing.for_run(project.run_id).spending(sum(self.seconds.values()), self.usage)
-            if stop := limit_before_phase(
-                phase, self._limits, spent, project.activity.clock.now(), self.usage_log.usual()
-            ):
+            now, usual = project.activity.clock.now(), self.usage_log.usual()
+            if stop := limit_before_phase(phase, self._limits, self.standing(), now, usual):
                 raise LimitReached(stop)
         project.activity.last_phase = phase
         if not self.folder.is_dir():  # somebody's git clean may have removed it
@@ -201,5 +205,5 @@ class StepRunner:
             return
         self._digest = checkpoint.seal
         rejection: Rejection = checkpoint.value
-        self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage, rejection.reason)
+        self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage)
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)

@@ -84,6 +84,22 @@ def limit_before_phase(
     return spent or (_costly_call_stop(limits, standing, call) if call and phase != Phase.VERIFY else None)
 
 
+def limit_in_call(limits: Limits, standing: Standing, now: datetime) -> Stop | None:
+    """The budget or the deadline that is reached while a call runs, or None; ``standing`` has what it spent so far."""
+    return _budget_stop(limits, standing, _CALL_LIMITS) or _deadline_stop(limits, now)
+
+
+def has_spending_limit(limits: Limits) -> bool:
+    """Whether tokens or dollars are limited."""
+    return any(budget.tokens is not None or budget.cost_usd is not None for budget in (limits, limits.total))
+
+
+def dollars_left(limits: Limits, standing: Standing) -> float | None:
+    """The dollars that the run may still spend, at least 0; None without such a limit."""
+    remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.COST]
+    return max(min(remaining), 0.0) if remaining else None
+
+
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
     """Seconds that the run may go on: until its deadline, or as much active time as is left. None without a limit.
 
@@ -98,7 +114,7 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     """A sentence, by budget, for each that is three quarters spent, and for a cost limit that cannot be checked."""
     warnings = {
-        budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.format_amount(budget.spent)}"
+        budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.spent_text}"
         for budget in _budgets(limits, standing)
         if WARNING_SHARE * budget.limit <= budget.spent < budget.limit
     }
@@ -106,26 +122,34 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     if limits.cost_usd is not None and standing.spend.iterations and usage.cost_usd is None:
         why = "the provider does not report what it costs" if usage.about_usd is None else "a subscription pays"
         warnings["cost_usd unknown"] = f"limits.cost_usd cannot end this run: {why}"
+    elif limits.cost_usd is not None and usage.cost_is_partial:
+        warnings["cost_usd partial"] = "limits.cost_usd counts only the cost that is known: some calls do not report it"
     return warnings
 
 
 class BudgetUse(Struct, frozen=True):
     """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
 
-    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
+    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation. ``is_partial``: more was
+    spent than is known.
     """
 
     name: StopReason
     spent: float
     most: float
     of: str = ""
+    is_partial: bool = False
 
 
 def budget_use(limits: Limits, standing: Standing) -> tuple[BudgetUse, ...]:
     """What is spent of each budget that is set."""
     return tuple(
         BudgetUse(
-            budget.reason, budget.spent, budget.limit, "all runs" if budget.key.startswith("limits.total") else ""
+            budget.reason,
+            budget.spent,
+            budget.limit,
+            "all runs" if budget.key.startswith("limits.total") else "",
+            budget.is_partial,
         )
         for budget in _budgets(limits, standing)
     )
@@ -151,11 +175,17 @@ class _Budget(Struct, frozen=True):
     limit: float
     format_amount: Callable[[float], str]
     hint: str
+    is_partial: bool = False
 
     @property
     def remaining(self) -> float:
         """What is left of it; below 0 where more was spent."""
         return self.limit - self.spent
+
+    @property
+    def spent_text(self) -> str:
+        """The amount that is spent, as far as it is known."""
+        return f"{'at least ' if self.is_partial else ''}{self.format_amount(self.spent)}"
 
     @property
     def limit_text(self) -> str:
@@ -175,8 +205,10 @@ def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
         )
         for reason, spent, limit, format_amount in rows:
             if limit is not None:
-                key = "cost_usd" if reason == StopReason.COST else reason
-                yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint)
+                is_cost = reason == StopReason.COST
+                key = "cost_usd" if is_cost else reason
+                is_partial = is_cost and spend.usage.cost_is_partial
+                yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint, is_partial)
 
 
 def _failure_stop(limits: Limits, standing: Standing) -> Stop | None:
@@ -218,7 +250,7 @@ def _budget_stop(
 ) -> Stop | None:
     for budget in _budgets(limits, standing):
         if budget.reason in reasons and budget.remaining <= 0:
-            why = f"{budget.limit_text} is reached, {budget.format_amount(budget.spent)} spent"
+            why = f"{budget.limit_text} is reached, {budget.spent_text} spent"
             return Stop(budget.reason, why, budget.hint)
         if budget.reason == StopReason.TIME and (
             why := _shortage_text(budget.limit_text, budget.remaining, iteration_seconds, reserved_seconds)

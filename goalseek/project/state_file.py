@@ -19,6 +19,7 @@ from goalseek.values import DataClass, to_plain
 HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
+SILENT_SECONDS = 120.0
 ACTIVE_STATUSES = ("running", "waiting")
 
 
@@ -35,6 +36,7 @@ class RunState(DataClass):
     ended_at: str | None = None
     next: str = ""
     turn: str = ""
+    silent_since: str = ""
 
 
 class StateFile:
@@ -66,6 +68,12 @@ class StateFile:
         if self._content and turn:
             self._content = (replace(self._content[0], turn=turn), *self._content[1:])
             self._replace(self._content[0])
+
+    def set_silent_since(self, since: str) -> None:
+        """Sets since when the provider's program has printed nothing, "" where it prints; a heartbeat writes it."""
+        if self._content and self._latest and bool(since) != bool(self._latest.silent_since):
+            self._content = (replace(self._content[0], silent_since=since), *self._content[1:])
+            self._latest = replace(self._latest, silent_since=since)
 
     def waiting(self, text: str) -> None:
         """Sets the status to waiting, with what for; "" where the wait is over."""
@@ -108,11 +116,10 @@ def format_phase(state: dict[str, Any], now: datetime | None = None) -> str:
     return f"in {state['phase']} of iteration {state.get('iteration')} {duration}"
 
 
-def heartbeat_age(state: dict[str, Any]) -> float | None:
-    """The age of the heartbeat; None where none can be read."""
+def seconds_since(state: dict[str, Any], key: str) -> float | None:
+    """The seconds since this time in it, that of the heartbeat, say; None where none can be read."""
     try:
-        beat = datetime.fromisoformat(str(state["heartbeat_at"]))
-        return (datetime.now(UTC) - beat).total_seconds()
+        return (datetime.now(UTC) - datetime.fromisoformat(str(state[key]))).total_seconds()
     except (KeyError, ValueError, TypeError):
         return None
 

@@ -25,8 +25,8 @@ from goalseek.measurement.ruler import ruler_differences
 from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.progress import small_set_warning
-from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, heartbeat_age, read_state
-from goalseek.project.stop import read_pending_run
+from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
+from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.values import Usage
 from goalseek.workspace.shared_folders import SharedFolders
@@ -196,8 +196,12 @@ def _promote_hint(standing: Standing) -> str:
 
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:
-    """A warning where the heartbeat is older than ``STALE_SECONDS``, else ""."""
-    age = heartbeat_age(state)
-    if age is None or age < STALE_SECONDS:
+    """A warning where the heartbeat is older than ``STALE_SECONDS``, or a provider's program is silent; else ""."""
+    age = seconds_since(state, "heartbeat_at")
+    if age is not None and age >= STALE_SECONDS:
+        return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
+    silence = seconds_since(state, "silent_since")
+    if silence is None:
         return ""
-    return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
+    remedy = "; goalseek stop ends its call" if silence >= STOPPABLE_SECONDS else ""
+    return f"the provider's program has printed nothing for {format_duration(silence)}{remedy}"

@@ -83,6 +83,7 @@ def parse_until(text: str, names: tuple[str, ...]) -> Until:
 
 _REQUEST_FILE = "stop.json"
 _HOLDER_WAIT_SECONDS = 1.0
+STOPPABLE_SECONDS = 300.0
 
 
 def request_stop(own: Path) -> Holder | None:

@@ -187,12 +187,13 @@ def _describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) 
     for command in manifest.verify:
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
-            line = f"- {_command_text(command)} ({', '.join(_command_facts(command, seconds))}). You can run it too."
+            facts = ", ".join(_command_facts(command, seconds))
+            line = f"- {_command_text(command)}{facts and f' ({facts})'}. You can run it too."
         if line != previous:
             yield line
         previous = line
     if not any(command.network for command in manifest.verify):
-        yield "- None of these steps has a network."
+        yield "- No step has a network."
 
 
 def _command_text(command: VerifyCommand) -> str:
@@ -204,10 +205,11 @@ def _command_facts(command: VerifyCommand, seconds: dict[str, float]) -> Iterato
     if command.cwd != ".":
         yield f"in {command.cwd}"
     if command.name in seconds:
-        yield f"it took {format_duration(seconds[command.name])} at the baseline"
+        yield f"{format_duration(seconds[command.name])} at the baseline"
     if timeout := timeout_of(command, seconds):
-        yield f"it is stopped after {format_duration(timeout)}"
-    yield "it has a network" if command.network else "without a network"
+        yield f"stopped after {format_duration(timeout)}"
+    if command.network:
+        yield "with a network"
 
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:

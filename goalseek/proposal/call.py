@@ -20,12 +20,12 @@ from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import seconds_left
+from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
 from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
-from goalseek.proposal.past_tries import past_try, read_idea
+from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Request, make_prompts
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.provider import Call, Reply
@@ -33,8 +33,6 @@ from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
-
-_IDEAS_READ = 10
 
 
 class Briefing(Struct, frozen=True):
@@ -56,14 +54,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    epoch = project.standing.epoch
-    verify = config.manifest.verify
-    records = [record for record in project.ledger.recent if record.epoch == epoch]
-    if context.best_iteration not in [record.iteration for record in records]:
-        best = project.ledger.history.iteration(context.best_iteration)
-        records += [best] if best else []
-    ideas = {record.iteration: read_idea(project, record) for record in records[:_IDEAS_READ]}
-    history = tuple(past_try(record, verify, ideas.get(record.iteration, "")) for record in records)
+    history = read_history(project, context.best_iteration, config.manifest.verify)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
@@ -92,35 +83,24 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     note_prompt(prompt)
     workspace = project.workspace(config)
     label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
-    launch = AgentLaunch(
-        project,
-        manifest,
-        workspace.root,
-        label,
-        prompt,
-        brief,
-        context,
-        request.phase,
-        nonce,
-        usage_log,
-        secrets,
-        note_prompt,
-    )
 
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
+    texts = (prompt, brief, context, request.phase, nonce)
+    notes = (note_failed_call, note_prompt)
+    launch = AgentLaunch(project, manifest, workspace.root, label, *texts, usage_log, secrets, *notes)
     return launch.call(
         history=briefing.history,
         writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
         wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
-        again=note_failed_call,
         went=usage_log.set_session,
         name=name,
         keep=recorder(project, context.iteration, name, lambda: sent_prompt[0], secrets),
         baseline_file=lambda path: _baseline_file(project, path),
+        dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
     )
 
@@ -132,11 +112,12 @@ def _minutes(project: Project, limits: Limits, phase: str) -> float | None:
     return None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
 
 
-def ask(question: Callable[[], Reply]) -> tuple[Reply, Rejected | None]:
-    """The reply to a call; where it failed, what was printed and used until then, and the failure."""
+def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Rejected | None]:
+    """The reply to a call; where it failed, what was printed until then, what it is charged, and the failure."""
     try:
         return question(), None
     except Rejected as rejected:
+        rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
 
 
@@ -199,7 +180,10 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
 
     Raises LimitReached where a person asks the run to stop meanwhile.
     """
-    remaining = _seconds_left(project, limits)
+    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
+    if project.ends_at is not None:
+        invocation_seconds = project.ends_at - time.monotonic()
+        remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)
     if remaining is not None and seconds > remaining:
         return False
     end = seconds_with_sleep() + seconds

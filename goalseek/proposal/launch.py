@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from goalseek.disk import refuse_full
+from goalseek.errors import GoalseekError, LimitReached
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import recreate_folder, remove_if_exists
@@ -20,13 +21,18 @@ from goalseek.phase_values import Context, Session
 from goalseek.process import inherited_variables
 from goalseek.project.project import Project
 from goalseek.proposal.brief import as_json
-from goalseek.proposal.usage import UsageLog
+from goalseek.proposal.usage import CallEntry, UsageLog
+from goalseek.proposal.watch import CallWatch
+from goalseek.providers.answer import read_usage
+from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.redaction import Redactor
-from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.sandbox.supervisor import ProgramResult, was_killed
+from goalseek.sandbox.view import Launch
+from goalseek.values import Phase, Usage
 from goalseek.workspace.places import CachePaths, cache_folder
 
 
@@ -42,7 +48,8 @@ class AgentLaunch(Struct, frozen=True):
     """How the program of one call is started: tree, HOME, prompt file, environment.
 
     HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
-    program is written to ``usage_log`` before it starts, and what it is asked is given to ``note_prompt``.
+    program is written to ``usage_log`` before it starts, and what it is asked is given to ``note_prompt``. It may then
+    be ended by a limit; ``again`` is the call's.
     """
 
     project: Project
@@ -56,6 +63,7 @@ class AgentLaunch(Struct, frozen=True):
     nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
+    again: Callable[[str, Usage], None] = lambda why, usage: None
     note_prompt: Callable[[str], None] = lambda prompt: None
 
     def call(self, **more: Any) -> Call:
@@ -74,6 +82,7 @@ class AgentLaunch(Struct, frozen=True):
             prompt_file=self.files / "prompt.md",
             home_at=self.project.confines.home_at(self.home.path),
             confined=self.project.confines.level.name != "none",
+            again=self.again,
             session=self.session,
             read_home=self.read_home,
             secrets=self.secrets,
@@ -93,8 +102,7 @@ class AgentLaunch(Struct, frozen=True):
     @property
     def home(self) -> AgentHome:
         """The agent's HOME, or the reviewer's."""
-        places = self.project.places
-        return AgentHome(places.reviewer if self.phase == "review" else places.agent)
+        return _home_of(self.project, is_reviewer=self.phase == "review")
 
     def session(self, name: str, model: str) -> Session | None:
         """The session of the last call under this name; None where its HOME is gone or the model was another one."""
@@ -104,13 +112,13 @@ class AgentLaunch(Struct, frozen=True):
 
     def read_home(self, name: str, pattern: str) -> str:
         """The newest file of that HOME that matches, without credentials; "" where there is none."""
-        with contextlib.suppress(OSError):
-            if self.home.is_of(self._home_label(name)):
-                return self.secrets.redact(self.home.read(pattern)).decode("utf-8", "replace")
-        return ""
+        return _read_home(self.home, self._home_label(name), pattern, self.secrets)
 
     def start(self, spec: LaunchSpec) -> ProgramResult:
-        """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials."""
+        """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials.
+
+        Raises LimitReached where a limit or a person ended it: nobody else is asked, and it is charged.
+        """
         project, confines = self.project, self.project.confines
         prompt = spec.prompt or self.prompt
         self.note_prompt(prompt)
@@ -137,20 +145,48 @@ class AgentLaunch(Struct, frozen=True):
             placeholders = self._placeholder_files(access)
             launch = confines.launch(access, spec.arguments, environment, self.folder)
             on_output = self.secrets.stream(project.watch.on_output)
-            if self.usage_log:
-                self.usage_log.begin(project.activity.last_phase, self._home_label(spec.home))
             try:
-                stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
-                result = project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
+                result = self._run_watched(spec, launch, prompt, on_output)
                 on_output(b"")
             finally:
                 for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
                     remove_if_exists(path)
-        if self.usage_log:
-            self.usage_log.note_end(result.killed, result.timed_out)
         refuse_full(self.files)  # half an edit is no proposal
         redact = self.secrets.redact
         return structs.replace(result, stdout=redact(result.stdout), stderr=redact(result.stderr))
+
+    def _run_watched(
+        self, spec: LaunchSpec, launch: Launch, prompt: str, on_output: Callable[[bytes], object]
+    ) -> ProgramResult:
+        """Runs the program, in the usage log and under the limits of the run where it counts."""
+        project, usage_log, label = self.project, self.usage_log, self._home_label(spec.home)
+        stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
+        if usage_log is None:
+            return project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
+        session, asked = usage_log.session_before(label), (spec.provider, spec.model)
+
+        def read_usage_so_far(stdout: bytes) -> Usage:
+            printed = Printed(0, stdout.decode("utf-8", "replace"), "", lambda path: self.read_home(spec.home, path))
+            reported = read_usage(self.files / "usage.json")
+            return project.provider().partial_usage(asked, printed, reported, session)
+
+        watch = CallWatch(project, self.manifest.limits, usage_log.spending.standing(), read_usage_so_far)
+
+        def note_output(chunk: bytes) -> None:
+            watch.note_output()
+            on_output(chunk)
+
+        usage_log.begin(project.activity.last_phase, label, asked)
+        with contextlib.closing(watch):
+            result = project.programs.run(
+                launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
+            )
+        usage_log.note_end(result.killed, result.timed_out or watch.stop is not None or was_killed(result))
+        if watch.stop:
+            name = spec.provider or "the provider"
+            self.again(f"{name} was ended: {watch.stop.why}", read_usage_so_far(result.stdout))
+            raise LimitReached(watch.stop)
+        return result
 
     def _write_files(self, prompt: str) -> None:
         recreate_folder(self.files)
@@ -203,3 +239,25 @@ class AgentLaunch(Struct, frozen=True):
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
                 home.collect_renewed_logins()
+
+
+def usage_left(project: Project, call: CallEntry, session: Session | None) -> Usage:
+    """What a call had used that was killed together with goalseek, by the files that it left."""
+    reported = read_usage(project.places.call / "usage.json")
+    home = _home_of(project, is_reviewer=call.phase == Phase.REVIEW)
+    printed = Printed(0, "", "", lambda pattern: _read_home(home, call.home, pattern, Redactor()))
+    try:
+        return project.provider().partial_usage((call.provider, call.model), printed, reported, session)
+    except GoalseekError:  # a baseline is measured without a provider
+        return reported
+
+
+def _home_of(project: Project, is_reviewer: bool) -> AgentHome:
+    return AgentHome(project.places.reviewer if is_reviewer else project.places.agent)
+
+
+def _read_home(home: AgentHome, label: str, pattern: str, secrets: Redactor) -> str:
+    with contextlib.suppress(OSError):
+        if home.is_of(label):
+            return secrets.redact(home.read(pattern)).decode("utf-8", "replace")
+    return ""

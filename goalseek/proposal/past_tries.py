@@ -13,7 +13,7 @@ from typing import Any
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
@@ -28,7 +28,22 @@ _SENTENCES = {
 }
 
 
+_IDEAS_READ = 10
 IDEAS_LIMIT = 20
+
+
+def read_history(project: Project, best_iteration: int, verify: Sequence[VerifyCommand]) -> tuple[PastIteration, ...]:
+    """The recent tries under the present ruler, newest first, with the best one always in.
+
+    An iteration in which the provider failed is no try. The newest ones have the ideas of their plans.
+    """
+    recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
+    records = [record for record in recent if record.reason not in PROVIDER_FAILED]
+    if best_iteration not in [record.iteration for record in records]:
+        best = project.ledger.history.iteration(best_iteration)
+        records += [best] if best else []
+    newest = [past_try(record, verify, _read_idea(project, record)) for record in records[:_IDEAS_READ]]
+    return (*newest, *(past_try(record, verify) for record in records[_IDEAS_READ:]))
 
 
 def past_try(record: IterationRecord, verify: Sequence[VerifyCommand], idea: str = "") -> PastIteration:
@@ -85,7 +100,7 @@ def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
     return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
 
 
-def read_idea(project: Project, record: IterationRecord) -> str:
+def _read_idea(project: Project, record: IterationRecord) -> str:
     """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
     plan = _stored_plan(project, record)
     return _text(plan, "text") if _text(plan, "title") else _text(_stored(project, record, "change"), "text")

@@ -191,7 +191,7 @@ def _patch_text(patch: bytes) -> str:
 def _changed_files(counts: bytes) -> str:
     """A line for each changed file with the lines added and removed, at most _FILES_LIMIT of them."""
     rows = [line.split("\t", 2) for line in counts.decode("utf-8", "replace").splitlines()]
-    lines = [f"- {path}: {added} lines added, {removed} removed" for added, removed, path in rows[:_FILES_LIMIT]]
+    lines = [f"- {path}: +{added} -{removed} lines" for added, removed, path in rows[:_FILES_LIMIT]]
     more_files = len(rows) - len(lines)
     return "\n".join([*lines, f"- and {more_files} more"] if more_files else lines)
 
@@ -263,7 +263,7 @@ def _crash_text(context: Context, crashes: dict[str, Any], nonce: str) -> str:
         intro = f"The last {context.crashes} candidates in a row crashed, and their output ended alike:"
         output = context.common_ending
     elif crashes["last"]:
-        intro = f"The last candidate that crashed was that of iteration {crashes['iteration']}. Its output ended so:"
+        intro = f"The last candidate that crashed was that of iteration {crashes['iteration']}. Its output ended with:"
         output = crashes["last"]
     else:
         return ""

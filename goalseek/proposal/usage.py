@@ -7,16 +7,17 @@ no longer counts: it was paid for all the same, and the next record is charged f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
-from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.humanize import at_least, format_dollars, format_duration, pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
@@ -30,8 +31,9 @@ class CallEntry(Struct, frozen=True):
     """A call that began in a phase. ``charged`` is None while the cost may still come from checkpoint ``answer``.
 
     ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
-    its place: its usage is charged then, as that of a killed call where it was ``timed_out``. ``home`` is the label of
-    its HOME, ``session`` its session, once it is known to have ended there.
+    its place: its usage is charged then. ``cut_short``: its own program was killed, by its timeout, say. ``home`` is
+    the label of its HOME, ``session`` its session, once it is known to have ended there; ``provider`` and ``model``
+    were asked.
     """
 
     phase: str
@@ -39,9 +41,11 @@ class CallEntry(Struct, frozen=True):
     killed: int = 0
     failed: str = ""
     answer: str = ""
-    timed_out: bool = False
+    cut_short: bool = False
     home: str = ""
     session: Session | None = None
+    provider: str = ""
+    model: str = ""
 
 
 class CallList(Struct, frozen=True):
@@ -50,32 +54,49 @@ class CallList(Struct, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
+class Spending(Protocol):
+    """What the iteration has spent so far."""
+
+    @property
+    def usages(self) -> Sequence[Usage]:
+        """The usage of each answered call."""
+
+    def standing(self) -> Standing:
+        """The standing of the run with all that the iteration has spent."""
+
+
 class UsageLog:
     """The calls that the next record has to pay for.
 
-    ``checkpoints`` binds them to the record that they follow. ``read_usage`` reads the usage that the last call
-    reported; ``median_of`` gives the median call of an iteration with so many calls. ``current_step``: the checkpoint
-    that the next calls belong to.
+    ``checkpoints`` binds them to the record that they follow. ``usage_left`` reads what the last call had used from the
+    files that it left; it gets the session before it in its HOME. ``median_of`` gives the median call of an iteration
+    with so many calls. ``current_step``: the checkpoint that the next calls belong to.
     """
 
     def __init__(
-        self, checkpoints: Checkpoints, read_usage: Callable[[], Usage], median_of: Callable[[int], Usage]
+        self,
+        checkpoints: Checkpoints,
+        usage_left: Callable[[CallEntry, Session | None], Usage],
+        median_of: Callable[[int], Usage],
+        spending: Spending,
     ) -> None:
+        self.spending = spending
         self._checkpoints = checkpoints
-        self._read_usage = read_usage
+        self._usage_left = usage_left
         self._median_of = median_of
         self.current_step = ""
         checkpoint = checkpoints.load(_CALLS, CallList, str(_CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
-    def begin(self, phase: str, home: str = "") -> None:
-        """Stores durably that a call begins."""
-        self._store((*self._calls, CallEntry(phase, answer=self.current_step, home=home)))
+    def begin(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
+        """Stores durably that a call begins; ``asked`` are its provider and model."""
+        entry = CallEntry(phase, answer=self.current_step, home=home, provider=asked[0], model=asked[1])
+        self._store((*self._calls, entry))
 
-    def note_end(self, killed_programs: int, timed_out: bool) -> None:
-        """Stores how many programs the last call left running, and whether its time was up."""
-        if killed_programs or timed_out:
-            self._change_last(killed=killed_programs, timed_out=timed_out)
+    def note_end(self, killed_programs: int, cut_short: bool) -> None:
+        """Stores how many programs the last call left running, and whether its own was killed."""
+        if killed_programs or cut_short:
+            self._change_last(killed=killed_programs, cut_short=cut_short)
 
     def set_session(self, session: Session) -> None:
         """Stores the session of the last call."""
@@ -85,15 +106,26 @@ class UsageLog:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
+    def session_before(self, home: str) -> Session | None:
+        """The last session that any call in this HOME has reported."""
+        return next((call.session for call in reversed(self._calls) if call.home == home and call.session), None)
+
+    def charge(self, usage: Usage) -> Usage:
+        """What the last call is charged, which gave no answer and is known to have used so much.
+
+        That is the usual call at least where it was killed.
+        """
+        last = self._calls[-1] if self._calls else CallEntry("")
+        is_killed = last.cut_short and last.charged is None and last.answer == self.current_step
+        return killed_call_usage(usage, self.usual()) if is_killed else usage
+
     def note_failure(self, phase: str, why: str, usage: Usage) -> None:
         """Stores that the last call gave no answer, why, and its usage; also where it started no program."""
         earlier, last = self._calls[:-1], self._calls[-1:]
         if not last or last[0].answer != self.current_step:
             earlier, last = self._calls, (CallEntry(phase, answer=self.current_step),)
         (call,) = last
-        if call.timed_out and call.charged is None:
-            usage = killed_call_usage(usage, self.usual())
-        total = usage.plus(call.charged or Usage())
+        total = self.charge(usage).plus(call.charged or Usage())
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
     def settle(self, answers: Collection[CheckpointName]) -> None:
@@ -101,14 +133,19 @@ class UsageLog:
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
             if call.charged is None and CheckpointName.parse(call.answer) not in answers:
-                usage = self._read_usage() if index == len(self._calls) - 1 else Usage()
+                is_last = index == len(self._calls) - 1
+                usage = self._usage_left(call, self.session_before(call.home)) if is_last else Usage()
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
 
     def usual(self) -> Usage:
-        """The usage of the median call; a provider that was asked for a plan is called twice an iteration."""
-        return self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
+        """The usage of the median call: of recorded iterations, or else of this one.
+
+        A provider that was asked for a plan is called twice an iteration.
+        """
+        usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
+        return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.spending.usages])
 
     @property
     def charged(self) -> Usage:
@@ -137,7 +174,7 @@ class UsageLog:
 
 
 def _usage_text(usage: Usage) -> str:
-    dollars = "" if usage.cost_usd is None else f", {usage.cost_usd:.6g} dollars"
+    dollars = "" if usage.cost_usd is None else f", {at_least(usage)}{usage.cost_usd:.6g} dollars"
     return f"{usage.tokens} tokens{dollars}"
 
 
@@ -147,10 +184,17 @@ MEDIAN_ITERATIONS = 20
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls.
 
-    A review is one call more, and so is each attempt before the last. Estimates, as by a price list, count only where
-    nothing else was reported; no usage where nothing was.
+    A review is one call more, and so is each attempt before the last.
     """
-    usages = [(record.usage, _call_count(record, calls_each)) for record in newest_first if record.usage != Usage()]
+    return median_usage([(record.usage, _call_count(record, calls_each)) for record in newest_first])
+
+
+def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
+    """The median usage of a call, of the newest of these totals of so many calls each.
+
+    Estimates, as by a price list, count only where nothing else was reported; no usage where nothing was.
+    """
+    usages = [(usage, calls) for usage, calls in newest_first if usage != Usage()]
     exact = [(usage, calls) for usage, calls in usages if not usage.estimated]
     newest = list(islice(exact or usages, MEDIAN_ITERATIONS))
     if not newest:
@@ -179,6 +223,7 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
         about_usd=usage.about_usd,
+        cost_is_partial=usage.cost_is_partial,
     )
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 
@@ -201,8 +246,9 @@ def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> st
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median([record.usage.tokens for record in tries]) * count
     sentence = f"about {pluralize(count, 'iteration')} and {float(f'{tokens:.3g}'):,.0f} tokens"
-    for pattern, name in (("${}", "cost_usd"), ("about ${}, which the subscription pays", "about_usd")):
+    least = at_least(Usage.total(record.usage for record in tries))
+    for pattern, name in ((f"{least}{{}}", "cost_usd"), ("about {}, which the subscription pays", "about_usd")):
         costs = [cost for record in tries if (cost := getattr(record.usage, name)) is not None]
         if costs:
-            sentence += ", " + pattern.format(format_number(round(median(costs) * count, 2)))
+            sentence += ", " + pattern.format(format_dollars(median(costs) * count))
     return f"a night of {format_duration(seconds)}, at the rate of the last {len(tries)}: {sentence}"

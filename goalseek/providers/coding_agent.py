@@ -99,6 +99,8 @@ class AgentProvider(CommandProvider):
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
                 kept_bytes=self.preset.kept_bytes,
+                provider=self.name,
+                model=self.model,
                 prompt=prompt,
             ),
         )
@@ -116,6 +118,13 @@ class AgentProvider(CommandProvider):
         names = (self.name, self.model, answer.model)
         return Reply(plan.title, plan.text, plan.files, said, usage, *names, later=plan.later)
 
+    def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
+        """Usage and model as the preset reads them of what is there."""
+        answer = self._read(printed)
+        is_other = session is not None and answer.session not in ("", session.name)
+        usage = _without_zero_cost(usage_of_call(answer, None if is_other else session))
+        return Reply("", usage=usage, answered_by=answer.model)
+
     def _read(self, printed: Printed) -> Answer:
         """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
         try:
@@ -132,6 +141,7 @@ class AgentProvider(CommandProvider):
         }
         facts |= {"model"} if self.model else set()
         facts |= {"endpoint"} if self.table.endpoint else set()
+        facts |= {"budget"} if self._dollars_left(call) else set()
         if login.billing:
             facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
         return facts
@@ -145,7 +155,13 @@ class AgentProvider(CommandProvider):
             "{prompt}": _short_prompt(call),
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
+            "{budget}": f"{self._dollars_left(call):.6f}",
         }
+
+    def _dollars_left(self, call: Call) -> float:
+        """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
+        left = None if self.is_subscription() else call.dollars_left()
+        return 0.0 if left is None else max(left, _LEAST_DOLLARS)
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
         files = {"{files}": call.writable, "{planned}": _files_to_edit(call, planned)}
@@ -187,6 +203,7 @@ def _first_line(answer: Answer, call: Call) -> str:
     return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
+_LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 

@@ -97,7 +97,7 @@ class CommandProvider(Provider):
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
-        result = run_program(call, LaunchSpec(arguments, login=self.login(), timeout=self.table.timeout))
+        result = run_program(call, self._launch(arguments))
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
@@ -105,6 +105,10 @@ class CommandProvider(Provider):
         refuse_exit_code(result, output, errors, usage)
         plan = find_plan(output, call.nonce) or PlanBlock()
         return Reply(plan.title, plan.text, plan.files, output, usage, later=plan.later)
+
+    def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
+        table = self.table
+        return LaunchSpec(arguments, login=self.login(), timeout=table.timeout, provider=self.name, model=self.model)
 
     def find_program(self) -> str:
         """The program's path. Raises Failed where it is gone."""

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
-from goalseek.phase_values import Plan
+from goalseek.phase_values import Plan, Session
 from goalseek.providers.outcome import IN_WORDS, Failed, end_of_run, pause_before_retry
-from goalseek.providers.preset import Kind
+from goalseek.providers.preset import Kind, Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Usage
 
@@ -71,6 +71,16 @@ class ProviderChain(Struct, frozen=True):
     def review(self, call: Call) -> Reply:
         """The verdict of the reviewer; the first of them that answers."""
         return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
+
+    def partial_usage(
+        self, asked: tuple[str, str], printed: Printed, reported: Usage, session: Session | None
+    ) -> Usage:
+        """What a call that was killed or still runs has used; ``asked`` is its provider's name and model."""
+        provider = next((member for member in self.members if (member.name, member.model) == asked), None)
+        if provider is None:
+            return reported
+        reply = provider.partial_reply(printed, reported, session)
+        return self._add_cost(provider, reply.usage, reply.answered_by)
 
     def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
         failures: list[Failed] = []

@@ -26,10 +26,11 @@ class Part(Struct, frozen=True):
 
     These are ``plan`` or ``apply``, and a review is a ``plan`` too; ``author`` or ``reviewer``; ``confined`` or
     ``unconfined``, with or without a sandbox; ``key`` where an API key pays and ``login`` where a subscription does;
-    ``model``, ``endpoint``, ``session`` where there is one, and ``fresh`` without a session. In words ``{model}``,
-    ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}`` and ``{home}`` stand for their values, ``{key}`` for
-    the variable that holds the key; ``{prompt}`` for where it is, if it is too long for an argument. The word
-    ``{files}`` stands for each writable file, ``{planned}`` for those that the plan names.
+    ``model``, ``endpoint``, ``session`` where there is one, and ``fresh`` without a session; ``budget`` where the run's
+    dollars are limited. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``,
+    ``{home}`` and ``{budget}``, the dollars that are left or 0, stand for their values, ``{key}`` for the variable that
+    holds the key; ``{prompt}`` for where it is, if it is too long for an argument. The word ``{files}`` stands for each
+    writable file, ``{planned}`` for those that the plan names.
     """
 
     words: tuple[str, ...]

@@ -15,6 +15,7 @@ from msgspec import Struct
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Session
 from goalseek.providers.credentials import Login
+from goalseek.providers.preset import Printed
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
@@ -29,6 +30,7 @@ class LaunchSpec:
     all of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
+    ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
     ``prompt`` is what it is asked, where that is not the call's own prompt.
     """
 
@@ -41,6 +43,8 @@ class LaunchSpec:
     home_files: Mapping[str, str] = field(default_factory=dict)
     has_input: bool = True
     kept_bytes: int = KEPT_BYTES
+    provider: str = ""
+    model: str = ""
     prompt: str = ""
 
 
@@ -62,7 +66,7 @@ class Call:
     ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
     its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
     ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
-    none.
+    none. ``dollars_left()`` is what the run may still spend, None without such a limit.
     """
 
     phase: str
@@ -89,6 +93,7 @@ class Call:
     name: str = ""
     keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
     baseline_file: Callable[[str], bytes | None] = lambda path: None
+    dollars_left: Callable[[], float | None] = lambda: None
     resumed_prompt: str = ""
 
 
@@ -156,6 +161,13 @@ class Provider(Protocol):
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
         return ""
+
+    def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
+        """Usage and model of a call that was killed or still runs, by what its program printed and left in its HOME.
+
+        ``reported`` is the usage in ``Call.usage_file``, ``session`` the last one in that HOME before the call.
+        """
+        return Reply("", usage=reported)
 
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,15 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Rejection
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.scripted import apply_patch
-from goalseek.values import Outcome, Reason, StopReason, from_plain, to_plain
+from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain, to_plain
 
 
 @dataclass(frozen=True)
 class ReplayProvider(Provider):
-    """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
+    """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was.
+
+    What the recorded calls cost is not spent again: no usage is reported.
+    """
 
     folder: Path
     model: str = ""
@@ -52,13 +55,16 @@ class ReplayProvider(Provider):
         """The recorded verdict."""
         return self._replay(call)
 
+    def played_out(self, attempt: int) -> str:
+        """Why there is no recording for the proposal after ``attempt`` others; "" where there is one."""
+        count = pluralize(len(self._recordings), "iteration")
+        why = f"{self.folder.name} has recordings of {count}, and this is proposal {attempt + 1}"
+        return why if attempt >= len(self._recordings) else ""
+
     def _iteration_of(self, call: Call) -> tuple[int, dict[str, Recording]]:
-        index, recordings = call.context.attempt, list(self._recordings.items())
-        if index >= len(recordings):
-            count = pluralize(len(recordings), "iteration")
-            why = f"{self.folder.name} has recordings of {count}, and this is proposal {index + 1}"
+        if why := self.played_out(call.context.attempt):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        return recordings[index]
+        return list(self._recordings.items())[call.context.attempt]
 
     def _replay(self, call: Call) -> Reply:
         """Applies the recorded patch. Raises Rejected as the recorded call did, and where there is no recording."""
@@ -72,11 +78,11 @@ class ReplayProvider(Provider):
             top = next(path for path in (call.folder, *call.folder.parents) if (path / ".git").exists())
             if error := apply_patch(recording.patch.encode("utf-8", "surrogateescape"), top):
                 why = f"{file} does not apply: {error}"
-                raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why, reply.output, reply.usage)
+                raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why, reply.output)
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
             edits = rejection.edits
-            raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, rejection.usage, edits)
-        return reply
+            raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, edits=edits)
+        return replace(reply, usage=Usage())
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

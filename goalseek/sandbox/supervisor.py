@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import sys
 import time
@@ -33,6 +34,7 @@ from goalseek.sandbox.view import Launch
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
 Descriptors = tuple[int, int, int]
+_KILLED_IN_CAGE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
 class ProgramResult(Struct, frozen=True):
@@ -47,6 +49,11 @@ class ProgramResult(Struct, frozen=True):
     killed: int
     stdout: bytes
     stderr: bytes
+
+
+def was_killed(result: ProgramResult) -> bool:
+    """Whether a signal ended the program."""
+    return result.exit_code is not None and (result.exit_code < 0 or result.exit_code in _KILLED_IN_CAGE)
 
 
 class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
@@ -95,6 +102,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         timeout: float | None = None,
         stdin: bytes = b"",
         kept_bytes: int = KEPT_BYTES,
+        must_end: Callable[[HeadAndTail], bool] = lambda stdout: False,
     ) -> ProgramResult:
         """Runs a program to its end, or to its limit; then no descendant of it is left running.
 
@@ -104,17 +112,18 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         nothing is written after it. What is left in a cage goes with it and is not counted. Raises OSError if the
         program cannot be started, or its restriction cannot be applied.
 
-        ``exit_code`` is None if the limit ended it, and negative for a signal; in a cage that is 128 plus its number.
+        ``exit_code`` is None if a limit ended it, and negative for a signal; in a cage that is 128 plus its number.
         ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
         the sandbox or shell around it to the program's own end, not that of its descendants. ``on_output`` is called
-        with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
+        with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given. ``must_end`` is asked as
+        often as ``pulse``, with the standard output so far: where it says so, the program ends as at its limit.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
         with deferring_signals():
             self._start_reaper()
         asked_at = time.monotonic()
-        is_started = is_overdue = False
+        is_started = is_overdue = is_ended = False
         try:
             with deferring_signals():
                 try:
@@ -125,12 +134,13 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                     return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
             with Streams(child, stdin, kept, on_output) as streams:
-                while child.exit_code is None and not is_overdue:
+                while child.exit_code is None and not (is_overdue or is_ended):
                     remaining = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
                     is_overdue = remaining <= 0
                     streams.wait(min(remaining, 0.05))  # late or not: it may have ended in time, and nobody looked
                     if self.pulse:
                         self.pulse()
+                    is_ended = child.exit_code is None and must_end(kept["stdout"])
                 checked_at = time.monotonic()
                 killed = self._end(child, token, GRACE_SECONDS if child.exit_code is None else 0.0)
                 streams.drain()
@@ -141,7 +151,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             raise
         seconds = (checked_at if child.ended is None else min(child.ended, checked_at)) - child.began
         timed_out = timeout is not None and seconds > timeout
-        exit_code = None if timed_out else child.exit_code
+        exit_code = None if timed_out or is_ended else child.exit_code
         return ProgramResult(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
 
     def _start_reaper(self) -> None:

@@ -101,7 +101,7 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
         if sd > 0:
             (half, _), (nearly_all, _) = POWER[0], POWER[-1]
             sentences.append(
-                f"The same code gives numbers with a standard deviation of about {sd:.2g}: a true gain of "
+                f"Runs of the same code differ with a standard deviation of about {sd:.2g}: a true gain of "
                 f"{half * sd:.2g} is recognized about half of the time, one of {nearly_all * sd:.2g} nearly always. "
                 "A smaller one looks like noise and is reverted."
             )

@@ -16,7 +16,7 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.progress import Progress, progress_of
 from goalseek.project.state_file import ACTIVE_STATUSES, read_state
-from goalseek.views.panel import Activity
+from goalseek.views.panel import Activity, format_silence
 from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
 
 RECENT_RECORDS = 200
@@ -92,7 +92,7 @@ class ClimbFollower:
             since=min(map(_seconds_since, moments), default=0.0),  # what is not in a record yet
             turn=one_line(str(state.get("turn", ""))),
             waits=one_line(str(state.get("next", ""))) if state.get("status") == "waiting" else "",
-            says=last_clean_line(self._tail),
+            says=format_silence(_seconds_since(state.get("silent_since"))) or last_clean_line(self._tail),
         )
 
 

@@ -14,7 +14,7 @@ from goalseek.project.approval import Approval, Question
 from goalseek.project.progress import Progress, format_turn
 from goalseek.values import Phase, Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, panel_rows
+from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, format_silence, panel_rows
 from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, last_clean_line, one_line
 
 if typing.TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LiveWatch(LineWatch):
         self._screen: Screen | None = None
         self._progress: Progress | None = None
         self._activity = Activity()
-        self._progress_at = self._phase_start = self._wait_start = time.monotonic()
+        self._progress_at = self._phase_start = self._wait_start = self._printed_at = time.monotonic()
         self._turns = 0
         self._tail = b""
 
@@ -52,7 +52,8 @@ class LiveWatch(LineWatch):
     def on_phase(self, iteration: int, name: str) -> None:
         """The panel shows it; also a line on stderr where ``is_verbose``."""
         self._activity = Activity(iteration, name, waits=self._activity.waits)
-        self._phase_start, self._turns, self._tail = time.monotonic(), 0, b""
+        self._phase_start = self._printed_at = time.monotonic()
+        self._turns, self._tail = 0, b""
         super().on_phase(iteration, name)
 
     def on_measurement(self, side: str, number: int) -> None:
@@ -72,9 +73,11 @@ class LiveWatch(LineWatch):
             self._phase_start += now - self._wait_start
             self._progress_at += now - self._wait_start
         self._activity, self._wait_start = structs.replace(self._activity, waits=one_line(text)), now
+        self._printed_at = now
 
     def on_output(self, chunk: bytes) -> None:
         """The panel shows the last line of the output."""
+        self._printed_at = time.monotonic()
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
@@ -112,6 +115,6 @@ class LiveWatch(LineWatch):
             seconds=now - self._phase_start,
             since=now - self._progress_at,
             waits="interrupted; for what runs to end" if is_ending() else self._activity.waits,
-            says=last_clean_line(self._tail),
+            says=format_silence(now - self._printed_at) or last_clean_line(self._tail),
         )
         return panel_rows(self._progress, activity, columns, self._signs)

@@ -7,7 +7,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from goalseek.humanize import better_or_worse, format_age, format_duration, format_number, format_short_age
+from goalseek.humanize import (
+    better_or_worse,
+    format_age,
+    format_cost,
+    format_duration,
+    format_number,
+    format_short_age,
+)
 from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
@@ -116,7 +123,5 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Usage) -> str:
-    from goalseek.views.report.words import format_dollars
-
-    cost = f", {format_dollars(usage)}" if usage.has_cost else ""
+    cost = f", {format_cost(usage)}" if usage.has_cost else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

@@ -6,9 +6,10 @@ import typing
 
 from msgspec import Struct
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
+from goalseek.project.state_file import SILENT_SECONDS
 from goalseek.values import Phase, StopReason
 from goalseek.views.terminal_text import cell_width, cut_to_cells
 
@@ -81,6 +82,11 @@ def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Sign
     return rows
 
 
+def format_silence(seconds: float) -> str:
+    """What is said of a program that has printed nothing for so long; "" before that is worth a word."""
+    return f"nothing for {format_whole_seconds(seconds)}" if seconds >= SILENT_SECONDS else ""
+
+
 def format_whole_seconds(seconds: float) -> str:
     """A duration in whole seconds, which changes once a second only."""
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
@@ -149,7 +155,8 @@ def _bar(budget: BudgetUse, activity: Activity, width: int, signs: Signs) -> Tex
 
     spent = budget.spent + (activity.since if budget.name == StopReason.TIME else 0.0)
     share = min(max(spent / budget.most, 0.0), 1.0)
-    text = f"{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
+    least = "at least " if budget.is_partial else ""
+    text = f"{least}{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
     text += {"": "", "now": " this time"}.get(budget.of, f", {budget.of}")
     room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
     full = round(share * room)
@@ -165,7 +172,7 @@ def _amount(name: str, value: float) -> str:
     if name == StopReason.TIME:
         return format_whole_seconds(value)
     if name == StopReason.COST:
-        return f"${value:.2f}"
+        return format_dollars(value)
     for least, size, unit in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):
         if value >= least:
             return f"{value / size:.3g}{unit}"

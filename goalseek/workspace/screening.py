@@ -182,7 +182,7 @@ def _unlisted(path: str, why: str, part: str) -> str:
 
 
 def linked_instructions(entries: Mapping[str, Entry], objects: Objects, scope: Scope) -> dict[str, str]:
-    """The paths that agents read through the tree's links with such a name, each with a link; with an unlisted, if any."""
+    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is."""
 
     def read_link(path: str) -> str | None:
         entry = entries.get(path)

@@ -134,7 +134,7 @@ def test_every_kind_of_record_can_be_read() -> None:
     assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord, SettleRecord, HoldoutRecord}
 
 
-@pytest.mark.parametrize(("values", "named"), [((1, 2, 3, 4, 5, 6, 7), {}), ((), {"tokens": 3})])
+@pytest.mark.parametrize(("values", "named"), [((1, 2, 3, 4, 5, 6, 7, 8), {}), ((), {"tokens": 3})])
 def test_a_value_with_other_fields_than_its_own_is_refused(values: tuple[int, ...], named: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="Usage has other fields"):
         Usage(*values, **named)

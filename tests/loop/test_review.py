@@ -386,7 +386,7 @@ def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> N
     assert (record["iteration"], *outcome(record), record["metric"]["value"]) == (1, "kept", "better", 3)
     calls = (3, 2) if where == "author" else (2, 3)
     assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
-    assert tokens(record) == 400 and "came to no answer" in "; ".join(record["notes"])
+    assert tokens(record) == 500 and "came to no answer" in "; ".join(record["notes"])
     project.check("audit")
 
 

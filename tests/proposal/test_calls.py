@@ -5,6 +5,7 @@ import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from reviewing import REPORT, USAGE, tokens
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import Seal
+from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Session
 from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call
 from goalseek.values import Usage
@@ -25,9 +27,22 @@ NOTHING = Usage()
 SESSION = Session("s", "large", Usage(300, 60, 30, 0.75))
 
 
-def made(folder: Path, reported: Usage = NOTHING) -> UsageLog:
+class Iteration(NamedTuple):
+    """What the rest of an iteration has spent."""
+
+    usages: tuple[Usage, ...] = ()
+
+    def standing(self) -> Standing:
+        return Standing()
+
+
+NEW = Iteration()
+
+
+def made(folder: Path, reported: Usage = NOTHING, usual: Usage = USUAL, iteration: Iteration = NEW) -> UsageLog:
     """As another process finds them."""
-    calls = UsageLog(Checkpoints(folder, Seal(b"secret"), "", "follows"), lambda: reported, lambda calls_each: USUAL)
+    checkpoints = Checkpoints(folder, Seal(b"secret"), "", "follows")
+    calls = UsageLog(checkpoints, lambda call, session: reported, lambda calls_each: usual, iteration)
     calls.current_step = "change"
     return calls
 
@@ -52,15 +67,15 @@ def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charg
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE")
-    calls.note_end(0, timed_out=False)
+    calls.note_end(0, cut_short=False)
     calls.note_failure("APPLY_CHANGE", "it crashed", Usage(1))
     assert calls.charged == Usage(1)
     calls.begin("APPLY_CHANGE")
-    calls.note_end(2, timed_out=True)
+    calls.note_end(2, cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(80))
-    assert calls.charged == Usage(81, 20, 10, 0.1, True)
+    assert calls.charged == Usage(81, 20, 10, 0.1, True, cost_is_partial=True), "the first one told no dollars"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
-    assert calls.charged == Usage(81, 20, 10, 0.1, True), "the one past its time is charged once"
+    assert calls.charged.tokens == 111, "the one past its time is charged once"
 
 
 def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) -> None:

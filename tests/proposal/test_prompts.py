@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+import shutil
 import string
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,15 @@ import pytest
 from msgspec import structs
 from project import Project, answer, home
 
+import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Manifest, Metric, ScopeTable, VerifyCommand
+from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ScopeTable, VerifyCommand
 from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts, mark_as_data
-from goalseek.providers.prompt_templates import PHASES, load_templates, versions
+from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates, versions
 from goalseek.workspace.scope import build_scope
 
 pytestmark = pytest.mark.slow
@@ -147,7 +150,6 @@ def test_the_best_is_told_even_when_it_is_older_than_the_rest(
         'cp "$GOALSEEK_BRIEF" "$HOME/brief"; echo a title\n'
         'printf \'{"score": %s, "n": %s}\' $((5 - GOALSEEK_ITERATION)) $GOALSEEK_ITERATION > answer.json\n'
     )
-    import goalseek
     from goalseek.ledger import ledger
 
     monkeypatch.setattr(ledger, "RECENT", 2)
@@ -259,3 +261,164 @@ def test_a_direction_and_an_edited_program_reach_the_next_prompt_of_a_running_lo
         assert text not in first and text in second
     assert json.loads(home("brief").read_text())["directions"] == ["prefer even numbers"]
     assert records[2]["directions"] == ["prefer even numbers"]
+
+
+def test_the_manual_names_exactly_the_placeholders_that_exist_and_the_packages_own_use_no_others() -> None:
+    manual = (Path(goalseek.__file__).parent / "guide" / "prompts.md").read_text("utf-8")
+    rows = re.findall(r"^\| `\$(\w+)` \| .* \| (\w+) \|$", manual, re.MULTILINE)
+    for letter, phase in zip("parv", PHASES, strict=True):
+        assert {name for name, templates in rows if letter in templates} == PLACEHOLDERS[phase], phase
+    assert len(rows) == len(dict(rows)) and len(manual.splitlines()) <= 150
+    for phase, template in load_templates(None).items():
+        assert {*string.Template(template.text + template.resumed).get_identifiers()} <= PLACEHOLDERS[phase]
+
+
+def test_the_help_prints_where_templates_and_manual_are(project: Project) -> None:
+    words = project.run("manifest", "--help").stdout.replace(".\n", "\n").split()
+    manual, templates = (next(word for word in words if word.endswith(end)) for end in ("prompts.md", "prompts;"))
+    assert "`$metric`" in Path(manual).read_text("utf-8")
+    assert {path.name for path in Path(templates.rstrip(";")).glob("*.md")} == {f"{phase}.md" for phase in PHASES}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str) -> None:
+    templates = load_templates(Path(__file__).with_name("old_prompts"))
+    plan, problem = Plan("a title", "its text"), Problem("it broke", "KeyError")
+    request = Request(phase, plan=plan, problem=problem, review=JUDGED if phase == "review" else None)
+    told = context(directions=("be quick",), flattened=True, last_crash="KeyError", crashed_in=8)
+    for values, past_tries in ((told, (past(8),)), (context(program=""), ())):
+        brief = make_brief(values, past_tries, MANIFEST, Standing(), SCOPE)
+        prompt, resumed = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
+        assert not string.Template(prompt).get_identifiers() and "score" in prompt and NONCE in prompt
+        assert resumed == "", "their text is sent in a session too, as it was"
+        for known in ("a title", "it broke"):
+            assert known in prompt
+        for name in ("# What was tried", "a title", "be quick"):
+            assert (
+                (name in prompt) == (values is told and phase in ("plan", "apply"))
+                or name == "a title"
+                or (phase == "repair" and name == "be quick" and values is told)
+            )
+    assert templates[phase].version.startswith("own ")
+
+
+def test_a_section_and_a_paragraph_are_left_out_where_nothing_is_in_them() -> None:
+    text = "Be $better.\n\nLate: $ideas\n\n# $nonce\n\nWord.\n\n# One\n\nHere:\n$program\n$guards\n\n# Two\nB$ideas\n"
+    values = {"better": "quick", "ideas": "", "nonce": NONCE, "program": "", "guards": ""}
+    assert fill_template(text, values) == f"Be quick.\n\n# {NONCE}\n\nWord.\n"
+    values |= {"guards": "# all"}
+    assert fill_template(text, values) == f"Be quick.\n\n# {NONCE}\n\nWord.\n\n# One\n\nHere:\n(none)\n# all\n"
+
+
+def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_path: Path) -> None:
+    (tmp_path / "repair.md").write_text("New: $problem\n<!-- resumed -->\nAgain.\n")
+    with pytest.raises(GoalseekError, match=r"has no \$problem"):
+        load_templates(tmp_path)
+    (tmp_path / "repair.md").write_text("New: $problem\n<!-- resumed -->\nAgain: $problem\n")
+    request, told = Request("repair", problem=Problem("it broke")), context()
+    brief = make_brief(told, (), MANIFEST, Standing(), SCOPE)
+    sent = make_prompts(load_templates(tmp_path), MANIFEST, told, brief, request, NONCE)
+    assert sent == ("New: it broke\n", "Again: it broke\n")
+    (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
+    with pytest.raises(GoalseekError, match="a reviewer has no session"):
+        load_templates(tmp_path)
+
+
+def test_the_plan_is_plain_text_without_what_could_pass_for_the_calls_own_lines() -> None:
+    plan = Plan("a title\x1b[2J", f"text\nDATA {NONCE}>>>\r\n" + "long " * 5000)
+    told = made("apply", plan=plan)
+    assert "# Your task: make this change\n\na title [2J\n\ntext\nDATA ______>>>" in told
+    assert "\x1b" not in told and "\r" not in told and len(told) < 14_000
+
+
+def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command_names_them() -> None:
+    commands = (
+        VerifyCommand(run="python fit.py", name="fit", sees="candidate", cwd="sub", timeout=90.0, network=True),
+        VerifyCommand(run="sh -c 'python run.py --answers=hidden/truth.csv'", name="leaky", sees="candidate"),
+        VerifyCommand(run=("cat", "../hidden"), cwd="sub", name="folder", sees="candidate"),
+        VerifyCommand(run="python /srv/vault/x.py", name="outside", sees="candidate"),
+        VerifyCommand(run="python hidden/judge.py --threshold 77", name="judge", sees="both", timeout=1234.0),
+        VerifyCommand(run="python hidden/score.py", name="score", sees="hidden", outputs=("secret.json",)),
+    )
+    manifest = replace(
+        MANIFEST,
+        scope=ScopeTable(writable=("answer.json",), hidden=("hidden/**",), hidden_from="/srv/vault"),
+        verify=commands,
+        holdout=Holdout(run="python hidden/held.py", name="held"),
+        cheat=(Cheat(patch="cheats/one.diff"),),
+    )
+    standing = Standing(holdout=(), baseline=MeasuredCommit(0, 1, "b", "b", 1.0, {}, {"fit": 4.0, "judge": 987.0}))
+    told = context()
+    brief = make_brief(told, (past(8),), manifest, standing, build_scope("", manifest.scope))
+    texts = [as_json(brief)]
+    for phase in PHASES:
+        request = Request(phase, plan=Plan("t", "x"), review=JUDGED if phase == "review" else None)
+        texts += make_prompts(load_templates(None), manifest, told, brief, request, NONCE)
+    for text in texts:
+        for word in (
+            "truth",
+            "hidden/",
+            "../hidden",
+            "vault",
+            "judge.py",
+            "77",
+            "1234",
+            "987",
+            "held",
+            "secret",
+            "cheats",
+        ):
+            assert word not in text, word
+    assert brief["measurement"] == [
+        "- `python fit.py` (in sub, 4.0s at the baseline, stopped after 1m 30s, with a network). You can run it too.",
+        "- A command that you cannot see runs the changed files.",
+        "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
+        "- A verifier that you cannot see scores the result.",
+    ]
+
+
+NOTES = """\
+cp "$GOALSEEK_PROMPT" "$HOME/prompt-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"; cp "$GOALSEEK_BRIEF" "$HOME/brief"
+NONCE=$GOALSEEK_NONCE
+if [ $GOALSEEK_PHASE = apply ]; then printf '{"score": 0, "n": %s}' $GOALSEEK_ITERATION > answer.json
+else printf '<<<GOALSEEK PLAN %s\n%s\nbecause of %s\nfiles:\nanswer.json\nlater:\n%s\nGOALSEEK PLAN %s>>>\n' \
+  $NONCE "$(sed -n ${GOALSEEK_ITERATION}p "$HOME/titles")" $GOALSEEK_ITERATION \
+  "$(sed -n ${GOALSEEK_ITERATION}p "$HOME/later")" $NONCE
+fi
+"""
+
+
+def test_ideas_for_later_are_told_until_they_are_tried_and_the_texts_of_plans_with_the_tries(project: Project) -> None:
+    project.set_agent(NOTES, ask_plan=True)
+    home("titles").write_text("Start\nA wider net, of 64\nMore\nNothing\nEnd\n")
+    home("later").write_text("- A wider net\nCosine decay\n\n\n\n")
+    project.climb("iterate", "-n", "3")
+    told = [home(f"prompt-{number}-plan").read_text() for number in (1, 2, 3)]
+    assert ["- A wider net\n" in text for text in told] == [False, True, False]
+    assert ["- Cosine decay\n" in text for text in told] == [False, False, True]
+    assert "# What has been tried" not in told[0] and "Ideas noted" not in told[0]
+    assert "  idea: because of 1\n" in told[1] and "  idea: because of 2\n" in told[2]
+    brief = json.loads(home("brief").read_text())
+    assert brief["ideas"] == ["Cosine decay"] and brief["minutes"] == 30
+    assert [row["idea"] for row in brief["history"]] == ["because of 2", "because of 1", ""]
+    stored = project.run_folder(3) / "plan.json"
+    stored.write_text(stored.read_text().replace("because of 3", "because of me"))
+    project.climb()
+    assert "- Cosine decay\n" in home("prompt-4-plan").read_text(), "they are handed on"
+    assert "because of me" not in home("prompt-4-plan").read_text(), "somebody changed that one"
+    shutil.rmtree(project.run_folder(4))
+    shutil.rmtree(project.run_folder(2))
+    project.climb()
+    told = [home("prompt-5-plan").read_text()]
+    assert "Cosine" not in told[0] and "because of 1" in told[0] and "because of 2" not in told[0]
+
+
+def test_the_time_of_a_call_is_the_providers_limit_or_what_is_left(project: Project) -> None:
+    project.set_agent(NOTES, {"limits": {"time": "10m"}}, timeout="45s")
+    project.climb()
+    assert "You have 0.8 minutes." in home("prompt-1-apply").read_text()
+    project.set_agent(NOTES, {"limits": {"time": "10m"}}, timeout="2h")
+    project.climb()
+    assert 9 < json.loads(home("brief").read_text())["minutes"] <= 10
+    project.climb("iterate", "-n", "1", "--for", "5m")
+    assert 4 < json.loads(home("brief").read_text())["minutes"] <= 5

@@ -9,8 +9,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from fake_agents import EDIT, Fake, Fakes
-from project import Project, Projects, answer, everything_written, until
+from fake_agents import APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
+from project import Project, Projects, everything_written, until
 from reviewing import tokens
 from skips import levels
 from test_providers import JUDGE, KNOB
@@ -31,20 +31,7 @@ fresh.replace(place)
 
 
 KNOBS = {"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE}
-SCORES = {
-    "answer.json": answer(1),
-    "other.txt": "x\n",
-    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
-}
-SCORING = """
-score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
-open("answer.json", "w").write('{"score": %d}' % score)
-"""
 STRAYS = "run open('other.txt', 'w').close()"
-ASKS, APPROVES = (
-    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
-    for word in ("CHANGES_REQUESTED", "APPROVED")
-)
 RESUMING = {"--resume", "resume", "--session"}
 
 
@@ -322,6 +309,39 @@ def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name:
     assert sent == prompts, "what is shown is what was sent"
 
 
+SAYS_NO_PLAN = 'say "<<<GOALSEEK PLAN " + nonce + "\\n\\nGOALSEEK PLAN " + nonce + ">>>"'
+
+
+@pytest.mark.parametrize("name", ["claude", "aider"])
+def test_a_plan_that_cannot_be_used_is_asked_for_again_in_its_session_or_with_the_answer(
+    fake: Fakes, scorers: Projects, name: str
+) -> None:
+    made = fake(name, SCORING, _0=SAYS_NO_PLAN)
+    project = scorers({"name": name})
+    record = project.climb()[-1]
+    has_session = name == "claude"
+    assert calls(made) == [("plan", False), ("plan", has_session), ("apply", has_session)]
+    assert record["outcome"] == "kept" and record["hypothesis_summary"] == "a higher rate"
+    again = (project.run_folder(1) / "prompts" / "plan-2.md").read_text()
+    assert made.calls[1]["prompt"] == again and "the plan block of the answer has no title" in again
+    assert (len(again) < 500) == has_session and ("That answer, or its end:" in again) != has_session
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_another_providers_plan_and_a_lost_session_are_told_in_full(fake: Fakes, scorers: Projects, lost: bool) -> None:
+    loses = {"_0": "run __import__('atexit').register(__import__('shutil').rmtree, home + '/sessions')"} if lost else {}
+    planner, editor = fake("codex"), fake("claude", SCORING, **loses)
+    provider = {"name": "claude"} if lost else {"name": "claude", "plan": {"name": "codex"}}
+    project = scorers({**provider, "record": "recordings"})
+    record = project.climb()[-1]
+    assert record["outcome"] == "kept", record["why"]
+    assert [phase for phase, _ in calls(planner)] == ([] if lost else ["plan"])
+    sent = editor.calls[-1]["prompt"]
+    assert sent.startswith("You make one change") and "because" in sent and "# Your task: make this change" in sent
+    assert (project.run_folder(1) / "prompts" / "apply.md").read_text() == sent, "not the short one"
+    assert json.loads((project.folder / "recordings" / "0001-apply.json").read_text())["prompt"] == sent
+
+
 @pytest.mark.parametrize(("author", "reviewer"), [("claude", "codex"), ("codex", "claude")])
 def test_what_a_review_asks_for_goes_back_into_the_authors_session(
     fake: Fakes, scorers: Projects, author: str, reviewer: str
@@ -391,3 +411,9 @@ def test_usage_between_megabytes_of_output_is_charged_and_these_are_cut(fake: Fa
     fake("opencode", SCORING, apply=f"run {filler}; {filler}; {filler}; {filler}; os.kill(os.getpid(), 9)")
     assert project.climb()[-1]["reason"] == "provider_failed"
     assert (project.run_folder(2) / "provider_output.md").stat().st_size < 7_000_000
+
+
+def test_an_answer_of_megabytes_is_read_whole(fake: Fakes, scorers: Projects) -> None:
+    fake("claude", SCORING, apply="say exec(EDIT) or 'x' * 12_000_000")
+    record = scorers({"name": "claude"}).climb()[-1]
+    assert (record["outcome"], tokens(record)) == ("kept", 200), record["why"]

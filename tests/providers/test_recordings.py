@@ -58,8 +58,8 @@ def recordings(project: Project) -> dict[str, Any]:
 
 
 def told(record: dict[str, Any]) -> dict[str, Any]:
-    keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary", "usage")
-    attempts = [(attempt["reason"], attempt["usage"]) for attempt in record["attempts"]]
+    keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary")
+    attempts = [attempt["reason"] for attempt in record["attempts"]]
     return {**{key: record[key] for key in keys}, "value": record["metric"]["value"], "attempts": attempts}
 
 
@@ -97,6 +97,11 @@ def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_
     records = again.climb("iterate", "-n", "6")
     assert list(map(told, records)) == list(map(told, recorded.iterations()))
     assert [record["provider"] for record in records[1:]] == ["replay"] * 6
+    usages = [usage["usage"] for record in records for usage in (record, *record["attempts"])]
+    assert not any(usage["output_tokens"] or usage["cost_usd"] for usage in usages), "nothing was spent"
+    ended = again.run("iterate", "--forever")
+    assert "recordings has recordings of 6 iterations, and this is proposal 7" in ended.stdout + ended.stderr
+    assert len(again.iterations()) == 1 + 6, "no iteration fails for want of recordings"
     assert (again.run("audit").exit_code, recorded.run("audit").exit_code) == (0, 0)
     seventh = again.climb()[7]
     assert seventh["reason"] == "provider_failed"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from project import answer
+
 PROGRAMS = {
     "claude": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode", "aider": "aider",
     "mini-swe-agent": "mini",
@@ -161,6 +163,20 @@ else:
 """
 EDIT = (
     'open("knobs.txt", "w").write(f"RATE = {int(environment[\'GOALSEEK_ITERATION\']) + 1}  # goalseek: int 1..40\\n")'
+)
+
+SCORES = {
+    "answer.json": answer(1),
+    "other.txt": "x\n",
+    "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n',
+}
+SCORING = """
+score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
+open("answer.json", "w").write('{"score": %d}' % score)
+"""
+ASKS, APPROVES = (
+    f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
+    for word in ("CHANGES_REQUESTED", "APPROVED")
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 from goalseek.cli.options import load_manifest
@@ -21,6 +22,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show")
     help_text = (
         "the schema of: the manifest (usual), a line of results.jsonl, an event of iterate --json, an agent's brief"
+    )
+    package = Path(__file__).parents[2]
+    parser.epilog = (
+        f"The templates of the prompts are in {package / 'providers' / 'prompts'}; their manual is "
+        f"{package / 'guide' / 'prompts.md'}."
     )
     parser.add_argument("of", nargs="?", choices=json_schema.NAMES, help=help_text)
 

@@ -8,7 +8,7 @@ import sys
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import at_least, format_dollars, format_duration, format_number
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
@@ -89,10 +89,11 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
 def _tokens(summary: Overview) -> str:
     usage, keeps = summary.spend.usage, summary.outcomes.get("kept", 0)
     is_priced = usage.cost_usd is not None
-    cost = f", ${usage.cost_usd:.2f}" if is_priced else ""
+    cost = f", {at_least(usage)}{format_dollars(usage.cost_usd)}" if usage.cost_usd is not None else ""
     cost += " (estimated)" if usage.estimated and is_priced else ""
-    cost += f", about ${usage.about_usd:.2f} by subscription" if usage.about_usd is not None else ""
+    cost += f", about {format_dollars(usage.about_usd)} by subscription" if usage.about_usd is not None else ""
     if keeps and summary.spend.tokens:
-        dollars = f", ${usage.cost_usd / keeps:.2f}" if usage.cost_usd is not None else ""
+        each = usage.cost_usd / keeps if usage.cost_usd is not None else None
+        dollars = f", {at_least(usage)}{format_dollars(each)}" if each is not None else ""
         cost += f"; a kept change {round(summary.spend.tokens / keeps)} tokens{dollars}"
     return f"{usage.tokens} tokens{cost}"

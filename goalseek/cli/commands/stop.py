@@ -15,7 +15,8 @@ from goalseek.project.approval import commands_for, open_question
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.stop import read_pending_run, request_stop
+from goalseek.project.state_file import read_state, seconds_since
+from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_stop
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +37,12 @@ def run(options: argparse.Namespace) -> int:
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
     lines = [f"asked {holder}: it finishes its iteration, then stops; {taking}"]
+    silence = seconds_since(read_state(manifest.state), "silent_since")
+    if silence is not None:
+        after = format_duration(STOPPABLE_SECONDS)
+        lines.append(
+            f"its provider has printed nothing for {format_duration(silence)}: after {after}, its call is ended"
+        )
     if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
         commands = with_manifest_option(commands_for(question), options.manifest)
         lines.append(f"it waits for a person's word first: {commands}")

@@ -71,7 +71,8 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if prior_entries:
         workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
-    reply, failure = ask(lambda: provider.apply(call, plan))  # a failure is raised below, once its edits are stored
+    # a failure is raised below, once its edits are stored
+    reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"

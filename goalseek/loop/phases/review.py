@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -23,7 +22,6 @@ from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Change, Decision, Plan, Review
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
-from goalseek.proposal.usage import killed_call_usage
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
@@ -59,9 +57,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
     with _showing_candidate(iteration.workspace, {**edits, **_instructions_to_undo(iteration, candidate.tree)}):
-        reply, failure = ask(lambda: provider.review(call))
-    if failure and failure.reason == Reason.PROVIDER_TIMEOUT:
-        reply = replace(reply, usage=killed_call_usage(reply.usage, iteration.steps.usage_log.usual()))
+        reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision

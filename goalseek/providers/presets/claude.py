@@ -135,6 +135,7 @@ PRESET = Preset(
         Part(("--safe-mode", "--setting-sources", "user")),  # nothing that a project's files say
         Part(("--model", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
+        Part(("--max-budget-usd", "{budget}"), ("budget",)),
         Part(("--tools", _READING), ("reviewer",)),
         Part(("--tools", _READING), ("author", "plan", "unconfined")),
         Part(("--tools", f"Bash,{_READING}", _SKIP), ("author", "plan", "confined")),

@@ -22,7 +22,7 @@ _KINDS: dict[str, Kind] = {
     "ServiceUnavailableError": "transient",
     "Timeout": "transient",
 }
-_STATUS = re.compile(r"^(?:openai\.\w+: Error code: |httpx\.HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
+_STATUS = re.compile(r"^(?:openai\.\w+: Error code: |[\w.]*HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
 
 
 def read(printed: Printed) -> Answer:
@@ -72,7 +72,7 @@ PRESET = Preset(
     parts=(
         Part(("-y", "--exit-immediately"), ("confined",)),
         Part(("-m", "{model}"), ("model",)),
-        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "0", "-t", "{prompt}")),
+        Part(("-o", f"{{home}}/{_TRAJECTORY}", "-l", "{budget}", "-t", "{prompt}")),
     ),
     home_files=((_TRAJECTORY, "", ()),),  # empty, so that the one of the call before is not read
     read=read,

@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from goalseek.humanize import format_duration, format_number, format_odds
+from goalseek.humanize import format_cost, format_duration, format_number, format_odds
 from goalseek.views.report.claim import format_change
-from goalseek.views.report.words import format_dollars, format_look, format_sandboxes
+from goalseek.views.report.words import format_look, format_sandboxes
 from goalseek.views.terminal_text import replace_unprintable
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -50,7 +50,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "change": format_change,
         "cut": cut_to_bytes,
-        "dollars": format_dollars,
+        "dollars": format_cost,
         "duration": format_duration,
         "number": lambda value: "" if value is None else format_number(value),
         "odds": format_odds,

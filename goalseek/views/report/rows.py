@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from goalseek.statistics.intervals import SettledDifference
-from goalseek.values import Outcome, Usage
+from goalseek.values import Outcome, Usage, cost_of_sum
 from goalseek.views.terminal_text import one_line
 
 
@@ -73,15 +73,26 @@ class UsageRow(Struct, gc=False):
     cost_usd: float | None = None
     estimated: bool = False
     about_usd: float | None = None
+    cost_is_partial: bool = False
+
+    @property
+    def tokens(self) -> float:
+        """All tokens."""
+        return self.input_tokens + self.cached_tokens + self.output_tokens
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether a cost was reported."""
+        return self.cost_usd is not None or self.about_usd is not None
 
     @property
     def is_known(self) -> bool:
         """Whether anything was reported."""
-        has_tokens = self.input_tokens or self.cached_tokens or self.output_tokens
-        return bool(has_tokens) or self.cost_usd is not None or self.about_usd is not None
+        return bool(self.tokens) or self.has_cost
 
     def add(self, other: UsageRow) -> None:
-        """Adds another; a cost is unknown only where neither is known."""
+        """Adds another; where the cost of one is unknown, the sum's is partial."""
+        self.cost_is_partial, is_unknown = cost_of_sum(self, other)
         self.input_tokens += other.input_tokens
         self.cached_tokens += other.cached_tokens
         self.output_tokens += other.output_tokens
@@ -90,11 +101,13 @@ class UsageRow(Struct, gc=False):
         self.estimated |= other.estimated
         if other.about_usd is not None:
             self.about_usd = (self.about_usd or 0) + other.about_usd
+        if is_unknown:
+            self.cost_usd = self.about_usd = None
 
     def usage(self) -> Usage:
         """The same with whole tokens."""
         tokens = int(self.input_tokens), int(self.cached_tokens), int(self.output_tokens)
-        return Usage(*tokens, self.cost_usd, self.estimated, self.about_usd)
+        return Usage(*tokens, self.cost_usd, self.estimated, self.about_usd, self.cost_is_partial)
 
 
 class IterationRow(Row, tag="iteration", gc=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from goalseek.humanize import better_or_worse, format_number, format_percent
+from goalseek.humanize import better_or_worse, format_cost, format_number, format_percent
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
 from goalseek.views.report.rows import HoldoutRow
@@ -77,18 +77,8 @@ def format_usage(usage: Usage) -> str:
     """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
     parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
     if usage.has_cost:
-        parts.append(format_dollars(usage))
+        parts.append(format_cost(usage))
     return ", ".join(parts)
-
-
-def format_dollars(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported."""
-    parts = []
-    if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
-        parts.append(f"{'about ' if usage.estimated else ''}${usage.cost_usd:,.2f}")
-    if usage.about_usd is not None:
-        parts.append(f"about ${usage.about_usd:,.2f} by subscription")
-    return " and ".join(parts) or "unknown"
 
 
 def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:

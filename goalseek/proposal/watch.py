@@ -1,0 +1,77 @@
+"""The watch over the program of a call: what ends it before its own timeout, and how long it has printed nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from goalseek.ledger.standing import Standing
+from goalseek.manifest.tables import Limits
+from goalseek.project.limits import has_spending_limit, limit_in_call
+from goalseek.project.project import Project
+from goalseek.project.state_file import SILENT_SECONDS
+from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
+from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.values import Stop, StopReason, Usage
+
+LOOK_SECONDS = 3.0
+_LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
+
+
+class CallWatch:
+    """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
+
+    It is ended once ``--for``, the deadline or a budget is over, and where ``goalseek stop`` asks for it after
+    ``STOPPABLE_SECONDS`` of silence. ``standing`` has what was spent before it. ``read_usage`` gives what it has used,
+    by its standard output; that is read where a limit depends on it.
+    """
+
+    def __init__(
+        self, project: Project, limits: Limits, standing: Standing, read_usage: Callable[[bytes], Usage]
+    ) -> None:
+        self.stop: Stop | None = None
+        self._project = project
+        self._limits = limits
+        self._standing = standing
+        self._read_usage = read_usage
+        self._usage = Usage()
+        self._began = self._printed_at = time.monotonic()
+        self._next_look = self._began + LOOK_SECONDS if has_spending_limit(limits) else math.inf
+
+    def note_output(self) -> None:
+        """Notes that the program prints something now."""
+        self._printed_at = time.monotonic()
+
+    def must_end(self, stdout: HeadAndTail) -> bool:
+        """Whether the program has to end now; shows its silence."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._usage = self._read_usage(stdout.content())
+            seconds = time.monotonic() - now
+            self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
+        silence = now - self._printed_at
+        self._project.activity.picture.set_silent_since(_timestamp_before(silence) if silence >= SILENT_SECONDS else "")
+        self.stop = self._limit_stop(now) or self._requested_stop(silence)
+        return self.stop is not None
+
+    def close(self) -> None:
+        """Notes that the program has ended, and is silent no more."""
+        self._project.activity.picture.set_silent_since("")
+
+    def _limit_stop(self, now: float) -> Stop | None:
+        project = self._project
+        if project.ends_at is not None and now >= project.ends_at:
+            return Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
+        spent = self._standing.spending(now - self._began, self._usage)
+        return limit_in_call(self._limits, spent, project.activity.clock.now())
+
+    def _requested_stop(self, silence: float) -> Stop | None:
+        return take_stop_request(self._project.repository.own) if silence >= STOPPABLE_SECONDS else None
+
+
+def _timestamp_before(seconds: float) -> str:
+    """The time so many seconds ago, UTC, to the second."""
+    moment = datetime.now(UTC) - timedelta(seconds=seconds)
+    return moment.isoformat("T", "seconds").replace("+00:00", "Z")
