@@ -88,7 +88,7 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: retries are goalseek's, as it waits in silence; a project brings no skills, .env, names of files."""
+    """The settings: retries are ours, as it waits in silence; a project brings no skills, .env or names of files."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
         "general": {"maxAttempts": 1},
