@@ -28,7 +28,7 @@ from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 
-SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", 'toolName = ["*"]', "--auto", "--yes-always", "-y")  # fmt: skip
+SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox", "yolo", "--auto", "--yes-always", "-y")  # fmt: skip
 
 GOING_ON = ("claude", "codex", "gemini", "opencode")
 
@@ -118,8 +118,8 @@ def test_its_answers_are_read_and_permissions_skipped_in_a_sandbox(
     assert changed.title == "a higher rate" and (tmp_path / "workspace" / "knobs.txt").exists()
     planned, applied = made.calls
     given = [(*started.arguments, *started.home_files.values()) for started in asked.started]
-    skips = [[mark for mark in SKIPPING if mark in words or mark in words[-1]] for words in given]
-    assert bool(skips[1]) == confined and (not skips[0] or name not in ("gemini", "aider")), skips
+    skips = [[word for word in words if word in SKIPPING] for words in given]
+    assert bool(skips[1]) == confined and (not skips[0] or name != "aider"), skips
     assert any("m/large" in word for word in applied["argv"])
     assert given[0] != given[1] or name == "mini-swe-agent", "the others can read only, or go on"
     assert bool(going) == (name in GOING_ON)
