@@ -411,3 +411,9 @@ def test_usage_between_megabytes_of_output_is_charged_and_these_are_cut(fake: Fa
     fake("opencode", SCORING, apply=f"run {filler}; {filler}; {filler}; {filler}; os.kill(os.getpid(), 9)")
     assert project.climb()[-1]["reason"] == "provider_failed"
     assert (project.run_folder(2) / "provider_output.md").stat().st_size < 7_000_000
+
+
+def test_an_answer_of_megabytes_is_read_whole(fake: Fakes, scorers: Projects) -> None:
+    fake("claude", SCORING, apply="say exec(EDIT) or 'x' * 12_000_000")
+    record = scorers({"name": "claude"}).climb()[-1]
+    assert (record["outcome"], tokens(record)) == ("kept", 200), record["why"]

@@ -33,10 +33,11 @@ OFFERED: dict[str, tuple[set[str], set[str], set[str], set[str]]] = {
         {"run_shell_command", "replace", "write_file", "enter_plan_mode"},
     ),
 }
+REVIEWERS = {"claude": "codex", "codex": "gemini", "gemini": "claude"}
 
 
 def planted(url: str) -> dict[str, str]:
-    """What a repository can hold that an agent would run, obey or take for its settings; AGENTS.md aside."""
+    """What a repository can hold that an agent would run, obey or take for its settings; AGENTS.md aside. Gemini may read GEMINI.md."""
 
     def tell(who: str) -> str:
         port = url.rpartition(":")[2]
@@ -67,7 +68,7 @@ def planted(url: str) -> dict[str, str]:
         ".codex/skills/s/SKILL.md": skill,
         ".agents/skills/s/SKILL.md": skill,
         ".gemini/settings.json": json.dumps({"hooks": gemini, "mcpServers": server("gemini")}),
-        ".gemini/.env": "GEMINI_SYSTEM_MD=1\nPLANTED=yes\n",
+        ".gemini/.env": "GEMINI_SYSTEM_MD=1\n",
         ".gemini/system.md": "PLANTED SYSTEM\n",
         ".gemini/skills/s/SKILL.md": skill,
         ".env": "PLANTED=yes\n",
@@ -81,26 +82,30 @@ def test_each_phase_is_offered_its_tools_and_a_projects_files_add_nothing(
 ) -> None:
     look = Edit(text=plan("a score of 7", "answer.json").text, commands=("env | grep PLANTED | tr A-Z a-z",))
     edit = Edit({"answer.json": answer(7)}, text="a score of 7")
-    project = asked(name, look, edit, review("APPROVED", "short: it is"))
+    reviewer = REVIEWERS[name]
+    project = asked(name, look, edit, review("APPROVED", "short: it is"), also=reviewer)
     for path, content in planted(server.url).items():
         (project.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (project.folder / path).write_text(content)
     project.commit("what an agent might obey")
-    table, env = provider(name, server), {"agent": {"set": OFFLINE}}
-    reviewed = {"provider": table, "criteria": ["It is short."]}
-    project.set_manifest({"provider": table, "review": reviewed, "sandbox": {"mode": "bubblewrap"}, "env": env})
+    reviewed = {"provider": provider(reviewer, server), "criteria": ["It is short."]}
+    sandbox, env = {"mode": "bubblewrap"}, {"agent": {"set": OFFLINE}}
+    project.set_manifest({"provider": provider(name, server), "review": reviewed, "sandbox": sandbox, "env": env})
     record = climb(project)
     assert record["outcome"] == "kept", (record["why"], server.done())
     begun = [seen.asked for seen in server.seen if seen.done != "aside" and not seen.asked.results]
     planning, applying, reviewing = (set(question.tools) for question in begun)
-    plan_has, apply_has, review_has, review_lacks = OFFERED[name]
+    plan_has, apply_has = OFFERED[name][:2]
+    review_has, review_lacks = OFFERED[reviewer][2:]
     assert plan_has <= planning and apply_has <= applying and review_has <= reviewing, (planning, applying, reviewing)
     assert not review_lacks & reviewing, "a reviewer reads"
     assert ["a score of 7" in question.said for question in begun] == [False, True, False], (
         "APPLY goes on where PLAN was"
     )
-    sent = json.dumps([seen.asked.body for seen in server.seen])
-    assert re.findall(r"PLANTED [A-Z]+|planted=yes", sent) == [] and not [p for p in server.unknown if "planted" in p]
+    for question in (seen.asked for seen in server.seen):
+        found = set(re.findall(r"PLANTED [A-Z]+|planted=yes", json.dumps(question.body)))
+        assert found <= ({"PLANTED CONTEXT"} if question.model == AGENTS["gemini"].model else set())
+    assert [path for path in server.unknown if "planted" in path] == []
 
 
 def real(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, key: bool = True, **table: Any) -> Asked:
@@ -155,7 +160,7 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
         return Loop(tokens=TOKENS) if question.said else plan("a score of 7", "answer.json")
 
     server.otherwise = move
-    killed = ("timeout", "-s", "KILL", "20", AGENTS[name].program)
+    killed = ("timeout", "-s", "KILL", "15", AGENTS[name].program)
     agent = real(name, tmp_path, monkeypatch, server.url, command=killed)
     agent.prompt = "<<<GOALSEEK PLAN " + agent.made().nonce
     planned = agent.plan()

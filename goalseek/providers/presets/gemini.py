@@ -11,9 +11,8 @@ from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_rows, text_of
 from goalseek.values import Usage
 
-_READING = ("read_file", "read_many_files", "glob", "grep_search", "list_directory")
-_SHELL = ("run_shell_command", "read_background_output", "list_background_processes")
-_EDITING = ("replace", "write_file")
+_SHELL = ("run_shell_command",)
+_EDITING = ("replace", "write_file", "enter_plan_mode", "exit_plan_mode")
 _SETTINGS = ".gemini/settings.json"
 _POLICY = ".gemini/policies/goalseek.toml"
 _CHAT = ".gemini/tmp/*/chats/session-*.jsonl"
@@ -89,19 +88,20 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: retries are goalseek's, and no file of the project says anything."""
+    """The settings: retries are ours, as it waits in silence; a project brings no skills, .env or names of files."""
     settings = {
-        "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": False}},
+        "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
         "general": {"maxAttempts": 1},
         "advanced": {"ignoreLocalEnv": True},
+        "context": {"includeDirectoryTree": False},
+        "skills": {"enabled": False},
     }
     return json.dumps(settings) + "\n"
 
 
-def _policy(*tools: str) -> str:
-    """The rules that allow these tools without a question; the others that change anything are not offered."""
-    allow = f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "allow"\npriority = 900\n'
-    return f'{allow}[[rule]]\ntoolName = "enter_plan_mode"\ndecision = "deny"\npriority = 900\n'
+def _deny(*tools: str) -> str:
+    """The rule that denies these tools, and so hides them."""
+    return f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "deny"\npriority = 900\n'
 
 
 PRESET = Preset(
@@ -113,6 +113,10 @@ PRESET = Preset(
         Part(("-o", "json")),
         Part(("-m", "{model}"), ("model",)),
         Part(("--resume", "{session}"), ("session",)),
+        Part(("--skip-trust",)),  # it is read after the project's settings, so these are not trusted
+        Part(("--approval-mode", "yolo"), ("confined",)),
+        Part(("--approval-mode", "plan"), ("plan", "unconfined")),
+        Part(("--approval-mode", "auto_edit"), ("apply", "unconfined")),
     ),
     read=read,
     credentials=(
@@ -120,18 +124,16 @@ PRESET = Preset(
         Source("~/.gemini/oauth_creds.json", "subscription"),
     ),
     variables=(
-        ("GEMINI_CLI_TRUST_WORKSPACE", "false", ()),  # or the project's settings, hooks, servers and .env count
+        ("GEMINI_SYSTEM_MD", "false", ()),
         ("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
     home_files=(
         (_SETTINGS, _settings(""), ()),
         (_SETTINGS, _settings("gemini-api-key"), ("key",)),
         (_SETTINGS, _settings("oauth-personal"), ("login",)),
-        (_POLICY, _policy(*_READING), ("reviewer",)),
-        (_POLICY, _policy(*_READING), ("author", "plan", "unconfined")),
-        (_POLICY, _policy(*_READING, *_SHELL), ("author", "plan", "confined")),
-        (_POLICY, _policy(*_READING, *_EDITING), ("apply", "unconfined")),
-        (_POLICY, _policy("*"), ("apply", "confined")),
+        (_POLICY, _deny(*_EDITING, *_SHELL), ("reviewer", "confined")),
+        (_POLICY, _deny(*_EDITING), ("author", "plan", "confined")),
+        (_POLICY, "", ("apply",)),
     ),
     address="https://generativelanguage.googleapis.com",
 )
