@@ -151,3 +151,23 @@ def test_of_the_answers_of_one_aider_call_the_last_with_a_block_counts() -> None
     files = {"events.jsonl": events, "answers.txt": answers}
     answered = load_maker("aider").read(Printed(0, "Aider v0.86.2\n", "", lambda path: files.get(path, "")))  # type: ignore[union-attr]
     assert answered.text == "<<<GOALSEEK PLAN N\nsecond\n\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "kind"),
+    [
+        ("BadRequestError", "openai.AuthenticationError: Error code: 401 - {'error': 'no'}", "auth"),
+        ("APIError", "a.b.MaskedHTTPStatusError: Client error '403 Forbidden' for url 'http://x'", "auth"),
+        ("InternalServerError", "openai.RateLimitError: Error code: 429 - {}", "rate_limited"),
+        ("BadRequestError", "openai.BadRequestError: Error code: 400 - {'error': '401'}", "crashed"),
+        ("BadRequestError", "it said: openai.AuthenticationError: Error code: 401", "crashed"),
+        ("InternalServerError", "openai.OpenAIError: Missing credentials", "transient"),
+    ],
+)
+def test_the_http_status_in_minis_traceback_counts_more_than_litellms_name_for_it(
+    status: str, cause: str, kind: str
+) -> None:
+    ended = {"role": "exit", "extra": {"traceback": f"Traceback\n  File x\n{cause}\n\nlitellm.{status}: 500\n"}}
+    stored = json.dumps({"info": {"exit_status": status}, "messages": [ended]})
+    trouble = read("mini-swe-agent", stored=stored).trouble
+    assert trouble and trouble.kind == kind, trouble
