@@ -173,7 +173,7 @@ def test_a_change_that_goes_back_and_a_plan_that_is_none_are_charged_for_each_ca
     record = project.set_agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
     assert (record["reason"], tokens(record)) == ("no_plan", 200), "it was asked for once more"
     record = project.set_agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
-    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 200, 0.5)
+    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 500, 1.25)
 
 
 @pytest.mark.slow
@@ -193,6 +193,14 @@ def test_a_call_past_its_time_is_charged_the_median_call_at_least(project: Proje
     record = project.set_agent(few + "sleep 60", timeout=0.5).climb()[-1]
     assert record["reason"] == "provider_timeout"
     assert record["usage"] == {**USAGE, "input_tokens": 100, "estimated": True}
+
+
+@pytest.mark.slow
+def test_a_call_whose_program_was_killed_by_others_is_charged_the_median_call_at_least(project: Project) -> None:
+    project.set_agent(REPORT + BETTER).climb("iterate", "-n", "2")
+    record = project.set_agent("kill -9 $$").climb()[-1]
+    assert record["reason"] == "provider_failed"
+    assert record["usage"] == {**USAGE, "estimated": True}
 
 
 @pytest.mark.parametrize(

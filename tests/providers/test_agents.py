@@ -158,14 +158,6 @@ def test_one_that_hangs_is_ended_and_leaves_nothing(
     assert "hang" in server.done() and living(isolated) == {}
 
 
-def test_claude_goes_on_with_its_own_session(asked: Projects, server: ModelServer) -> None:
-    record = climb(asked("claude", *tries(7)))
-    assert record["outcome"] == "kept", record["why"]
-    planned, applied = (seen for seen in server.seen if not seen.asked.results)
-    assert not planned.asked.said and "a score of 7" in applied.asked.said
-    assert "Bash" not in planned.asked.tools and "Bash" in applied.asked.tools
-
-
 @pytest.mark.parametrize(("name", "reviewer"), [("claude", "codex"), ("codex", "claude")])
 def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_change(
     name: str, reviewer: str, asked: Projects, server: ModelServer
