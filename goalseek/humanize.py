@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from goalseek.values import Usage
 
@@ -68,6 +68,15 @@ def format_duration(duration: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def format_moment(seconds: float) -> str:
+    """The moment so many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; the last one that a date has at most."""
+    try:
+        moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        moment = datetime.max.replace(tzinfo=UTC)
+    return moment.isoformat("T", "seconds").replace("+00:00", "Z")
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:

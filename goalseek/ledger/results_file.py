@@ -28,6 +28,7 @@ from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
+_FOLD = "standing 2"  # another number where the same records add up to another standing
 Parsed = TypeVar("Parsed")
 
 
@@ -145,7 +146,7 @@ class History:
             return
         body = to_line(standing)
         line = hashlib.sha256(last.text).hexdigest()
-        checked = {"offset": last.offset, "line": line, "seal": seal.of("standing", body)}
+        checked = {"offset": last.offset, "line": line, "seal": seal.of(_FOLD, body)}
         write_atomic(self.path.with_name(SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
 
     def load_snapshot(self, seal: Seal) -> Snapshot:
@@ -155,7 +156,7 @@ class History:
             checked = json.loads(head)
             line = next(self.forward(checked["offset"]))
             is_current = hashlib.sha256(line.text).hexdigest() == checked["line"]
-            if not is_current or not seal.holds(checked["seal"], "standing", body):
+            if not is_current or not seal.holds(checked["seal"], _FOLD, body):
                 return Snapshot()
             return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
         except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):

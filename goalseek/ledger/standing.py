@@ -66,7 +66,7 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``keeps`` and ``measured``, the candidates that had a number, are of this epoch; ``outcomes`` and ``spend`` are of
-    this run.
+    this run. A call that failed is no try: it leaves ``stagnation`` as it was.
     """
 
     seq: int = -1
@@ -188,16 +188,16 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             settled=None,
             holdout=(),
         )
-    is_crash = record.reason in CRASHED
+    is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
         tried=standing.tried + 1,
-        provider_failures=standing.provider_failures + 1 if record.reason in PROVIDER_FAILED else 0,
+        provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
         measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
     if record.outcome != Outcome.KEPT:
-        return structs.replace(following, stagnation=standing.stagnation + 1)
+        return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
     commit = _measured_commit(record)
     return structs.replace(
         following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 
@@ -42,6 +43,7 @@ class Invocation:
         self._began = time.monotonic()
         self._count = 0
         self._config: Config | None = None
+        self._failures_before = sys.maxsize
         project.stop = None
         project.ends_at = None if ends.seconds is None else self._began + ends.seconds
 
@@ -104,7 +106,9 @@ class Invocation:
         """A limit of the run, a request to stop, the invocation's end or a script's."""
         project = self.project
         asked = take_stop_request(project.repository.own)
-        stop = limit_stop(project, config, _usual_seconds(project))
+        failures = project.standing.for_run(project.run_id).provider_failures
+        self._failures_before = min(self._failures_before, failures)
+        stop = limit_stop(project, config, _usual_seconds(project), self._failures_before)
         seconds = time.monotonic() - self._began
         return stop or asked or self._ends.reached(project.standing, self._count, seconds) or self._script_end()
 
@@ -119,10 +123,13 @@ class Invocation:
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
 
-def limit_stop(project: Project, config: Config, usual: float | None = None) -> Stop | None:
+def limit_stop(
+    project: Project, config: Config, usual: float | None = None, failures_before: int | None = None
+) -> Stop | None:
     """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more.
 
-    ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun.
+    ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun. ``failures_before``
+    are the provider's failures in a row before this invocation; None for those of now.
     """
     if undecided_verdict(project.loaded.runs, project.standing, project.run_id):
         return None
@@ -130,7 +137,9 @@ def limit_stop(project: Project, config: Config, usual: float | None = None) -> 
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)
-    return why_stop(manifest.limits, manifest.metric, standing, project.activity.clock.now(), usual, reserved)
+    failures = standing.provider_failures if failures_before is None else failures_before
+    now = project.activity.clock.now()
+    return why_stop(manifest.limits, manifest.metric, standing, now, usual, reserved, failures)
 
 
 def _usual_seconds(project: Project) -> float | None:

@@ -48,14 +48,16 @@ def why_stop(
     now: datetime,
     iteration_seconds: float | None = None,
     reserved_seconds: float = 0.0,
+    failures_before: int = 0,
 ) -> Stop | None:
     """The limit of the run that is reached, or None. ``now`` is an aware time.
 
     ``iteration_seconds`` is how long an iteration takes: one that cannot end in time is not to be begun.
-    ``reserved_seconds`` are what the end of the run needs for itself.
+    ``reserved_seconds`` are what the end of the run needs for itself. ``failures_before`` are the provider's failures
+    in a row before this invocation, which asks it once more however many they are.
     """
     return (
-        _failure_stop(limits, standing)
+        _failure_stop(limits, standing, failures_before)
         or _target_stop(metric, standing)
         or _stagnation_stop(limits, standing)
         or _budget_stop(limits, standing, LIMITS_BY_PHASE[Phase.PLAN], iteration_seconds, reserved_seconds)
@@ -106,9 +108,14 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
     ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
     remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME]
-    if limits.deadline is not None:
-        remaining.append(_seconds_until(limits.deadline, now))
+    if (until_deadline := seconds_to_deadline(limits, now)) is not None:
+        remaining.append(until_deadline)
     return max(min(remaining), 0.0) if remaining else None
+
+
+def seconds_to_deadline(limits: Limits, now: datetime) -> float | None:
+    """Seconds until the deadline, 0 where it is past; None without one."""
+    return None if limits.deadline is None else max(_seconds_until(limits.deadline, now), 0.0)
 
 
 def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
@@ -211,12 +218,12 @@ def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
                 yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint, is_partial)
 
 
-def _failure_stop(limits: Limits, standing: Standing) -> Stop | None:
+def _failure_stop(limits: Limits, standing: Standing, failures_before: int) -> Stop | None:
     if limits.failures is None:
         return None
-    if standing.provider_failures >= limits.failures:
+    if standing.provider_failures >= max(limits.failures, failures_before + 1):
         why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
-        return Stop(StopReason.FAILURES, why, f"see: goalseek show; then: {NEW_RUN_COMMAND}")
+        return Stop(StopReason.FAILURES, why, "see: goalseek show; then: goalseek iterate asks it once more")
     if standing.crashes >= limits.failures:
         why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
         return Stop(StopReason.FAILURES, why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")

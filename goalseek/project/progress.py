@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalseek.files import write_atomic
-from goalseek.humanize import format_number
+from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
@@ -61,7 +61,8 @@ def format_turn(side: str, number: int) -> str:
 class Activity:
     """What an invocation is doing, as ``state.json`` shows it, and the seconds that it has worked.
 
-    ``phase_seconds`` count the present step's time, ``waited`` are notes for the next record on waits that are over.
+    ``phase_seconds`` count the present step's time, ``waited`` are the seconds of waits that are over, by what was
+    waited for, for the next record.
     ``clock`` is that of deadlines.
     """
 
@@ -71,7 +72,7 @@ class Activity:
         self.started_at = utc_now()
         self.last_phase = ""
         self.phase_seconds: PhaseSeconds | None = None
-        self.waited: tuple[str, ...] = ()
+        self.waited: dict[str, float] = {}
         self._observer = observer
         self._idle_seconds = 0.0
         self._wait_start: float | None = None
@@ -116,6 +117,15 @@ class Activity:
             self._idle_seconds += time.monotonic() - start
             observer.on_wait("")
             self.picture.waiting("")
+
+    def note_wait(self, why: str, seconds: float) -> None:
+        """Adds a wait that is over to those for the same."""
+        self.waited[why] = self.waited.get(why, 0.0) + seconds
+
+    @property
+    def wait_notes(self) -> tuple[str, ...]:
+        """A sentence for each thing that was waited for since the last record."""
+        return tuple(f"waited {format_duration(seconds)}: {why}" for why, seconds in self.waited.items())
 
     @contextlib.contextmanager
     def making_tree(self, root: Path) -> Iterator[None]:

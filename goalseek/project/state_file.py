@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.files import write_atomic
-from goalseek.humanize import format_since
+from goalseek.humanize import format_moment, format_since
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
 from goalseek.values import DataClass, to_plain
@@ -150,7 +150,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def utc_now() -> str:
     """Now, UTC, to the second."""
-    return datetime.now(UTC).isoformat("T", "seconds").replace("+00:00", "Z")
+    return format_moment(0)
 
 
 def _commit_row(commit: MeasuredCommit | None) -> dict[str, Any] | None:

@@ -169,7 +169,8 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
 def _limit_text(loaded: ManifestFile, standing: Standing) -> str:
     """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none."""
     manifest = loaded.manifest
-    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC))
+    failures = standing.provider_failures
+    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), failures_before=failures)
     return f"{stop.why}; {stop.next}" if stop else ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,14 @@ from msgspec import Struct
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.files import write_atomic
-from goalseek.humanize import format_duration
+from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import dollars_left, seconds_left
+from goalseek.project.limits import dollars_left, seconds_left, seconds_to_deadline
 from goalseek.project.project import Project
 from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief
@@ -176,23 +175,20 @@ def _seconds_left(project: Project, limits: Limits) -> float | None:
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
-    """Waits so many seconds and gives True; gives False at once where the run ends before that.
+    """Waits so many seconds and gives True; gives False at once where deadline or invocation end before that.
 
-    Raises LimitReached where a person asks the run to stop meanwhile.
+    It is no active time, which ``limits.time`` would bound. Raises LimitReached where a person asks the run to stop.
     """
-    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
-    if project.ends_at is not None:
-        invocation_seconds = project.ends_at - time.monotonic()
-        remaining = invocation_seconds if remaining is None else min(remaining, invocation_seconds)
-    if remaining is not None and seconds > remaining:
+    ends = [seconds_to_deadline(limits, project.activity.clock.now())]
+    ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
+    if any(remaining is not None and seconds > remaining for remaining in ends):
         return False
-    end = seconds_with_sleep() + seconds
-    end_text = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat("T", "seconds").replace("+00:00", "Z")
-    with project.activity.waiting(f"{why}; waits until {end_text}, {format_duration(seconds)} from now"):
+    end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
+    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} from now"):
         while (remaining := end - seconds_with_sleep()) > 0:
             if stop := take_stop_request(project.repository.own):
                 raise LimitReached(stop)
             project.activity.picture.beat()
             time.sleep(min(_PAUSE_SECONDS, remaining))
-    project.activity.waited += (f"waited {format_duration(seconds)}: {why}",)
+    project.activity.note_wait(why, seconds)
     return True

@@ -154,7 +154,7 @@ class UsageLog:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each killed or failed call, and for each that left programs running."""
+        """A sentence for each killed or failed call, and for each that left programs running; equal ones once."""
         notes = []
         for call in self._calls:
             if call.failed:
@@ -163,7 +163,7 @@ class UsageLog:
                 notes.append(f"a call in {call.phase} came to no answer; it is charged {_usage_text(call.charged)}")
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
-        return tuple(notes)
+        return tuple(dict.fromkeys(notes))
 
     def _change_last(self, **fields: Any) -> None:
         self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))

@@ -45,6 +45,16 @@ class AgentProvider(CommandProvider):
         """The preset's credentials."""
         return self.preset.credentials
 
+    @property
+    def has_login(self) -> bool:
+        """Whether there is a login, or an endpoint or ``credentials = []`` says that none is needed."""
+        return bool(self.table.endpoint or self.table.credentials == () or self.login().billing)
+
+    @property
+    def reports_usage(self) -> bool:
+        """True: every preset reads the tokens of a call."""
+        return True
+
     def is_subscription(self) -> bool:
         """Whether a subscription pays: as the manifest says, or else as the login does."""
         return super().is_subscription() or (self.table.billing == "auto" and self.login().billing == "subscription")

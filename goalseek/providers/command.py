@@ -21,6 +21,7 @@ from goalseek.values import StopReason
 class CommandProvider(Provider):
     """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
 
+    Its exit code declares how it ended: 75, it cannot answer for now; 77, its key or login is not accepted.
     ``folder`` is the manifest's.
     """
 

@@ -1,18 +1,28 @@
-"""Fallback between providers: one that cannot answer is retried or waited for, then the next is asked. Prices calls."""
+"""Fallback between providers: who is asked, retried or waited for, by what each failure means. Prices calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.outcome import IN_WORDS, Failed, end_of_run, pause_before_retry
-from goalseek.providers.preset import Kind, Printed
+from goalseek.process import seconds_with_sleep
+from goalseek.providers.outcome import (
+    IN_WORDS,
+    Failed,
+    Meaning,
+    closure_error,
+    interpret,
+    refusal_error,
+    seconds_before_retry,
+    seconds_closed,
+)
+from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Usage
 
@@ -20,13 +30,55 @@ Member = TypeVar("Member", bound=Provider)
 _PRICE_TOKENS = 1_000_000
 
 
+class ProviderState(Struct):
+    """What an invocation knows of a provider.
+
+    ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
+    ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``problem`` says what its last
+    call ended with, ``words`` the same without the reason; both are "" after an answer.
+    """
+
+    has_answered: bool = False
+    refused: str = ""
+    closed_until: float = 0.0
+    looks: int = 0
+    words: str = ""
+    problem: str = ""
+
+    def note_answer(self) -> None:
+        """Notes that the provider answered."""
+        self.has_answered, self.looks, self.words, self.problem = True, 0, "", ""
+
+    def note_failure(self, name: str, failed: Failed) -> str:
+        """Notes how a call ended after all its retries; gives it in words."""
+        if failed.meaning is Meaning.CLOSED:
+            self.closed_until = seconds_with_sleep() + seconds_closed(failed, self.looks)
+            self.looks += 1
+        else:
+            self.looks = 0
+        if failed.meaning is Meaning.REFUSED:
+            self.refused = failed.why
+        return self.describe(name, failed)
+
+    def describe(self, name: str, failed: Failed) -> str:
+        """``claude is rate limited (why)``, with the reason of the first of such failures in a row."""
+        words = f"{name} {IN_WORDS[failed.kind]}"
+        if words != self.words:
+            self.words, self.problem = words, f"{words} ({failed.why})"
+        return self.problem
+
+
 class ProviderChain(Struct, frozen=True):
-    """The providers that plan, edit and review, each list in the order of asking."""
+    """The providers that plan, edit and review, each list in the order of asking.
+
+    ``states`` is what the invocation has learned of each of them.
+    """
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
     prices: tuple[Price, ...] = ()
     reviewers: tuple[Reviewer, ...] = ()
+    states: dict[Provider, ProviderState] = field(default_factory=dict)
 
     @property
     def members(self) -> tuple[Provider, ...]:
@@ -83,44 +135,74 @@ class ProviderChain(Struct, frozen=True):
         return self._add_cost(provider, reply.usage, reply.answered_by)
 
     def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
-        failures: list[Failed] = []
-        for index, provider in enumerate(providers):
-            is_last = index == len(providers) - 1
-            try:
-                return self._ask_with_retries(provider, call, ask, is_last)
-            except Failed as failed:
-                failures.append(failed)
-                if not is_last:
-                    next_name = providers[index + 1].name
-                    call.again(f"{provider.name} {IN_WORDS[failed.kind]}; {next_name} is asked", failed.usage)
-        last, error = failures[-1], end_of_run(failures)
-        if last.kind in ("auth", "rate_limited"):
-            call.again(f"{providers[-1].name} {IN_WORDS[last.kind]} ({last.why})", last.usage)
-            last.usage = Usage()
-        raise error
+        """The answer of the first provider that is neither closed nor refused, and does not fail.
 
-    def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], is_last: bool) -> Reply:
-        """The answer of one provider, with waits and retries. Raises Failed after the last one."""
-        kinds: list[Kind] = []
+        Raises the failure where one has failed and no other is left. Where nobody failed, waits for the first that
+        opens again, and raises GoalseekError where that is after the run's end, or where every provider refuses us.
+        """
+        failures: dict[Member, Failed] = {}
+        while True:
+            while not (provider := self._first_open(providers, failures)):
+                self._wait_for_first(providers, call)
+            try:
+                return self._ask_with_retries(provider, call, ask)
+            except Failed as failed:
+                text = self._state(provider).note_failure(provider.name, failed)
+                is_failure = failed.meaning is Meaning.FAILED
+                failures |= {provider: failed} if is_failure else {}
+                following = self._first_open(providers, failures)
+                if is_failure and not following:
+                    raise
+                call.again(f"{text}; {following.name} is asked" if following else text, failed.usage)
+                failed.usage = Usage()
+                if failures and not following:
+                    raise list(failures.values())[-1] from None
+
+    def _first_open(self, providers: tuple[Member, ...], failed_ones: Collection[Member]) -> Member | None:
+        """The first provider that may be asked now; None where each is closed, refused, or has failed."""
+        now = seconds_with_sleep()
+        states = ((provider, self._state(provider)) for provider in providers if provider not in failed_ones)
+        return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
+
+    def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
+        """Waits until the first of the closed providers opens. Raises GoalseekError where none does in time."""
+        states = [self._state(provider) for provider in providers]
+        closed = [state for state in states if not state.refused]
+        if not closed:
+            raise refusal_error([state.refused for state in states])
+        state = min(closed, key=lambda state: state.closed_until)
+        seconds = max(state.closed_until - seconds_with_sleep(), 0.0)
+        if not call.wait(seconds, state.words):
+            raise closure_error(state.problem, seconds)
+        state.closed_until = 0.0
+
+    def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply]) -> Reply:
+        """The answer of one provider, with its quick retries. Raises Failed after the last one."""
+        state, count = self._state(provider), 0
         while True:
             try:
                 reply = ask(provider)
             except Rejected as rejected:
                 rejected.usage = self._add_cost(provider, rejected.usage, "")
                 if not isinstance(rejected, Failed):
+                    state.note_answer()
                     raise
-                seconds = pause_before_retry(rejected, kinds, is_last)
+                interpret(rejected, provider, state.has_answered)
+                seconds = seconds_before_retry(rejected, count, state.looks)
                 if seconds is None:
                     raise
-                kinds.append(rejected.kind)
-                state = f"{provider.name} {IN_WORDS[rejected.kind]}"
-                call.again(f"{state} ({rejected.why})", rejected.usage)
+                count += 1
+                call.again(state.describe(provider.name, rejected), rejected.usage)
                 rejected.usage = Usage()
-                if not call.wait(seconds, state):
+                if not call.wait(seconds, state.words):
                     raise
             else:
+                state.note_answer()
                 usage = self._add_cost(provider, reply.usage, reply.answered_by)
                 return replace(reply, usage=usage, provider=provider.name, model=provider.model)
+
+    def _state(self, provider: Provider) -> ProviderState:
+        return self.states.setdefault(provider, ProviderState())
 
     def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())

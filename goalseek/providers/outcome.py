@@ -1,22 +1,37 @@
-"""The outcome of a call: an answer, or why there is none; and whether that ends the run or the same is asked again.
+"""What a failed call means: its provider is closed for now, refuses us, or has failed; and what follows from that.
 
-Every call without an answer raises Failed, of one kind of six. Which of them a coding agent's output means, its
-preset says; what follows from it is decided here.
+Every call without an answer raises Failed, of one kind of six. Which of them a coding agent's output means, its preset
+says. What the kind means is said here, and ``fallback`` acts on it:
+
+* closed: a limit, an outage. The next provider is asked, or the run waits. It costs no iteration.
+* refused: a key or a login that is missing or not accepted. The next provider is asked; without one the run ends.
+* failed: anything else. The same is asked three times more, then the next; then the iteration ends with that failure.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
+from enum import Enum
 
 from goalseek.disk import full_disk_error
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.humanize import format_duration
+from goalseek.humanize import format_moment
 from goalseek.phase_values import Session
 from goalseek.providers.preset import Answer, Kind
-from goalseek.providers.provider import Call, LaunchSpec
+from goalseek.providers.provider import Call, LaunchSpec, Provider
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Outcome, Reason, StopReason, Usage
+
+
+class Meaning(Enum):
+    """What a failure means for the run."""
+
+    CLOSED = "closed"
+    REFUSED = "refused"
+    FAILED = "failed"
+
 
 IN_WORDS: dict[Kind, str] = {
     "rate_limited": "is rate limited",
@@ -26,17 +41,27 @@ IN_WORDS: dict[Kind, str] = {
     "crashed": "failed",
     "undeclared": "gave no answer",
 }
+_DECLARED: dict[Kind, Meaning] = {
+    "rate_limited": Meaning.CLOSED,
+    "auth": Meaning.REFUSED,
+    "transient": Meaning.CLOSED,
+    "crashed": Meaning.FAILED,
+}
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)
 _TRANSIENT = (408, 409, 425)
+_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "transient", os.EX_NOPERM: "auth"}
 RETRY_SECONDS = (2.0, 8.0, 30.0)
-LIMIT_PAUSES = (30.0, 60.0, 120.0, 240.0, 480.0, 900.0)
+LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
+SHORT_WAIT = 60.0
 _RESET_MARGIN = 1.0
 _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
 
 
 class Failed(Rejected):
     """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
+
+    What it means depends on its kind, and where that declares nothing on the provider: see ``interpret``.
 
     Where no fallback answers it is recorded as any rejection is.
     """
@@ -48,6 +73,7 @@ class Failed(Rejected):
         super().__init__(Outcome.SKIPPED, reason, why, output, usage)
         self.kind = kind
         self.reset = reset
+        self.meaning = _DECLARED.get(kind, Meaning.FAILED)
 
 
 class SessionGone(Failed):
@@ -80,11 +106,15 @@ def refuse_timeout(result: ProgramResult, output: str, usage: Usage) -> None:
 
 
 def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usage) -> None:
-    """Raises Failed with the program's last line where its exit code is not 0."""
+    """Raises Failed with the program's last line where its exit code is not 0.
+
+    Two of the codes of ``sysexits.h`` declare what it means: 75, a temporary failure, and 77, no permission.
+    """
     if result.exit_code:
         lines = (errors or output).strip().splitlines()
         last = f": {lines[-1][:200]}" if lines else ""
-        raise Failed("crashed", f"the provider ended with {result.exit_code}{last}", output + errors, usage)
+        kind = _KINDS_OF_EXIT_CODES.get(result.exit_code, "crashed")
+        raise Failed(kind, f"the provider ended with {result.exit_code}{last}", output + errors, usage)
 
 
 def refuse_trouble(name: str, answer: Answer, session: Session | None, output: str, usage: Usage) -> None:
@@ -93,39 +123,53 @@ def refuse_trouble(name: str, answer: Answer, session: Session | None, output: s
     if trouble is None:
         return
     has_usage = answer.usage.tokens or answer.usage.cost_usd
-    is_gone = (
-        session and trouble.kind in ("crashed", "transient", "undeclared") and not answer.session and not has_usage
-    )
+    may_be_gone = trouble.kind in ("crashed", "transient", "undeclared")
+    is_gone = session and may_be_gone and not answer.session and not has_usage
     reset = trouble.reset
     if reset is not None and reset > _LONG_AGO:
         reset = min(max(reset - time.time(), 0.0), _LONG_AGO)
     raise (SessionGone if is_gone else Failed)(trouble.kind, f"{name}: {trouble.why}", output, usage, reset)
 
 
-def pause_before_retry(failed: Failed, earlier: Sequence[Kind], is_last: bool) -> float | None:
-    """Seconds to wait before the same provider is asked again, after ``earlier`` failures; None to give it up.
+def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
+    """Sets what a failure of this provider means; ``has_answered``: it answered an earlier call of this invocation.
 
-    The last provider is waited for as long as its limit holds.
+    Where nothing was declared and no token was used, no model was reached. Without a login that is why.
     """
-    count = earlier.count(failed.kind)
-    if failed.kind == "transient" and count < len(RETRY_SECONDS):
-        return RETRY_SECONDS[count]
-    if failed.kind == "rate_limited" and (failed.reset or is_last or count < len(LIMIT_PAUSES)):
-        return LIMIT_PAUSES[min(count, len(LIMIT_PAUSES) - 1)] if failed.reset is None else failed.reset + _RESET_MARGIN
-    return None
+    has_usage = failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd
+    has_login = has_answered or getattr(provider, "has_login", True)
+    if failed.kind in ("transient", "timeout", "undeclared") and not has_usage and not has_login:
+        failed.kind = "auth"
+        failed.why += "; no login was found (credentials = [] in its table says that none is needed)"
+    is_unreached = not has_usage and getattr(provider, "reports_usage", False)
+    failed.meaning = _DECLARED.get(failed.kind, Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
 
-def end_of_run(failures: Sequence[Failed]) -> Exception:
-    """What the failures of all providers come to: an error that ends the run, or the last failure, to be recorded."""
-    last = failures[-1]
-    if all(failed.kind == "auth" for failed in failures):
-        return GoalseekError(
-            f"no provider accepts its key or login: {'; '.join(failed.why for failed in failures)}",
-            "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate",
-            StopReason.AUTH,
-        )
-    if last.kind == "rate_limited":
-        later = f" for {format_duration(last.reset)}" if last.reset else ""
-        message = f"{last.why}: its limit holds{later}, longer than this run goes on"
-        return GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)
-    return last
+def seconds_before_retry(failed: Failed, count: int, looks: int) -> float | None:
+    """Seconds until the same provider is asked again, after ``count`` such retries; None where it is not.
+
+    ``looks`` are earlier calls that found it closed: one that still is, is asked once a look.
+    """
+    is_closed = failed.meaning is Meaning.CLOSED
+    if count >= len(RETRY_SECONDS) or failed.meaning is Meaning.REFUSED or (is_closed and looks):
+        return None
+    if is_closed and failed.reset is not None:
+        return failed.reset + _RESET_MARGIN if failed.reset <= SHORT_WAIT else None
+    return None if failed.kind in ("rate_limited", "timeout") else RETRY_SECONDS[count]
+
+
+def seconds_closed(failed: Failed, looks: int) -> float:
+    """Seconds until a closed provider is asked again, after ``looks`` earlier calls found it closed."""
+    return LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)] if failed.reset is None else failed.reset + _RESET_MARGIN
+
+
+def refusal_error(reasons: Sequence[str]) -> GoalseekError:
+    """The error that ends the run where every provider refuses us."""
+    hint = "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate"
+    return GoalseekError(f"no provider accepts its key or login: {'; '.join(reasons)}", hint, StopReason.AUTH)
+
+
+def closure_error(why: str, seconds: float) -> GoalseekError:
+    """The error that ends the run where the first provider that opens does so after the run's end."""
+    message = f"{why}; it is closed until {format_moment(seconds)} at least, longer than this run goes on"
+    return GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)

@@ -147,6 +147,16 @@ class Provider(Protocol):
         return False
 
     @property
+    def has_login(self) -> bool:
+        """Whether the credentials that it needs are there."""
+        return True
+
+    @property
+    def reports_usage(self) -> bool:
+        """Whether each call that reached a model reports tokens, so that one without any has reached none."""
+        return False
+
+    @property
     def timeout(self) -> float | None:
         """Seconds after which its program is ended; None where nothing ends it."""
         return None

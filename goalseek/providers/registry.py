@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
+from msgspec import structs
+
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import own_work_fault, table_of, tables_of
@@ -95,7 +97,10 @@ def _load_plugin(name: str) -> Maker:
 
 
 class ProviderChoice:
-    """The provider of a run, built at the first use, and again after the table ``review`` of the manifest changed."""
+    """The provider of a run, built at the first use, and again after the table ``review`` of the manifest changed.
+
+    What is known of each provider, as until when it is closed, stays.
+    """
 
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
@@ -106,7 +111,8 @@ class ProviderChoice:
         """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
         if self._provider is None or self._review != loaded.manifest.review:
             self._review = loaded.manifest.review
-            self._provider = make_permitted_provider(loaded, self.table(loaded))
+            states = self._provider.states if self._provider else {}
+            self._provider = structs.replace(make_permitted_provider(loaded, self.table(loaded)), states=states)
         return self._provider
 
     def is_named(self, loaded: ManifestFile) -> bool:

@@ -80,7 +80,8 @@ def test_the_fold_says_what_counting_the_records_says(rows: list[Record]) -> Non
     committed = [row for row in tries if row.commit_hash]
     assert standing.tip == (committed[-1].rollback_commit_hash or committed[-1].commit_hash)
     ends = [index for index, row in enumerate(rows) if isinstance(row, RunRecord) or row in accepted]
-    assert standing.stagnation == sum(isinstance(row, IterationRecord) for row in rows[ends[-1] + 1 :])
+    since_keep = [row for row in rows[ends[-1] + 1 :] if isinstance(row, IterationRecord)]
+    assert standing.stagnation == sum(row.reason not in PROVIDER_FAILED for row in since_keep)
 
 
 def test_a_keep_becomes_the_incumbent_and_what_is_not_kept_does_not() -> None:
@@ -98,6 +99,7 @@ def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_
         failed = ("skipped", reason)
         found = [climbed(failed, *then).provider_failures for then in ((failed,), (DUPLICATE, failed), (KEPT,))]
         assert found == [2, 1, 0], reason
+        assert climbed(WORSE, failed, DUPLICATE).stagnation == 2, "a call that failed tried nothing"
     for reason in CRASHED:
         crash = ("reverted", reason)
         steps = ((crash,), (DUPLICATE, crash), (WORSE, crash), (KEPT,))

@@ -201,23 +201,22 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
 ) -> None:
     began = time.monotonic()
     monkeypatch.setattr(time, "time", lambda: 1e9 - (time.monotonic() - began))
+    waited: list[tuple[str, float]] = []
     run = SimpleNamespace(
-        standing=Standing(),
-        run_id="",
         ends_at=None,
         loaded=SimpleNamespace(logs=tmp_path),
         repository=SimpleNamespace(own=tmp_path),
         activity=SimpleNamespace(
             clock=Clock.started(),
             waiting=lambda text: contextlib.nullcontext(),
-            waited=(),
+            note_wait=lambda why, seconds: waited.append((why, seconds)),
             picture=SimpleNamespace(
                 beat=lambda: None if time.monotonic() - began < 5 else pytest.fail("it still waits")
             ),
         ),
     )
     assert wait(cast(OpenProject, run), Limits(), 0.2, "it is asked again")
-    assert time.monotonic() - began < 5 and run.activity.waited == ("waited 0.2s: it is asked again",)
+    assert time.monotonic() - began < 5 and waited == [("it is asked again", 0.2)]
 
 
 def test_a_link_in_the_place_of_a_lock_is_said_and_not_followed(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_change_that_goes_back_and_a_plan_that_is_none_are_charged_for_each_ca
     record = project.set_agent(REPORT + "echo no plan", ask_plan=True).climb()[-1]
     assert (record["reason"], tokens(record)) == ("no_plan", 200), "it was asked for once more"
     record = project.set_agent(REPORT + PLANS + "exit 1", ask_plan=True).climb()[-1]
-    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 200, 0.5)
+    assert (record["reason"], tokens(record), record["usage"]["cost_usd"]) == ("provider_failed", 500, 1.25)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from fake_agents import COSTS, Fakes
 from test_presets import GOING_ON, Asked
 
-from goalseek.errors import Rejected
+from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Session
 from goalseek.providers.coding_agent import session_after, usage_of_call
@@ -77,10 +77,12 @@ def test_a_crash_begins_a_session_anew_and_where_that_crashes_too_it_is_given_up
     made.acts(apply="crash")
     asked = Asked(tmp_path, "codex")
     asked.plan()
-    with pytest.raises(Rejected):
+    asked.left = 0.0
+    with pytest.raises(GoalseekError):
         asked.apply()
     assert (len(made.calls), went_on(asked)) == (3, [False, True, False])
     made.acts()
+    asked.left = 60.0
     asked.apply()
     assert went_on(asked)[-1] is False, "a call that crashed leaves no session"
 

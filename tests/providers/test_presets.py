@@ -19,7 +19,7 @@ from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.credentials import Source, find_login
 from goalseek.providers.fallback import add_cost
-from goalseek.providers.outcome import LIMIT_PAUSES, RETRY_SECONDS, Failed
+from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, LaunchSpec
 from goalseek.providers.registry import load_maker, make_provider
@@ -40,7 +40,7 @@ class Asked:
         self.chain = make_provider(ProviderTable(name=name, **table), folder)
         self.waits: list[tuple[float, str]] = []
         self.again: list[tuple[str, Usage]] = []
-        self.left = float("inf")
+        self.left = 3600.0  # seconds that it may wait, all together
         self.started: list[LaunchSpec] = []
         self.sessions: dict[str, Session | None] = {}  # of the last call, by HOME
         self.home = folder / "agent-home"
@@ -85,7 +85,8 @@ class Asked:
 
     def _wait(self, seconds: float, why: str) -> bool:
         self.waits.append((seconds, why))
-        return seconds <= self.left
+        self.left -= seconds if (fits := seconds <= self.left) else 0.0
+        return fits
 
     def made(self) -> Call:
         return replace(self._base, phase=self.phase, prompt=self.prompt)
@@ -241,28 +242,26 @@ def test_codex_is_told_which_variable_holds_its_key_and_where_it_goes(
     assert [len(words) for words in addresses] == [0, 1, 1] and [bool(words) for words in providers] == [True] * 3
 
 
-def test_a_rate_limit_is_waited_for_until_its_reset_and_growing_where_none_is_told(fake: Fakes, tmp_path: Path) -> None:
+def test_a_limit_that_is_over_in_a_minute_is_waited_for_and_the_same_is_asked_again(
+    fake: Fakes, tmp_path: Path
+) -> None:
     fake("claude").acts(_0="rate 7")
-    asked = Asked(tmp_path, "claude")
-    assert asked.apply().title == "a higher rate"
+    fake("codex")
+    asked = Asked(tmp_path, "claude", fallback=("codex",))
+    assert asked.apply().provider == "claude"
     ((seconds, why),) = asked.waits
     assert 5 < seconds <= 8 and why == "claude is rate limited"
+
+
+def test_without_another_a_closed_one_is_waited_for_until_the_run_ends(fake: Fakes, tmp_path: Path) -> None:
     fake("codex").acts(_0="rate", _1="rate")
     asked = Asked(tmp_path, "codex")
     assert asked.apply().title == "a higher rate"
-    assert [seconds for seconds, _ in asked.waits] == list(LIMIT_PAUSES[:2])
-
-
-def test_where_a_reset_is_too_late_the_next_is_asked_or_the_run_ends(fake: Fakes, tmp_path: Path) -> None:
+    assert [seconds for seconds, _ in asked.waits] == pytest.approx(LOOK_SECONDS[:2], abs=1)
     fake("claude").acts(always="rate 999")
-    fake("codex")
-    asked = Asked(tmp_path, "claude", fallback=("codex",))
-    asked.left = 60.0
-    assert asked.apply().provider == "codex"
-    assert "codex is asked" in asked.again[-1][0]
     alone = Asked(tmp_path, "claude")
     alone.left = 60.0
-    with pytest.raises(GoalseekError, match="longer than this run") as caught:
+    with pytest.raises(GoalseekError, match=r"closed until 20.*longer than this run") as caught:
         alone.apply()
     assert (caught.value.exit_code, caught.value.stop_reason) == (3, "provider")
 
@@ -278,14 +277,34 @@ def test_a_refused_key_goes_to_the_next_at_once_and_the_last_ends_the_run(fake: 
     assert (caught.value.exit_code, caught.value.stop_reason) == (3, "auth")
 
 
-def test_what_passes_is_tried_three_times_more_and_what_was_used_is_told_each_time(fake: Fakes, tmp_path: Path) -> None:
+def test_what_was_used_by_a_closed_call_is_told_each_time(fake: Fakes, tmp_path: Path) -> None:
     made = fake("claude")
-    made.acts(always="transient")
-    asked = Asked(tmp_path, "claude")
-    with pytest.raises(Failed) as caught:
-        asked.apply()
-    assert (caught.value.reason, len(made.calls)) == ("provider_failed", 4)
-    assert [seconds for seconds, _ in asked.waits] == list(RETRY_SECONDS) and len(asked.again) == 3
+    made.acts(_0="half", _1="half", _2="half", _3="half", _4="half")
+    asked = Asked(tmp_path, "claude", credentials=())
+    assert asked.apply().title == "a higher rate" and len(made.calls) == 6
+    assert [seconds for seconds, _ in asked.waits] == pytest.approx([*RETRY_SECONDS, *LOOK_SECONDS[:2]], abs=1)
+    assert [usage.cost_usd for _, usage in asked.again] == [0.25] * 5
+    assert len({why for why, _ in asked.again}) == 1, "one outage has one name"
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "aider"])
+def test_without_a_login_a_call_that_came_to_nothing_is_refused(
+    fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fake(name).acts(always="transient")
+    with pytest.raises(GoalseekError, match="no login was found") as caught:
+        Asked(tmp_path, name).plan()
+    assert caught.value.stop_reason == "auth"
+    for table in ({"credentials": ()}, {"endpoint": "http://127.0.0.1:9"}, {"credentials": ("MY_KEY",)}):
+        monkeypatch.setenv("MY_KEY", "key-of-mine")
+        asked = Asked(tmp_path, name, **table)
+        asked.left = 0.0
+        with pytest.raises((GoalseekError, Failed)) as other:
+            asked.plan()
+        assert getattr(other.value, "stop_reason", "provider") == "provider"
+    fake(name).acts(_0="work", _1="transient", _2="work")
+    asked = Asked(tmp_path, name)
+    assert asked.apply() and asked.apply(), "it answers without one that we know of"
 
 
 def test_another_may_plan(fake: Fakes, tmp_path: Path) -> None:

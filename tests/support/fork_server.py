@@ -2,7 +2,8 @@
 
 What is forked is a real process with its own descriptors, folder and environment; only the interpreter's start, the
 imports and what is put together once a process are saved, which are most of what a short command takes, and the wait
-for the disk: a process can be killed at any time, but no test cuts the power.
+for the disk: a process can be killed at any time, but no test cuts the power. A provider that failed is asked again at
+once.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ def _put_together() -> None:
 
 if __name__ == "__main__":
     import goalseek
+    from goalseek.providers import outcome
 
     for module in pkgutil.walk_packages(goalseek.__path__, "goalseek."):
         if module.name not in ("goalseek.__main__",):
@@ -145,5 +147,6 @@ if __name__ == "__main__":
         importlib.import_module(name)
     _put_together()
     os.fsync = lambda fd: None
+    outcome.RETRY_SECONDS = (0.01, 0.01, 0.01)
     gc.freeze()  # a fork whose collector touches nothing of this copies no page
     _serve(socket.socket(fileno=int(sys.argv[1])))

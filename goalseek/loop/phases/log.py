@@ -36,7 +36,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         sealed_record = current.append(record, ruler.to_json() if ruler else None)
         iteration.steps.forget_seconds()
         write_summary(iteration.folder, sealed_record)
-        project.activity.waited = ()
+        project.activity.waited.clear()
         project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     forget_calls(project.places)
     if ruler is None:
@@ -102,7 +102,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             *config.notes,
             *steps.usage_log.notes,
             *result.notes,
-            *project.activity.waited,
+            *project.activity.wait_notes,
             *_incumbent_notes(evidence),
             *_resume_notes(steps),
             *(() if ruler else project.shares.notes(share, standing.epoch)),
