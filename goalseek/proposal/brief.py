@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from goalseek.humanize import format_duration
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Manifest, VerifyCommand
+from goalseek.manifest.tables import Limits, Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Context, PastIteration
 from goalseek.statistics.guards import describe_bounds
@@ -116,6 +116,12 @@ _UNSEEN = {
     "both": "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
     "hidden": "- A verifier that you cannot see scores the result.",
 }
+_READ_FROM = {
+    "json": "{} is read from $GOALSEEK_RUN_DIR/{}",
+    "stdout": "{} is read from what it prints",
+    "stderr": "{} is read from what it prints",
+    "wall": "{} is its running time",
+}
 _PATH = re.compile(r"[^\s'\"`=:,;|&<>(){}$]+")
 _OUTPUT_BYTES = 1536
 
@@ -187,7 +193,7 @@ def _describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) 
     for command in manifest.verify:
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
-            facts = ", ".join(_command_facts(command, seconds))
+            facts = ", ".join(_command_facts(command, manifest.metric, seconds))
             line = f"- {_command_text(command)}{facts and f' ({facts})'}. You can run it too."
         if line != previous:
             yield line
@@ -201,7 +207,7 @@ def _command_text(command: VerifyCommand) -> str:
     return f"`{run if len(run) <= _RUN_LENGTH else run[: _RUN_LENGTH - 1] + '…'}`"
 
 
-def _command_facts(command: VerifyCommand, seconds: dict[str, float]) -> Iterator[str]:
+def _command_facts(command: VerifyCommand, metric: Metric, seconds: dict[str, float]) -> Iterator[str]:
     if command.cwd != ".":
         yield f"in {command.cwd}"
     if command.name in seconds:
@@ -210,6 +216,8 @@ def _command_facts(command: VerifyCommand, seconds: dict[str, float]) -> Iterato
         yield f"stopped after {format_duration(timeout)}"
     if command.network:
         yield "with a network"
+    if command.name == metric.command:
+        yield _READ_FROM[metric.source or "json"].format(metric.name, metric.path)
 
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:

@@ -182,14 +182,15 @@ def _unlisted(path: str, why: str, part: str) -> str:
 
 
 def linked_instructions(entries: Mapping[str, Entry], objects: Objects, scope: Scope) -> dict[str, str]:
-    """The paths that agents read through the tree's links with such a name, each with that link."""
+    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is."""
 
     def read_link(path: str) -> str | None:
         entry = entries.get(path)
         return os.fsdecode(objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
 
     links = (path for path, entry in entries.items() if entry.mode == SYMLINK and scope.instructions(path))
-    return {step: link for link in links for step in follow_link(link, read_link(link) or "", read_link)}
+    unlisted_last = sorted(links, key=lambda path: scope.kind(path) != "writable")
+    return {step: link for link in unlisted_last for step in follow_link(link, read_link(link) or "", read_link)}
 
 
 def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]:
@@ -203,7 +204,7 @@ def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]
 
 
 class AddedFiles:
-    """The paths that a change adds to a tree. Of the tree only the folders are read that they are in."""
+    """The paths and links that a change adds to a tree. Of the tree only the folders are read that they concern."""
 
     def __init__(self, objects: Objects, tree: str, scope: Scope, added: Iterable[str], removed: Iterable[str]) -> None:
         self._objects = objects

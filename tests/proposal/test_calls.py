@@ -195,6 +195,14 @@ def test_a_call_past_its_time_is_charged_the_median_call_at_least(project: Proje
     assert record["usage"] == {**USAGE, "input_tokens": 100, "estimated": True}
 
 
+@pytest.mark.slow
+def test_a_call_whose_program_was_killed_by_others_is_charged_the_median_call_at_least(project: Project) -> None:
+    project.set_agent(REPORT + BETTER).climb("iterate", "-n", "2")
+    record = project.set_agent("kill -9 $$").climb()[-1]
+    assert record["reason"] == "provider_failed"
+    assert record["usage"] == {**USAGE, "estimated": True}
+
+
 @pytest.mark.parametrize(
     "report",
     [

@@ -375,6 +375,10 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
         "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
         "- A verifier that you cannot see scores the result.",
     ]
+    for source, told_of in (("wall", "score is its running time"), ("stdout", "score is read from what it prints")):
+        metric = replace(MANIFEST.metric, source=source, command="fit")
+        brief = make_brief(told, (), replace(manifest, metric=metric), standing, build_scope("", manifest.scope))
+        assert f"with a network, {told_of}). You" in brief["measurement"][0]
 
 
 NOTES = """\

@@ -159,3 +159,12 @@ def test_a_call_that_prints_is_neither_silent_nor_ended_by_a_request_to_stop(
     person.join(30)
     assert [record.reason for record in ended.records] == ["provider_failed"], "it finishes its iteration"
     assert ended.stop and ended.stop.reason == "asked"
+
+
+def test_a_repair_that_the_end_of_the_invocation_ends_is_made_by_the_next_one(measured: Project) -> None:
+    strays = '[ "$GOALSEEK_PHASE" = repair ] || { echo x > other.txt; exit; }\n'
+    measured.set_agent(AGENT + strays + HANGS % "", ask_plan=True, repair=1)
+    ended = climb(measured, seconds=3.0)
+    assert ended.stop and ended.stop.reason == "for" and not ended.records
+    (record,) = climb(measured, count=1).records
+    assert (record.outcome, phases()) == ("kept", ["plan", "apply", "repair", "repair"])

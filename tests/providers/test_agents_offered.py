@@ -160,7 +160,7 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
         return Loop(tokens=TOKENS) if question.said else plan("a score of 7", "answer.json")
 
     server.otherwise = move
-    killed = ("timeout", "-s", "KILL", "20", AGENTS[name].program)
+    killed = ("timeout", "-s", "KILL", "15", AGENTS[name].program)
     agent = real(name, tmp_path, monkeypatch, server.url, command=killed)
     agent.prompt = "<<<GOALSEEK PLAN " + agent.made().nonce
     planned = agent.plan()

@@ -57,6 +57,8 @@ def test_a_plans_usage_limit_is_a_limit_with_the_reset_of_the_window_that_is_use
     assert read("codex", failed, stored).trouble == Trouble(
         "rate_limited", "You've hit your usage limit.", 1795368612.0
     )
+    refused = failed.replace("You've hit your usage limit.", "exceeded retry limit, last status: 429 Too Many Requests")
+    assert read("codex", refused, stored).trouble.reset == 1795368612.0  # type: ignore[union-attr]
     assert read("codex", failed, stored.replace("100.0", "99.0")).trouble.reset is None  # type: ignore[union-attr]
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, panel_rows, sparkline
+from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, format_silence, panel_rows, sparkline
 
 SCENE = Progress(
     "demo",
@@ -106,3 +106,12 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
     drawn = panel_rows(long, structs.replace(MEASURING, says="x" * 200), columns, LINE_DRAWING)
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8
+
+
+def test_a_program_that_prints_nothing_for_minutes_is_said_to() -> None:
+    assert [format_silence(seconds) for seconds in (0, 119.9, 440)] == ["", "", "nothing for 7m 20s"]
+
+
+def test_a_budget_of_dollars_that_are_not_all_known_shows_the_least() -> None:
+    dollars = BudgetUse("cost", 4.1, 20.0, is_partial=True)
+    assert "at least $4.10 of $20.00" in shown(replace(SCENE, spendings=(dollars,)), MEASURING)[5]

@@ -244,14 +244,18 @@ def test_instructions_that_are_listed_by_name_are_a_candidates_like_other_files(
     files = dict.fromkeys(("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "docs/house.md"), "1\n")
     project = make_project(files={**JUDGE, **files})
     (project.top / "GEMINI.md").symlink_to("docs/house.md")
+    links = {"AGENTS.override.md": "two.md", "CLAUDE.local.md": "two.md", "GEMINI.local.md": "three.md"}
+    for name, target in links.items():
+        (project.top / name).symlink_to(f"docs/{target}")
     project.commit()
     steps = [
         "echo 2 >> AGENTS.md; rm CLAUDE.md; touch .claude/x src; echo 2 >> docs/house.md",
-        "touch CLAUDE.md",
+        "touch CLAUDE.md docs/three.md",
         "rm GEMINI.md",
+        "touch docs/two.md",
     ]
-    names = ["AGENTS.md", "CLAUDE.md", ".claude/**", "docs/house.md"]
-    kept, again, refused = play(
+    names = ["AGENTS.md", "CLAUDE.md", ".claude/**", "docs/house.md", "CLAUDE.local.md", "GEMINI.local.md"]
+    kept, again, *refused = play(
         project,
         *(f"{better(number)}; {step}" for number, step in enumerate(steps, 2)),
         writable=["**", *names, "!hidden"],
@@ -259,7 +263,9 @@ def test_instructions_that_are_listed_by_name_are_a_candidates_like_other_files(
     )
     changed = [".claude/x", "AGENTS.md", "CLAUDE.md", "answer.json", "docs/house.md", "src"]
     assert (kept["outcome"], kept["changed_files"]) == ("kept", changed), kept["why"]
-    assert again["outcome"] == "kept" and refused["reason"] == "out_of_scope", (again["why"], refused["why"])
+    assert again["outcome"] == "kept" and "docs/three.md" in again["changed_files"], again["why"]
+    assert [record["reason"] for record in refused] == ["out_of_scope"] * 2
+    assert "AGENTS.override.md is a link to it" in refused[1]["why"], "of two links one is not listed"
 
 
 LINKS = {

@@ -95,10 +95,11 @@ def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
     match = _STATUS.match(why)
     status = int(match[1]) if match else inner(details, "http_status_code")
     if isinstance(status, int):
-        return Trouble(kind_of_status(status), why)
-    if isinstance(json_or_none(why), dict):  # the body of an answer with status 400
-        return Trouble("crashed", why)
-    kind = _KINDS.get(str(name), "crashed") if name else "undeclared"
+        kind = kind_of_status(status)
+    elif isinstance(json_or_none(why), dict):  # the body of an answer with status 400
+        kind = "crashed"
+    else:
+        kind = _KINDS.get(str(name), "crashed") if name else "undeclared"
     return Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 

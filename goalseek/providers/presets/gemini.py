@@ -88,11 +88,12 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: retries are goalseek's, since it waits in silence, and a project brings no skills and no .env."""
+    """The settings: retries are ours, as it waits in silence; a project brings no skills, .env or names of files."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
         "general": {"maxAttempts": 1},
         "advanced": {"ignoreLocalEnv": True},
+        "context": {"includeDirectoryTree": False},
         "skills": {"enabled": False},
     }
     return json.dumps(settings) + "\n"

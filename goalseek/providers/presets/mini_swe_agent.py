@@ -22,7 +22,7 @@ _KINDS: dict[str, Kind] = {
     "ServiceUnavailableError": "transient",
     "Timeout": "transient",
 }
-_STATUS = re.compile(r"^(?:openai\.\w+: Error code: |httpx\.HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
+_STATUS = re.compile(r"^(?:openai\.\w+: Error code: |[\w.]*HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
 
 
 def read(printed: Printed) -> Answer:

@@ -72,6 +72,8 @@ def _stream(asked: Asked, answer: Answer) -> Iterator[bytes]:
 def error(refused: Refuse) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     kind, after = _ERRORS.get(refused.status, "server_error"), refused.retry_after
     told: dict[str, Any] = {"message": f"scripted {kind}", "type": kind, "code": kind, "param": None}
+    if refused.status == 401:  # as OpenAI writes it; some libraries take it for a bad request
+        told["type"] = "invalid_request_error"
     if after is None:
         return {"error": told}, {}
     headers, reset = {"retry-after": str(after)}, int(time.time()) + after
