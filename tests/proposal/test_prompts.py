@@ -373,7 +373,7 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
     assert brief["measurement"] == [
         "- `python fit.py` (in sub, 4.0s at the baseline, stopped after 1m 30s, with a network). You can run it too.",
         "- A command that you cannot see runs the changed files.",
-        "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
+        "- A verifier that you cannot see runs the changed files beside files that you cannot see either.",
         "- A verifier that you cannot see scores the result.",
     ]
     for source, told_of in (("wall", "score is its running time"), ("stdout", "score is read from what it prints")):
