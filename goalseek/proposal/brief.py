@@ -199,7 +199,7 @@ def _describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) 
             yield line
         previous = line
     if not any(command.network for command in manifest.verify):
-        yield "- No step has a network."
+        yield "- The measurement has no network."
 
 
 def _command_text(command: VerifyCommand) -> str:
