@@ -103,7 +103,6 @@ def test_a_prompt_of_160_kilobytes_and_an_output_of_100_megabytes_lose_nothing(
         ("mini-swe-agent", 429, "rate_limited", 3),
         ("opencode", 403, "auth", 1),
         ("opencode", 503, "transient", 6),
-        ("aider", 429, "undeclared", 9),
     ],
 )
 def test_what_it_declares_of_a_refusal_and_how_often_it_asks(
