@@ -151,10 +151,12 @@ def test_aider_that_was_refused_is_not_believed_to_have_answered(asked: Projects
 def test_one_that_hangs_is_ended_and_leaves_nothing(
     name: str, asked: Projects, server: ModelServer, isolated: Path
 ) -> None:
-    project = asked(name, Hang(), timeout=30)
+    project = asked(name, timeout=20)
     server.otherwise = Hang()
-    record = climb(project)
-    assert (record["outcome"], record["reason"]) == ("skipped", "provider_timeout"), record["why"]
+    end = ended(("iterate", "--for", "70s"), project.folder, seconds=400)
+    assert (end.exit_code, project.state()["stop_reason"]) == (3, "provider"), (end, server.done())
+    assert "ran past its limit" in end.stderr and "longer than this run goes on" in end.stderr
+    assert len(project.iterations()) == 1, "nothing was used, so it is closed, and that costs no iteration"
     assert "hang" in server.done() and living(isolated) == {}
 
 
