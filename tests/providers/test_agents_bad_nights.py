@@ -192,7 +192,7 @@ def test_two_that_are_closed_in_turn_take_over_from_each_other(
     night = begin(
         name,
         Trouble(2, limit, 2 * HOUR, first),
-        Trouble(4, Refuse(529), HOUR, second),
+        Trouble(4, Refuse(529), 600, second),
         Trouble(6, limit, 3 * HOUR, second),
         fallback=fallback,
     )
@@ -209,7 +209,7 @@ def test_a_loop_of_tools_is_charged_when_the_time_of_the_call_ends_it(name: str,
     (record,) = night.climb(1)
     assert (record["outcome"], record["reason"]) == ("skipped", "provider_timeout")
     assert tokens(record) == pytest.approx(night.given(), abs=WHOLE), "the last answer may be on its way"
-    assert night.given() > 5 * WHOLE and not record["usage"]["estimated"]
+    assert night.given() > 5 * WHOLE, "more than the usual call, which a guess would take"
 
 
 @WITH_SHELL
