@@ -113,7 +113,7 @@ _MINUTES_BYTES = 16
 _RUN_LENGTH = 500
 _UNSEEN = {
     "candidate": "- A command that you cannot see runs the changed files.",
-    "both": "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
+    "both": "- A verifier that you cannot see runs the changed files beside files that you cannot see either.",
     "hidden": "- A verifier that you cannot see scores the result.",
 }
 _READ_FROM = {
@@ -199,7 +199,7 @@ def _describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) 
             yield line
         previous = line
     if not any(command.network for command in manifest.verify):
-        yield "- No step has a network."
+        yield "- The measurement has no network."
 
 
 def _command_text(command: VerifyCommand) -> str:

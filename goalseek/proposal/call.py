@@ -53,7 +53,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    history = read_history(project, context.best_iteration, config.manifest.verify)
+    history = read_history(project, context.best_iteration, config.manifest)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
@@ -62,7 +62,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     """The call of a provider in the workspace, with its prompt. A reviewer has another HOME."""
     project, config, context = briefing.project, briefing.config, briefing.context
     manifest, usage_log = config.manifest, briefing.usage_log
-    brief = {**briefing.brief, "minutes": _minutes(project, manifest.limits, request.phase)}
+    brief = {**briefing.brief, "minutes": _minutes(briefing, request.phase)}
     if request.review:
         brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
@@ -104,10 +104,15 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     )
 
 
-def _minutes(project: Project, limits: Limits, phase: str) -> float | None:
-    """How long the call may take: the provider's limit, or what is left of the run where that is less."""
-    bounds = [project.provider().timeout(phase), _seconds_left(project, limits)]
-    seconds = min((bound for bound in bounds if bound is not None), default=None)
+def _minutes(briefing: Briefing, phase: str) -> float | None:
+    """How long the call may take: the provider's limit, or what is left of run or invocation where that is less."""
+    project, limits = briefing.project, briefing.config.manifest.limits
+    bounds = [
+        project.provider().timeout(phase),
+        seconds_left(limits, briefing.usage_log.spending.standing(), project.activity.clock.now()),
+        None if project.ends_at is None else project.ends_at - time.monotonic(),
+    ]
+    seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)
     return None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
 
 
@@ -163,15 +168,6 @@ def recorder(
 
 _PAUSE_SECONDS = 0.1
 _WHOLE_MINUTES = 600.0
-
-
-def _seconds_left(project: Project, limits: Limits) -> float | None:
-    """Seconds until the run or this invocation ends; None without a limit."""
-    remaining = seconds_left(limits, project.standing.for_run(project.run_id), project.activity.clock.now())
-    if project.ends_at is None:
-        return remaining
-    invocation_seconds = max(project.ends_at - time.monotonic(), 0.0)
-    return invocation_seconds if remaining is None else min(remaining, invocation_seconds)
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
-from goalseek.manifest.tables import VerifyCommand
+from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
 from goalseek.values import Outcome, Reason
@@ -32,7 +32,7 @@ _IDEAS_READ = 10
 IDEAS_LIMIT = 20
 
 
-def read_history(project: Project, best_iteration: int, verify: Sequence[VerifyCommand]) -> tuple[PastIteration, ...]:
+def read_history(project: Project, best_iteration: int, manifest: Manifest) -> tuple[PastIteration, ...]:
     """The recent tries under the present ruler, newest first, with the best one always in.
 
     An iteration in which the provider failed is no try. The newest ones have the ideas of their plans.
@@ -42,12 +42,19 @@ def read_history(project: Project, best_iteration: int, verify: Sequence[VerifyC
     if best_iteration not in [record.iteration for record in records]:
         best = project.ledger.history.iteration(best_iteration)
         records += [best] if best else []
-    newest = [past_try(record, verify, _read_idea(project, record)) for record in records[:_IDEAS_READ]]
-    return (*newest, *(past_try(record, verify) for record in records[_IDEAS_READ:]))
+    verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
+    ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
+    ideas += [""] * (len(records) - len(ideas))
+    return tuple(past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True))
 
 
-def past_try(record: IterationRecord, verify: Sequence[VerifyCommand], idea: str = "") -> PastIteration:
-    """An iteration as the agent may know it; ``verify`` are the commands that measured it, ``idea`` its plan's text."""
+def past_try(
+    record: IterationRecord, verify: Sequence[VerifyCommand], readings: Sequence[Reading] = (), idea: str = ""
+) -> PastIteration:
+    """An iteration as the agent may know it; ``idea`` is its plan's text.
+
+    ``verify`` are the commands that measured it, ``readings`` how numbers are read from what they left.
+    """
     return PastIteration(
         record.iteration,
         record.outcome,
@@ -55,20 +62,28 @@ def past_try(record: IterationRecord, verify: Sequence[VerifyCommand], idea: str
         record.metric.value,
         record.changed_files,
         record.hypothesis_summary,
-        _why_for_agent(record, verify),
+        _why_for_agent(record, verify, readings),
         idea,
         record.changed_loc,
     )
 
 
-def _why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand]) -> str:
-    """The record's sentence; only the reason for a crash whose sentence may quote a command that sees hidden files."""
+def _why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand], readings: Sequence[Reading]) -> str:
+    """The record's sentence; only the reason for a crash whose sentence may quote a command that sees hidden files.
+
+    Where a number was not there, the sentence begins with its name: what an open command itself printed is no secret.
+    """
     if record.reason not in CRASHED:
         return record.why
     open_commands = {command.name for command in verify if command.sees == "candidate"}
     last_command = record.verify[-1].name if record.verify else None
     is_command_failure = record.reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
     is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
+    if record.reason == Reason.NO_METRIC and not is_open:
+        named = [reading for reading in readings if record.why.startswith(f"{reading.name}: ")]
+        is_open = bool(named) and all(
+            reading.command in open_commands and reading.source in ("stdout", "stderr") for reading in named
+        )
     return record.why if is_open else _SENTENCES[record.reason]
 
 

@@ -11,15 +11,17 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from goalseek.files import open_atomic, write_atomic
 from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
 
 _CREDENTIAL_LIMIT = 2**20
 _FILE_LIMIT = 2**26
+_LONG_FILE_LIMIT = 2**30
+_LINE_LIMIT = 2**20
 
 
 class AgentHome:
@@ -79,7 +81,8 @@ class AgentHome:
     def read(self, pattern: str) -> bytes:
         """The bytes of the newest regular file in it that matches a path or a glob, written since ``make``.
 
-        Raises OSError where there is none, or one of more than 64 MiB.
+        Of one with more than 64 MiB the lines over 1 MiB are left out, which hold the output of a tool. Raises OSError
+        where there is none, one of more than 1 GiB, or one that is still too large.
         """
         made = self._record.stat().st_mtime_ns
         paths = sorted(self.path.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
@@ -87,8 +90,11 @@ class AgentHome:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), pattern)
         path = paths[-1].relative_to(self.path).as_posix()
         with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
-            content = file.read(_FILE_LIMIT + 1)
-        if len(content) > _FILE_LIMIT:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(_FILE_LIMIT + 1) if size <= _FILE_LIMIT else b""
+            if _FILE_LIMIT < size <= _LONG_FILE_LIMIT:
+                content = b"".join(_short_lines(file))
+        if size > _LONG_FILE_LIMIT or len(content) > _FILE_LIMIT:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return content
 
@@ -98,6 +104,16 @@ class AgentHome:
         except (OSError, ValueError):
             return {}
         return stored if isinstance(stored, dict) else {}
+
+
+def _short_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of at most 1 MiB; the rest of a longer one is no line of its own."""
+    is_long = False
+    while piece := file.readline(_LINE_LIMIT):
+        ends = piece.endswith(b"\n") or len(piece) < _LINE_LIMIT
+        if ends and not is_long:
+            yield piece
+        is_long = not ends
 
 
 def _is_newer(status: os.stat_result, real: Path) -> bool:

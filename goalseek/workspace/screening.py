@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from goalseek.workspace.scope import Scope, follow_link, is_tool_cache, leaves_t
 
 MAX_FILES = 20_000
 MAX_BYTES = 256 * 1024 * 1024
+_IMPORT = re.compile(rb"(?:^|\s)@([^\s`]+)")
 
 
 class ChangeSize(Struct):
@@ -181,8 +183,13 @@ def _unlisted(path: str, why: str, part: str) -> str:
     return f"{quote_path(path)}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
 
 
-def linked_instructions(entries: Mapping[str, Entry], objects: Objects, scope: Scope) -> dict[str, str]:
-    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is."""
+def linked_instructions(
+    entries: Mapping[str, Entry], objects: Objects, scope: Scope, has_imports: bool = False
+) -> dict[str, str]:
+    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is.
+
+    Where it ``has_imports``, also the files that instructions name as ``@path``, for an agent reads them in its place.
+    """
 
     def read_link(path: str) -> str | None:
         entry = entries.get(path)
@@ -190,7 +197,19 @@ def linked_instructions(entries: Mapping[str, Entry], objects: Objects, scope: S
 
     links = (path for path, entry in entries.items() if entry.mode == SYMLINK and scope.instructions(path))
     unlisted_last = sorted(links, key=lambda path: scope.kind(path) != "writable")
-    return {step: link for link in unlisted_last for step in follow_link(link, read_link(link) or "", read_link)}
+    paths = {step: link for link in unlisted_last for step in follow_link(link, read_link(link) or "", read_link)}
+    pending = [*paths, *filter(scope.instructions, entries)] if has_imports else []
+    while pending:
+        path = pending.pop()
+        target = read_link(path)
+        ends = [path] if target is None else follow_link(path, target, read_link)[-1:]
+        entry = next((entries[end] for end in ends if end in entries), None)
+        text = objects.read(entry.blob) if entry and path.endswith(".md") else b""
+        for name in _IMPORT.findall(text):
+            steps = follow_link(path, os.fsdecode(name), read_link)
+            pending += (imports := [step for step in steps if step in entries and step not in paths])
+            paths.update(dict.fromkeys(imports, path))
+    return paths
 
 
 def gitignore_matcher(tree: Checkout, objects: Objects) -> Callable[[str], bool]:

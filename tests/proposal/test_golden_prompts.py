@@ -99,7 +99,7 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
         ledger=SimpleNamespace(recent=records, seal=None),
         run_folder=lambda n: runs / str(n),
     )
-    return read_history(project, 1, MANIFEST.verify)
+    return read_history(project, 1, MANIFEST)
 
 
 def prompts(request: Request, program: str = PROGRAM, history_length: int = 1, **more: Any) -> Prompts:

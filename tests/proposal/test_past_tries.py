@@ -11,7 +11,7 @@ from project import Project, Projects, home
 from records import iteration
 
 from goalseek.ledger.standing import CRASHED
-from goalseek.manifest.tables import VerifyCommand
+from goalseek.manifest.tables import Guard, VerifyCommand
 from goalseek.proposal.past_tries import common_ending, past_try
 from goalseek.values import CommandRun
 
@@ -38,6 +38,9 @@ def test_the_sentence_of_a_command_that_sees_the_candidate_and_every_other_sente
     assert past_try(missing, (TRAIN,)).why == missing.why
     assert past_try(missing, (TRAIN, SCORE)).why == "the measurement gave no metric"
     assert past_try(replace(record, verify=()), (TRAIN, SCORE)).why == "the verifier failed"
+    for source, command, is_told in (("stdout", "train", True), ("stdout", "score", False), ("json", "train", False)):
+        guard = Guard(name="accuracy", source=source, command=command)
+        assert (past_try(missing, (TRAIN, SCORE), (guard,)).why == missing.why) == is_told
     for reason in ("worse", "tie", "duplicate", "provider_failed", "out_of_scope", "better"):
         assert past_try(iteration(1, 1, "reverted", reason, why="so it is"), (SCORE,)).why == "so it is"
 

@@ -22,6 +22,7 @@ from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts, mark_as_data
+from goalseek.providers.answer import PlanBlock, find_plan, parse_review
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates, versions
 from goalseek.workspace.scope import build_scope
 
@@ -372,7 +373,7 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
     assert brief["measurement"] == [
         "- `python fit.py` (in sub, 4.0s at the baseline, stopped after 1m 30s, with a network). You can run it too.",
         "- A command that you cannot see runs the changed files.",
-        "- A verifier that you cannot see runs the changed files together with files that are hidden from you.",
+        "- A verifier that you cannot see runs the changed files beside files that you cannot see either.",
         "- A verifier that you cannot see scores the result.",
     ]
     for source, told_of in (("wall", "score is its running time"), ("stdout", "score is read from what it prints")):
@@ -426,3 +427,17 @@ def test_the_time_of_a_call_is_the_providers_limit_or_what_is_left(project: Proj
     assert 9 < json.loads(home("brief").read_text())["minutes"] <= 10
     project.climb("iterate", "-n", "1", "--for", "5m")
     assert 4 < json.loads(home("brief").read_text())["minutes"] <= 5
+
+
+def test_the_last_whole_plan_block_counts_and_a_review_has_exactly_one() -> None:
+    def block(kind: str, *lines: str) -> str:
+        return "\n".join((f"<<<GOALSEEK {kind} {NONCE}", *lines, f"GOALSEEK {kind} {NONCE}>>>\n"))
+
+    draft, final = block("PLAN", "a draft"), block("PLAN", "", "a plan", "why", "later:", "- B", "", "files:", "a.py")
+    assert find_plan(f"{draft}Now the final one:\r\n{final}", NONCE) == PlanBlock("a plan", "why", ("a.py",), ("B",))
+    assert find_plan(f"{final}<<<GOALSEEK PLAN {NONCE}\nan unfinished one", NONCE) == find_plan(final, NONCE)
+    assert find_plan(final.replace(NONCE, "000000"), NONCE) is None
+    many = find_plan(block("PLAN", "t", "files:", "a", "later:", *map(str, range(50))), NONCE)
+    assert many and many.files == ("a",) and len(many.later) == 10
+    word = block("REVIEW", "APPROVED", "c: yes")
+    assert parse_review(word, NONCE) == ("APPROVED", ("c: yes",)) and parse_review(word + word, NONCE) == ("", ())

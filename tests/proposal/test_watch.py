@@ -31,7 +31,7 @@ fi
 echo half > answer.json
 """
 HANGS = """\
-[ -e "$HOME/hung" ] || { touch "$HOME/hung"; %s sleep 60; }
+[ -e "$HOME/hung" ] || { touch "$HOME/hung"; %s; }
 printf '{"score": %%s}' $((GOALSEEK_ITERATION + 1)) > answer.json
 """
 
@@ -63,7 +63,7 @@ def measured(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def hang(project: Project, limits: dict[str, Any], script: str = "", **provider: Any) -> Project:
+def hang(project: Project, limits: dict[str, Any], script: str = "sleep 60", **provider: Any) -> Project:
     return project.set_agent(AGENT + HANGS % script, {"limits": limits}, ask_plan=True, **provider)
 
 
@@ -97,7 +97,12 @@ def test_a_call_is_ended_when_the_time_is_over_and_a_later_invocation_goes_on_wi
 def test_a_call_is_ended_when_what_it_has_used_so_far_passes_a_limit(
     measured: Project, limits: dict[str, Any], reason: str
 ) -> None:
-    hang(measured, limits, """printf '{"input_tokens": 450, "cost_usd": 0.4}' > "$GOALSEEK_USAGE";""", timeout="20s")
+    hang(
+        measured,
+        limits,
+        """printf '{"input_tokens": 450, "cost_usd": 0.4}' > "$GOALSEEK_USAGE"; sleep 60""",
+        timeout="20s",
+    )
     ended = climb(measured, count=1)
     assert ended.stop and ended.stop.reason == reason and "is reached" in ended.stop.why and not ended.records
     assert phases() == ["plan", "apply"] and ended.seconds < 10
@@ -111,7 +116,7 @@ def test_a_call_is_ended_when_what_it_has_used_so_far_passes_a_limit(
 def test_nobody_looks_at_the_usage_where_no_limit_depends_on_it(
     measured: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hang(measured, {}, """printf '{"input_tokens": 1}' > "$GOALSEEK_USAGE";""")
+    hang(measured, {}, """printf '{"input_tokens": 1}' > "$GOALSEEK_USAGE"; sleep 60""")
 
     looks: list[Path] = []
     monkeypatch.setattr("goalseek.proposal.launch.read_usage", lambda path: looks.append(path) or Usage(1))
@@ -125,7 +130,7 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
     monkeypatch.setattr(watch, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 2.0)
     monkeypatch.setattr("goalseek.project.state_file.HEARTBEAT_SECONDS", 0.2)
-    hang(measured, {}, "echo I think;")
+    hang(measured, {}, "echo I think; sleep 60")
     seen: list[str] = []
 
     def ask_to_stop() -> None:
@@ -149,22 +154,35 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
 def test_a_call_that_prints_is_neither_silent_nor_ended_by_a_request_to_stop(
     measured: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 1.0)
-    talks = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.25; done; exit 1;"
-    hang(measured, {}, talks)
+    monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 4.0)
+    hang(measured, {}, "for i in $(seq 25); do echo $i; sleep 0.2; done; true")
     person = threading.Thread(target=lambda: until(lambda: home("hung").exists()) and measured.check("stop"))
     person.start()
     ended = climb(measured, count=3)
     person.join(30)
-    assert [record.reason for record in ended.records] == ["provider_failed"], "it finishes its iteration"
-    assert ended.stop and ended.stop.reason == "asked"
+    assert [record.outcome for record in ended.records] == ["kept"], ended.stop
+    assert ended.stop and ended.stop.reason == "asked" and phases() == ["plan", "apply"]
 
 
 def test_a_repair_that_the_end_of_the_invocation_ends_is_made_by_the_next_one(measured: Project) -> None:
     strays = '[ "$GOALSEEK_PHASE" = repair ] || { echo x > other.txt; exit; }\n'
-    measured.set_agent(AGENT + strays + HANGS % "", ask_plan=True, repair=1)
+    measured.set_agent(AGENT + strays + HANGS % "sleep 60", ask_plan=True, repair=1)
     ended = climb(measured, seconds=3.0)
     assert ended.stop and ended.stop.reason == "for" and not ended.records
     (record,) = climb(measured, count=1).records
     assert (record.outcome, phases()) == ("kept", ["plan", "apply", "repair", "repair"])
+
+
+def test_a_review_that_the_end_of_the_invocation_ends_is_made_by_the_next_one(measured: Project) -> None:
+    reviewer = measured.agent.with_name("reviewer.sh")
+    block = "printf '<<<GOALSEEK REVIEW %s\\nAPPROVED\\nwhy not\\nGOALSEEK REVIEW %s>>>\\n'"
+    hangs = '[ -e "$HOME/hung" ] || { touch "$HOME/hung"; rm answer.json; sleep 60; }'
+    reviewer.write_text(f"""{hangs}\n{block} "$GOALSEEK_NONCE" "$GOALSEEK_NONCE"\n""")
+    command = {"name": "command", "command": ["sh", str(reviewer)]}
+    better = """printf '{"score": 2}' > answer.json\n"""
+    measured.set_agent(AGENT + better, {"review": {"provider": command, "criteria": ["short"]}}, ask_plan=True)
+    ended = climb(measured, seconds=3.0)
+    assert ended.stop and ended.stop.reason == "for" and not ended.records
+    (record,) = climb(measured, count=1).records
+    assert (record.outcome, phases()) == ("kept", ["plan", "apply"]), record.why
+    assert "in REVIEW command was ended: the time of --for is over" in record.notes

@@ -10,7 +10,7 @@ from test_presets import GOING_ON, Asked
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
-from goalseek.phase_values import Session
+from goalseek.phase_values import Plan, Session
 from goalseek.providers.coding_agent import session_after, usage_of_call
 from goalseek.providers.preset import Answer
 from goalseek.values import Usage
@@ -37,6 +37,18 @@ def test_a_repair_goes_on_where_its_apply_was_and_each_is_charged(fake: Fakes, t
     assert went_on(asked) == [False, True, True, True]
     session = asked.sessions[name]
     assert session and all(session.name in started.arguments for started in asked.started[1:])
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_plan_of_another_provider_is_not_looked_for_in_a_session_without_it(
+    fake: Fakes, tmp_path: Path, name: str
+) -> None:
+    fake(name)
+    asked = Asked(tmp_path, name)
+    asked.plan()
+    asked.apply(Plan("a title", "", provider="another"))
+    asked.apply(Plan("a title", "", provider="another"), phase="repair")
+    assert went_on(asked) == [False, False, True]
 
 
 @pytest.mark.parametrize("name", GOING_ON)

@@ -191,10 +191,12 @@ def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_chang
     assert record["usage"]["cost_usd"] == pytest.approx((AGENTS["claude"].price or 0) * priced), "codex tells no price"
 
 
-@QUICK
-def test_a_rate_limit_is_waited_for_and_charged_once(name: str, asked: Projects, server: ModelServer) -> None:
+@pytest.mark.parametrize(("name", "is_spent"), [("claude", False), ("codex", True)])  # these tell a reset here
+def test_a_rate_limit_is_waited_for_and_charged_once(
+    name: str, is_spent: bool, asked: Projects, server: ModelServer
+) -> None:
     planned, edit = tries(7)
-    refusals = (Refuse(429, retry_after=1), Refuse(429, retry_after=1))
+    refusals = (Refuse(429, retry_after=1, is_spent=is_spent),) * 2
     record = climb(asked(name, *refusals, planned, *refusals, edit))
     assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
     assert server.done()[:2] == ["refuse", "refuse"]

@@ -301,6 +301,7 @@ def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name:
     assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
     asked = calls(made)  # in the sandbox nobody outside sees its log
     assert asked == ([] if sandbox == "bubblewrap" else [("plan", False), ("apply", True), ("repair", True)])
+    assert not (project.trees() / "agent" / "home" / "sessions").exists(), "nothing of it stays"
     (attempt,) = record["attempts"]
     assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
     told = (project.run_folder(1) / "prompts" / "repair.md").read_text()

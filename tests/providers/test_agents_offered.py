@@ -17,7 +17,10 @@ from test_agents import AGENTS, FOLDER, OFFLINE, QUICK, SECRET, TOKENS, asked, c
 from test_presets import Asked
 
 from goalseek.phase_values import Plan
+from goalseek.providers.coding_agent import usage_of_call
 from goalseek.providers.outcome import Failed
+from goalseek.providers.preset import Printed
+from goalseek.providers.registry import load_maker
 
 __all__ = ["asked", "server"]
 pytestmark = [pytest.mark.agents, pytest.mark.needs("bwrap")]
@@ -164,7 +167,8 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
     agent = real(name, tmp_path, monkeypatch, server.url, command=killed)
     agent.prompt = "<<<GOALSEEK PLAN " + agent.made().nonce
     planned = agent.plan()
-    assert planned.usage.input_tokens == 100 and agent.sessions[name], "one answer"
+    session = agent.sessions[name]
+    assert planned.usage.input_tokens == 100 and session, "one answer"
     agent.prompt = "go on"
     with pytest.raises(Failed) as caught:
         agent.chain.editors[0].apply(agent.made(), planned)
@@ -173,3 +177,5 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
     assert len(calls) > 5, server.done()
     assert used.input_tokens in (100 * len(calls), 100 * (len(calls) - 1)), "the last answer may not have been stored"
     assert (used.cached_tokens, used.output_tokens) == (used.input_tokens * 2 // 5, used.input_tokens // 5)
+    left = load_maker(name).read(Printed(-9, "", "", lambda pattern: agent.made().read_home(name, pattern)))  # type: ignore[union-attr]
+    assert usage_of_call(left, session).tokens == used.tokens, "where goalseek died too, only its HOME is left"

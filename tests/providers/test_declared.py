@@ -1,4 +1,4 @@
-"""What claude, codex and gemini declare of a failure, and what they used, from recorded output and session files."""
+"""What agents declare of a failure, and what they used, from recorded output and session files."""
 
 from __future__ import annotations
 
@@ -128,3 +128,46 @@ def test_what_gemini_declares_of_an_error(exit_code: int, code: int | None, kind
     stderr = json.dumps({"session_id": "s-1", "error": {"message": "no", "code": code}}) if code else ""
     trouble = read("gemini", "", "", exit_code, stderr).trouble
     assert trouble == Trouble(kind, "no" if code else f"it ended with {exit_code}")  # type: ignore[arg-type]
+
+
+def test_what_a_killed_aider_mini_and_opencode_used_is_in_what_they_left() -> None:
+    tokens = {"prompt_tokens": 70, "completion_tokens": 10}
+    events = [{"event": "message_send_starting"}, {"event": "message_send", "properties": {**tokens, "cost": 0.5}}]
+    answer = {"role": "assistant", "content": "", "extra": {"response": {"usage": tokens}}}
+    trajectory = {"info": {"exit_status": "", "model_stats": {"instance_cost": 0.5}}, "messages": [answer]}
+    step = {"type": "step_finish", "sessionID": "s", "part": {"tokens": {"input": 70, "output": 10}, "cost": 0.5}}
+    files = {"events.jsonl": "\n".join(map(json.dumps, events)), "trajectory.json": json.dumps(trajectory)}
+    for name in ("aider", "mini-swe-agent", "opencode"):
+        printed = Printed(137, json.dumps(step) if name == "opencode" else "", "", lambda path: files.get(path, ""))
+        answered = load_maker(name).read(printed)  # type: ignore[union-attr]
+        assert answered.usage == Usage(70, 0, 10, 0.5), name
+        assert answered.trouble and answered.trouble.kind == "undeclared"
+
+
+def test_of_the_answers_of_one_aider_call_the_last_with_a_block_counts() -> None:
+    events = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 1}})
+    plans = [f"ASSISTANT <<<GOALSEEK PLAN N\nASSISTANT {title}\nASSISTANT \n" for title in ("first", "second")]
+    answers = "".join(f"TO LLM 1\nUSER x\nASSISTANT no\nLLM RESPONSE 1\n{text}" for text in (*plans, "ASSISTANT ok\n"))
+    files = {"events.jsonl": events, "answers.txt": answers}
+    answered = load_maker("aider").read(Printed(0, "Aider v0.86.2\n", "", lambda path: files.get(path, "")))  # type: ignore[union-attr]
+    assert answered.text == "<<<GOALSEEK PLAN N\nsecond\n\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "kind"),
+    [
+        ("BadRequestError", "openai.AuthenticationError: Error code: 401 - {'error': 'no'}", "auth"),
+        ("APIError", "a.b.MaskedHTTPStatusError: Client error '403 Forbidden' for url 'http://x'", "auth"),
+        ("InternalServerError", "openai.RateLimitError: Error code: 429 - {}", "rate_limited"),
+        ("BadRequestError", "openai.BadRequestError: Error code: 400 - {'error': '401'}", "crashed"),
+        ("BadRequestError", "it said: openai.AuthenticationError: Error code: 401", "crashed"),
+        ("InternalServerError", "openai.OpenAIError: Missing credentials", "transient"),
+    ],
+)
+def test_the_http_status_in_minis_traceback_counts_more_than_litellms_name_for_it(
+    status: str, cause: str, kind: str
+) -> None:
+    ended = {"role": "exit", "extra": {"traceback": f"Traceback\n  File x\n{cause}\n\nlitellm.{status}: 500\n"}}
+    stored = json.dumps({"info": {"exit_status": status}, "messages": [ended]})
+    trouble = read("mini-swe-agent", stored=stored).trouble
+    assert trouble and trouble.kind == kind, trouble

@@ -145,3 +145,15 @@ def test_a_file_of_home_from_before_this_call_is_not_read_as_its_own(own: Path) 
         home.read("sessions/*.jsonl")
     with pytest.raises(FileNotFoundError):
         home.read("sessions/1.jsonl")
+
+
+def test_a_long_tool_output_hides_neither_usage_nor_answer(own: Path) -> None:
+    home = AgentHome(own / "agent")
+    home.make("1", {}, {})
+    outputs = [{"extra": {"raw_output": "x" * 35_000_000, "returncode": 0}}] * 2
+    answer = {"role": "assistant", "content": "done", "extra": {"response": {"usage": {"prompt_tokens": 70}}}}
+    trajectory = {"info": {"exit_status": "Submitted", "submission": "a title"}, "messages": [*outputs, answer]}
+    (home.path / "trajectory.json").write_text(json.dumps(trajectory, indent=2))
+    read_answer = load_maker("mini-swe-agent").read  # type: ignore[union-attr]
+    answered = read_answer(Printed(0, "", "", lambda path: home.read(path).decode()))
+    assert (answered.text, answered.usage.tokens, answered.trouble) == ("done\na title", 70, None)

@@ -128,6 +128,13 @@ def test_a_name_is_listed_only_in_so_many_letters() -> None:
     assert not whose.names("sub/src/pytest.ini", "pytest.ini") and not whose.names("conftest.py", "conftest.py")
 
 
+def test_a_project_in_a_folder_of_agents_is_a_project_like_others() -> None:
+    scope = build_scope(".claude/skills/x/", ScopeTable(writable=("**", "GEMINI.md")))
+    paths = ("run.py", "AGENTS.md", "GEMINI.md", "../y.py")
+    kinds = [scope.kind(f".claude/skills/x/{path}".replace("x/../", "")) for path in paths]
+    assert kinds == ["writable", "kept", "writable", "other"]
+
+
 PLANTED = {
     "conftest.py": "touch conftest.py",
     "tests/pytest.ini": "mkdir tests; touch tests/pytest.ini",

@@ -72,14 +72,14 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
 
 
 def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
-    """The instructions for agents on which a tree differs from the baseline, as the baseline has them.
+    """The instructions for agents on which a tree differs from the baseline, and what they import, as it has them.
 
     No candidate, nor one that was kept, speaks to the reviewer through them; what it did to them is in the patch.
     """
     objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
     assert baseline
     changes = visible_changes(objects, tree, baseline.tree, scope.seen_by("agent"))
-    is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope))
+    is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope, has_imports=True))
     return {path: entry for path, entry in changes.items() if scope.instructions(path) or is_linked(path)}
 
 

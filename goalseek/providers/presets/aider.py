@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -10,11 +9,10 @@ from goalseek.providers.credentials import api_keys
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
-_ANSWERS, _EVENTS, _SETTINGS = "answers.txt", "events.jsonl", "settings.yml"
+_ANSWERS, _EVENTS = "answers.txt", "events.jsonl"
 _ANSWER = re.compile(r"^LLM RESPONSE .*\n((?:ASSISTANT .*\n)+)", re.MULTILINE)
 _CACHED = re.compile(r"^Tokens: .*?([\d.]+)([kM]?) cache hit", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
-_NO_RETRIES = [{"name": "aider/extra_params", "extra_params": {"max_retries": 0}}]
 
 
 def read(printed: Printed) -> Answer:
@@ -54,13 +52,12 @@ PRESET = Preset(
         Part(("--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls")),
         Part(("--chat-history-file", "{home}/chat.md", "--input-history-file", "{home}/input")),
         Part(("--llm-history-file", f"{{home}}/{_ANSWERS}", "--analytics-log", f"{{home}}/{_EVENTS}")),
-        Part(("--model-settings-file", f"{{home}}/{_SETTINGS}")),
         Part(("--chat-mode", "ask"), ("plan",)),  # its map of the repository shows it what to ask for
         Part(("--map-tokens", "0"), ("apply",)),  # the map would leave a cache in the candidate
         Part(("--yes-always",), ("apply", "confined")),
         Part(("{planned}",), ("apply",)),
     ),
-    home_files=((_ANSWERS, "", ()), (_EVENTS, "", ()), (_SETTINGS, json.dumps(_NO_RETRIES), ())),
+    home_files=((_ANSWERS, "", ()), (_EVENTS, "", ())),
     read=read,
     credentials=api_keys(
         "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"

@@ -33,8 +33,9 @@ class Asked:
 
     @property
     def nonce(self) -> str:
-        """The nonce of the sentinel lines that the prompt asks for; "" where it asks for none."""
-        found = _NONCE.findall(self.prompt)
+        """The nonce of the sentinel lines that the prompt, or a file that it names, asks for; "" where none does."""
+        results = "\n".join(self.results).replace("\\u003c", "<")
+        found = _NONCE.findall(self.prompt) or _NONCE.findall(results)
         return found[-1] if found else ""
 
 
