@@ -215,8 +215,14 @@ def _call_count(record: IterationRecord, calls_each: int) -> int:
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
-    """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported."""
-    costs = [cost for cost in (usage.cost_usd, median_usage.cost_usd) if cost is not None]
+    """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported.
+
+    Where only its tokens are known, and are more than the median call's, the dollars of that grow with them.
+    """
+    cost = median_usage.cost_usd
+    if cost is not None and usage.cost_usd is None and median_usage.tokens:
+        cost *= max(usage.tokens / median_usage.tokens, 1.0)
+    costs = [each for each in (usage.cost_usd, cost) if each is not None]
     charge = Usage(
         max(usage.input_tokens, median_usage.input_tokens),
         max(usage.cached_tokens, median_usage.cached_tokens),
