@@ -164,10 +164,11 @@ def test_a_repair_that_comes_to_nothing_is_recorded_beside_what_it_was_to_mend(
     record = project.climb()[-1]
     assert (record["reason"], [attempt["reason"] for attempt in record["attempts"]]) == (reason, attempts)
     assert [attempt["commit_hash"] for attempt in record["attempts"]] == [None]
-    assert bool(record["commit_hash"]) == (first == CRASHES) == bool(record["notes"])
+    ends = [note for note in record["notes"] if "came to nothing" in note]
+    assert bool(record["commit_hash"]) == (first == CRASHES) == bool(ends)
     assert len(branch(project)) == (2 if first == CRASHES else 0)
     if first == CRASHES:
-        assert "crash" in project.run("show", "--diff").stdout and "came to nothing" in record["notes"][0]
+        assert "crash" in project.run("show", "--diff").stdout
     assert project.git("status", "--porcelain", folder=project.trees() / "workspace") == ""
     assert_sound(project)
 
