@@ -163,7 +163,7 @@ class AgentLaunch(Struct, frozen=True):
         stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
         if usage_log is None:
             return project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
-        session, asked = usage_log.session_before(label), (spec.provider, spec.model)
+        session, asked = usage_log.last_session(label), (spec.provider, spec.model)
 
         def read_usage_so_far(stdout: bytes) -> Usage:
             printed = Printed(0, stdout.decode("utf-8", "replace"), "", lambda path: self.read_home(spec.home, path))
