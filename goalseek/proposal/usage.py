@@ -222,17 +222,19 @@ def _call_count(record: IterationRecord, calls_each: int) -> int:
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
     """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported.
 
-    The dollars of the median are the least for a call that used more tokens and reported no dollars.
+    Where only its tokens are known, and are more than the median call's, the dollars of that grow with them.
     """
-    costs = [cost for cost in (usage.cost_usd, median_usage.cost_usd) if cost is not None]
-    is_unpriced = usage.tokens > median_usage.tokens and not usage.has_cost
+    cost = median_usage.cost_usd
+    if cost is not None and usage.cost_usd is None and median_usage.tokens:
+        cost *= max(usage.tokens / median_usage.tokens, 1.0)
+    costs = [each for each in (usage.cost_usd, cost) if each is not None]
     charge = Usage(
         max(usage.input_tokens, median_usage.input_tokens),
         max(usage.cached_tokens, median_usage.cached_tokens),
         max(usage.output_tokens, median_usage.output_tokens),
         max(costs, default=None),
         about_usd=usage.about_usd,
-        cost_is_partial=usage.cost_is_partial or (bool(costs) and is_unpriced),
+        cost_is_partial=usage.cost_is_partial,
     )
     return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
 

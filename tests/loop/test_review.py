@@ -79,7 +79,7 @@ def test_a_reviewer_that_fails_has_said_nothing(reviewed: Projects) -> None:
     record = project.climb()[-1]
     assert outcome(record) == ("reverted", "review_rejected")
     assert record["why"].endswith("gave no verdict: the provider ended with 3: no room")
-    assert tokens(record) == 100
+    assert tokens(record) == 4 * 100, "it was asked four times"
 
 
 def test_a_reviewer_past_its_time_is_charged_the_usual_call(reviewed: Projects, tmp_path: Path) -> None:
@@ -369,12 +369,12 @@ def test_a_verifier_that_says_no_is_never_overruled(reviewed: Projects) -> None:
 
 
 def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Projects) -> None:
-    nothing = ("true", "exit 1", "echo x > other.txt", scores(5))
-    edits = [REPORT + edit for number, bad in enumerate(nothing, start=2) for edit in (scores(number), bad)]
+    nothing = (["true"], ["exit 1"] * 4, ["echo x > other.txt"], [scores(5)])  # one that fails is asked four times
+    edits = [REPORT + edit for number, bad in enumerate(nothing, start=2) for edit in (scores(number), *bad)]
     project = reviewed(ASKS, edits=tuple(edits), author={"repair": 0})
-    for record in project.climb("iterate", "-n", str(len(nothing)))[1:]:
+    for bad, record in zip(nothing, project.climb("iterate", "-n", str(len(nothing)))[1:], strict=True):
         assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
-        assert tokens(record) == 200
+        assert tokens(record) == 100 * (1 + len(bad))
     assert len(asked("reviews")) == len(nothing) and content(project) == '{"score": 1}'
     project.check("audit")
 

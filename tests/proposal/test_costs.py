@@ -22,7 +22,7 @@ from goalseek.humanize import format_cost, format_dollars
 from goalseek.ledger.standing import Spend
 from goalseek.manifest.tables import Limits
 from goalseek.proposal import watch
-from goalseek.proposal.usage import forecast_cost, killed_call_usage
+from goalseek.proposal.usage import forecast_cost
 from goalseek.values import Usage, from_plain, to_plain
 from goalseek.views.report.rows import UsageRow
 
@@ -82,14 +82,6 @@ def test_the_usual_call_of_a_first_iteration_is_what_its_other_calls_told(tmp_pa
     calls.note_end(0, cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(10))
     assert calls.charged == Usage(1290, cost_usd=0.5, estimated=True)
-
-
-def test_a_killed_call_that_used_more_than_is_usual_costs_at_least_the_usual_dollars() -> None:
-    usual = Usage(100, cost_usd=0.5)
-    assert killed_call_usage(Usage(40), usual) == Usage(100, cost_usd=0.5, estimated=True)
-    assert killed_call_usage(Usage(900), usual) == Usage(900, cost_usd=0.5, estimated=True, cost_is_partial=True)
-    assert not killed_call_usage(Usage(900, cost_usd=4), usual).cost_is_partial
-    assert killed_call_usage(Usage(900), Usage(100)) == Usage(900), "a sum with it says that it lacks dollars"
 
 
 AGENTS = pytest.mark.slow

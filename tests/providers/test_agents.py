@@ -143,8 +143,9 @@ def test_a_refused_key_stops_the_run_at_once(name: str, asked: Projects, server:
 def test_aider_that_was_refused_is_not_believed_to_have_answered(asked: Projects, server: ModelServer) -> None:
     project = asked("aider")
     server.otherwise = Refuse(401)
-    record = climb(project)
-    assert (record["outcome"], record["reason"]) == ("skipped", "provider_failed"), record["why"]
+    end = ended(("iterate", "--for", "3m"), project.folder, seconds=400)
+    assert (end.exit_code, project.state()["stop_reason"]) == (3, "provider"), "it declares nothing, so it is closed"
+    assert len(project.iterations()) == 1, end
 
 
 @QUICK

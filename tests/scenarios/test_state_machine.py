@@ -24,6 +24,7 @@ from killing import assert_paid_once, climbing, kill, start
 from project import living
 
 from goalseek.cli.main import run
+from goalseek.providers import outcome
 
 KINDS = ("better", "worse", "tie", "failing", "out_of_scope", "no_change", "duplicate", "provider_failed")
 MEASURED = ("better", "worse", "tie", "failing")
@@ -302,6 +303,7 @@ def test_whatever_happens_the_records_are_those_of_the_model(tmp_path: Path, mon
     for variable in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, os.environ[variable])
     monkeypatch.setattr(Anything, "root", tmp_path, raising=False)
+    monkeypatch.setattr(outcome, "RETRY_SECONDS", (0.01, 0.01, 0.01))
     bounded = settings(
         max_examples=8,
         stateful_step_count=20,

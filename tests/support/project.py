@@ -163,11 +163,15 @@ class Project:
         self.git("-c", "maintenance.auto=false", "commit", "--quiet", "-m", message)
 
     def start(
-        self, *arguments: str, before: Sequence[str] = (), process_group: int | None = None
+        self,
+        *arguments: str,
+        before: Sequence[str] = (),
+        process_group: int | None = None,
+        program: Sequence[str] = ("-m", "goalseek"),
     ) -> subprocess.Popen[str]:
         """Starts goalseek in the manifest's folder; ``before`` is a program that starts it."""
         return subprocess.Popen(
-            [*before, sys.executable, "-m", "goalseek", *arguments],
+            [*before, sys.executable, *program, *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
