@@ -181,7 +181,8 @@ class AgentLaunch(Struct, frozen=True):
             result = project.programs.run(
                 launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
             )
-        usage_log.note_end(result.killed, result.timed_out or watch.stop is not None or was_killed(result))
+        is_ended = watch.stop is not None
+        usage_log.note_end(0 if is_ended else result.killed, result.timed_out or is_ended or was_killed(result))
         if watch.stop:
             name = spec.provider or "the provider"
             self.again(f"{name} was ended: {watch.stop.why}", read_usage_so_far(result.stdout))
