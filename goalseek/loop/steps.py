@@ -57,10 +57,9 @@ class StepRunner:
         follows = project.standing.last_seal
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, follows)
         self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
+        of_no_run = Checkpoints(self.folder, project.ledger.seal, "", follows)  # a new run pays for the last one's
         self.usage_log = UsageLog(
-            Checkpoints(
-                self.folder, project.ledger.seal, "", follows
-            ),  # of no run: a new one pays for what the last one began
+            of_no_run,
             lambda call, session: usage_left(project, call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
             self,

@@ -61,9 +61,8 @@ def format_turn(side: str, number: int) -> str:
 class Activity:
     """What an invocation is doing, as ``state.json`` shows it, and the seconds that it has worked.
 
-    ``phase_seconds`` count the present step's time, ``waited`` are the seconds of waits that are over, by what was
-    waited for, for the next record.
-    ``clock`` is that of deadlines.
+    ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record, by what
+    was waited for. ``clock`` is that of deadlines.
     """
 
     def __init__(self, state: Path, observer: Callable[[], Observer]) -> None:

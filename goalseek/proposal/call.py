@@ -88,9 +88,21 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         usage_log.note_failure(project.activity.last_phase, why, usage)
         workspace.clean()
 
-    texts = (prompt, brief, context, request.phase, nonce)
-    notes = (note_failed_call, note_prompt)
-    launch = AgentLaunch(project, manifest, workspace.root, label, *texts, usage_log, secrets, *notes)
+    launch = AgentLaunch(
+        project=project,
+        manifest=manifest,
+        tree=workspace.root,
+        label=label,
+        prompt=prompt,
+        brief=brief,
+        context=context,
+        phase=request.phase,
+        nonce=nonce,
+        usage_log=usage_log,
+        secrets=secrets,
+        again=note_failed_call,
+        note_prompt=note_prompt,
+    )
     return launch.call(
         history=briefing.history,
         writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),

@@ -163,7 +163,7 @@ class AgentLaunch(Struct, frozen=True):
         stdin = prompt.encode("utf-8", "replace") if spec.has_input else b""
         if usage_log is None:
             return project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
-        session, asked = usage_log.session_before(label), (spec.provider, spec.model)
+        session, asked = usage_log.last_session(label), (spec.provider, spec.model)
 
         def read_usage_so_far(stdout: bytes) -> Usage:
             printed = Printed(0, stdout.decode("utf-8", "replace"), "", lambda path: self.read_home(spec.home, path))
@@ -181,7 +181,8 @@ class AgentLaunch(Struct, frozen=True):
             result = project.programs.run(
                 launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
             )
-        usage_log.note_end(result.killed, result.timed_out or watch.stop is not None or was_killed(result))
+        is_ended = watch.stop is not None
+        usage_log.note_end(0 if is_ended else result.killed, result.timed_out or is_ended or was_killed(result))
         if watch.stop:
             name = spec.provider or "the provider"
             self.again(f"{name} was ended: {watch.stop.why}", read_usage_so_far(result.stdout))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.humanize import format_dollars, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Plan
 from goalseek.providers.answer import clean_title
@@ -275,7 +275,7 @@ def _amount_left(limit: str, amount: Any) -> str:
         case "seconds":
             return f"{format_duration(amount)} of active time"
         case "cost_usd":
-            return f"${amount:.2f}"
+            return format_dollars(amount)
         case "iterations" | "tokens":
             return f"{amount:,} {limit}"
         case _:

@@ -106,9 +106,9 @@ class UsageLog:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
-    def session_before(self, home: str) -> Session | None:
+    def last_session(self, home: str) -> Session | None:
         """The last session that any call in this HOME has reported."""
-        return next((call.session for call in reversed(self._calls) if call.home == home and call.session), None)
+        return _last_session(self._calls, home)
 
     def charge(self, usage: Usage) -> Usage:
         """What the last call is charged, which gave no answer and is known to have used so much.
@@ -134,7 +134,8 @@ class UsageLog:
         for index, call in enumerate(self._calls):
             if call.charged is None and CheckpointName.parse(call.answer) not in answers:
                 is_last = index == len(self._calls) - 1
-                usage = self._usage_left(call, self.session_before(call.home)) if is_last else Usage()
+                session = _last_session(self._calls[:index], call.home)
+                usage = self._usage_left(call, session) if is_last else Usage()
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
@@ -171,6 +172,10 @@ class UsageLog:
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
+
+
+def _last_session(calls: Sequence[CallEntry], home: str) -> Session | None:
+    return next((call.session for call in reversed(calls) if call.home == home and call.session), None)
 
 
 def _usage_text(usage: Usage) -> str:

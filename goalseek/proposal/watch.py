@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
+from goalseek.humanize import format_moment
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.project.limits import has_spending_limit, limit_in_call
@@ -52,7 +52,7 @@ class CallWatch:
             seconds = time.monotonic() - now
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at
-        self._project.activity.picture.set_silent_since(_timestamp_before(silence) if silence >= SILENT_SECONDS else "")
+        self._project.activity.picture.set_silent_since(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         self.stop = self._limit_stop(now) or self._requested_stop(silence)
         return self.stop is not None
 
@@ -69,9 +69,3 @@ class CallWatch:
 
     def _requested_stop(self, silence: float) -> Stop | None:
         return take_stop_request(self._project.repository.own) if silence >= STOPPABLE_SECONDS else None
-
-
-def _timestamp_before(seconds: float) -> str:
-    """The time so many seconds ago, UTC, to the second."""
-    moment = datetime.now(UTC) - timedelta(seconds=seconds)
-    return moment.isoformat("T", "seconds").replace("+00:00", "Z")

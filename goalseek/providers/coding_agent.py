@@ -11,12 +11,13 @@ from goalseek.providers.answer import PlanBlock, clean_title, find_plan, require
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
-from goalseek.providers.preset import ARGUMENT_MOST, Answer, Preset, Printed, Trouble
+from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import StopReason, Usage
 
-MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
+_MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
+_ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
 
 
 @dataclass(frozen=True)
@@ -185,14 +186,14 @@ class AgentProvider(CommandProvider):
 
 def _short_prompt(call: Call) -> str:
     """The prompt as an argument; where it is too long for that, where to read it."""
-    if len(call.prompt.encode("utf-8", "replace")) <= ARGUMENT_MOST:
+    if len(call.prompt.encode("utf-8", "replace")) <= _ARGUMENT_BYTES:
         return call.prompt
     return f"Read the file {call.prompt_file}, all of it and in pieces where it is long, and do what it says."
 
 
 def _files_to_edit(call: Call, planned: tuple[str, ...]) -> tuple[str, ...]:
     """The writable files that the plan names; where it names none, the first ones."""
-    return tuple(path for path in call.writable if path in planned) or call.writable[:MOST_UNPLANNED]
+    return tuple(path for path in call.writable if path in planned) or call.writable[:_MOST_UNPLANNED]
 
 
 def _without_zero_cost(usage: Usage) -> Usage:

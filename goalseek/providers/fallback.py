@@ -34,8 +34,8 @@ class ProviderState(Struct):
     """What an invocation knows of a provider.
 
     ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
-    ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``problem`` says what its last
-    call ended with, ``words`` the same without the reason; both are "" after an answer.
+    ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
+    calls ended, ``problem`` also why the first of them did; both are "" after an answer.
     """
 
     has_answered: bool = False

@@ -5,7 +5,8 @@ says. What the kind means is said here, and ``fallback`` acts on it:
 
 * closed: a limit, an outage. The next provider is asked, or the run waits. It costs no iteration.
 * refused: a key or a login that is missing or not accepted. The next provider is asked; without one the run ends.
-* failed: anything else. The same is asked three times more, then the next; then the iteration ends with that failure.
+* failed: anything else. The same is asked three times more, unless it ran past its limit, then the next; then the
+  iteration ends with that failure.
 """
 
 from __future__ import annotations
@@ -61,9 +62,7 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 class Failed(Rejected):
     """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
 
-    What it means depends on its kind, and where that declares nothing on the provider: see ``interpret``.
-
-    Where no fallback answers it is recorded as any rejection is.
+    ``interpret`` sets what it means. One that failed is recorded as any rejection is, where no fallback answers.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Failed(Rejected):
         super().__init__(Outcome.SKIPPED, reason, why, output, usage)
         self.kind = kind
         self.reset = reset
-        self.meaning = _DECLARED.get(kind, Meaning.FAILED)
+        self.meaning = Meaning.FAILED
 
 
 class SessionGone(Failed):
@@ -159,8 +158,13 @@ def seconds_before_retry(failed: Failed, count: int, looks: int) -> float | None
 
 
 def seconds_closed(failed: Failed, looks: int) -> float:
-    """Seconds until a closed provider is asked again, after ``looks`` earlier calls found it closed."""
-    return LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)] if failed.reset is None else failed.reset + _RESET_MARGIN
+    """Seconds until a closed provider is asked again, after ``looks`` earlier calls found it closed.
+
+    A reset that was told is taken at its word once: one that has come, and changed nothing, may never be true.
+    """
+    growing = (0.0, *LOOK_SECONDS) if failed.reset is not None else LOOK_SECONDS
+    least = growing[min(looks, len(growing) - 1)]
+    return least if failed.reset is None else max(failed.reset + _RESET_MARGIN, least)
 
 
 def refusal_error(reasons: Sequence[str]) -> GoalseekError:

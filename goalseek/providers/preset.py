@@ -17,7 +17,6 @@ from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
-ARGUMENT_MOST = 128 * 1024 - 1
 Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed", "undeclared"]
 
 

@@ -64,6 +64,19 @@ def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charg
     assert again.session("1 claude") is None and again.charged == Usage(170, 60, 30, pytest.approx(0.3), True)
 
 
+def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(tmp_path: Path) -> None:
+    calls = made(tmp_path)
+    calls.begin("PLAN", "1 claude")
+    calls.set_session(Session("s"))
+    calls.begin("APPLY_CHANGE", "1 claude")
+    calls.set_session(SESSION)  # it ended, and goalseek was killed before the answer was stored
+    before: list[Session | None] = []
+    left = lambda call, session: (before.append(session), Usage())[1]  # noqa: E731
+    checkpoints = Checkpoints(tmp_path, Seal(b"secret"), "", "follows")
+    UsageLog(checkpoints, left, lambda calls_each: USUAL, NEW).settle([])
+    assert before == [Session("s")], "its own totals would leave nothing of what it used"
+
+
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.begin("APPLY_CHANGE")

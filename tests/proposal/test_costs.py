@@ -3,6 +3,7 @@
 import signal
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from reviewing import tokens
 from test_calls import Iteration, made
 from test_watch import climb
 
+from goalseek.cli.commands.status import _tokens
 from goalseek.humanize import format_cost, format_dollars
+from goalseek.ledger.standing import Spend
 from goalseek.manifest.tables import Limits
 from goalseek.proposal import watch
 from goalseek.proposal.usage import forecast_cost
@@ -58,6 +61,12 @@ def test_dollars_below_a_cent_keep_two_digits_and_unknown_ones_are_said() -> Non
     assert format_cost(TOLD.plus(UNTOLD)) == "at least $4.10"
     both = Usage(1, cost_usd=1, estimated=True).plus(Usage(1, about_usd=0.5)).plus(UNTOLD)
     assert format_cost(both) == "at least about $1.00 and about $0.50 by subscription"
+
+
+def test_status_says_of_each_sum_that_it_is_the_least() -> None:
+    spend = Spend(usage=Usage(1, about_usd=0.5).plus(UNTOLD))
+    shown = _tokens(SimpleNamespace(spend=spend, outcomes={"kept": 2}))  # type: ignore[arg-type]
+    assert shown == "6 tokens, at least about $0.50 by subscription; a kept change 3 tokens"
 
 
 def test_a_forecast_from_partial_costs_is_the_least() -> None:

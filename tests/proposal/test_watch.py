@@ -87,6 +87,7 @@ def test_a_call_is_ended_when_the_time_is_over_and_a_later_invocation_goes_on_wi
     assert (record.usage.tokens, record.usage.cost_usd, record.usage.estimated) == (300, 0.75, False)
     why = ended.stop.why
     assert record.notes[0] == f"in APPLY_CHANGE command was ended: {why}"
+    assert not any("left running" in note for note in record.notes), "its own program was ended with it"
     assert "half" not in (measured.run_folder(1) / "changes.diff").read_text(), "its edits were undone"
 
 

@@ -130,6 +130,15 @@ def test_what_gemini_declares_of_an_error(exit_code: int, code: int | None, kind
     assert trouble == Trouble(kind, "no" if code else f"it ended with {exit_code}")  # type: ignore[arg-type]
 
 
+def test_a_key_that_geminis_own_api_does_not_accept_is_refused_though_its_status_is_400() -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+    body = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [info]}
+    for details, kind in (([{}, info], "auth"), ([{}], "crashed"), (None, "crashed")):
+        error = {"message": json.dumps({"error": {**body, "details": details}}), "code": 400}
+        trouble = read("gemini", "", "", 144, json.dumps({"session_id": "s-1", "error": error}, indent=2)).trouble
+        assert trouble == Trouble(kind, "API key not valid.")  # type: ignore[arg-type]
+
+
 def test_what_a_killed_aider_mini_and_opencode_used_is_in_what_they_left() -> None:
     tokens = {"prompt_tokens": 70, "completion_tokens": 10}
     events = [{"event": "message_send_starting"}, {"event": "message_send", "properties": {**tokens, "cost": 0.5}}]

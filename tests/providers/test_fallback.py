@@ -137,6 +137,13 @@ def test_two_that_are_closed_in_turn_are_waited_for_until_the_first_of_them_open
     assert made.waits == [60.0, 120.0, 7201.0]
 
 
+def test_a_reset_that_is_never_true_is_asked_for_less_and_less_often(night: Nights) -> None:
+    over = ("rate_limited", {"reset": 0.0})
+    made = night(Saying("a", *[over] * 7, RATE_FOR_HOURS, ANSWER))
+    assert made.ask() == "a"
+    assert made.waits == [1.0, 1.0, 1.0, 1.0, 60.0, 120.0, 240.0, 7201.0]
+
+
 def test_one_that_is_refused_is_never_asked_again_and_the_run_ends_when_all_are(night: Nights) -> None:
     a, b = Saying("a", ANSWER, REFUSED), Saying("b", RATE, ANSWER, RATE_FOR_HOURS, REFUSED)
     made = night(a, b)

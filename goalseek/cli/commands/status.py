@@ -88,12 +88,13 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
 
 def _tokens(summary: Overview) -> str:
     usage, keeps = summary.spend.usage, summary.outcomes.get("kept", 0)
-    is_priced = usage.cost_usd is not None
-    cost = f", {at_least(usage)}{format_dollars(usage.cost_usd)}" if usage.cost_usd is not None else ""
-    cost += " (estimated)" if usage.estimated and is_priced else ""
-    cost += f", about {format_dollars(usage.about_usd)} by subscription" if usage.about_usd is not None else ""
+    text, least = f"{usage.tokens} tokens", at_least(usage)
+    if usage.cost_usd is not None:
+        text += f", {least}{format_dollars(usage.cost_usd)}{' (estimated)' if usage.estimated else ''}"
+    if usage.about_usd is not None:
+        text += f", {least}about {format_dollars(usage.about_usd)} by subscription"
     if keeps and summary.spend.tokens:
-        each = usage.cost_usd / keeps if usage.cost_usd is not None else None
-        dollars = f", {at_least(usage)}{format_dollars(each)}" if each is not None else ""
-        cost += f"; a kept change {round(summary.spend.tokens / keeps)} tokens{dollars}"
-    return f"{usage.tokens} tokens{cost}"
+        text += f"; a kept change {round(summary.spend.tokens / keeps)} tokens"
+        if usage.cost_usd is not None:
+            text += f", {least}{format_dollars(usage.cost_usd / keeps)}"
+    return text

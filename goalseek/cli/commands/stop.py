@@ -1,4 +1,4 @@
-"""``goalseek stop``: the run at work finishes its iteration, then ends."""
+"""``goalseek stop``: the run at work ends after its iteration, or at once where it waits for its provider."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
-    lines = [f"asked {holder}: it finishes its iteration, then stops; {taking}"]
+    lines = [f"asked {holder}: it stops after its iteration, or at once where it waits for its provider; {taking}"]
     silence = seconds_since(read_state(manifest.state), "silent_since")
     if silence is not None:
         after = format_duration(STOPPABLE_SECONDS)

@@ -150,11 +150,7 @@ PRESET = Preset(
     ),
     variables=(
         ("CLAUDE_CODE_MAX_RETRIES", "2", ()),  # at once, or after a minute at most: a longer wait it leaves to us
-        (
-            "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
-            "1",
-            (),
-        ),  # or it tells a reviewer titles of kept changes, and new files
+        ("CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS", "1", ()),  # these tell a reviewer titles and names of files
         ("DISABLE_AUTOUPDATER", "1", ()),
         ("IS_SANDBOX", "1", ("confined",)),
         ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),

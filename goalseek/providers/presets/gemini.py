@@ -8,7 +8,19 @@ from itertools import islice
 
 from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import kind_of_status
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_rows, text_of
+from goalseek.providers.preset import (
+    Answer,
+    Kind,
+    Part,
+    Preset,
+    Printed,
+    Trouble,
+    count,
+    inner,
+    json_or_none,
+    json_rows,
+    text_of,
+)
 from goalseek.values import Usage
 
 _SHELL = ("run_shell_command",)
@@ -41,9 +53,17 @@ def read(printed: Printed) -> Answer:
     session = text_of(document.get("session_id"))
     if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
         return Answer(str(document.get("response") or ""), usage, session, model)
-    why = text_of(inner(document, "error", "message")) or f"it ended with {printed.exit_code}"
-    trouble = Trouble(_kind(inner(document, "error", "code"), printed.exit_code), why)
-    return Answer("", usage, session, model, trouble)
+    message = inner(document, "error", "message")
+    error = inner(json_or_none(str(message)), "error")  # as the API declared it, where the message is its whole answer
+    why = text_of(inner(error, "message")) or text_of(message) or f"it ended with {printed.exit_code}"
+    kind = "auth" if _is_key_invalid(error) else _kind(inner(document, "error", "code"), printed.exit_code)
+    return Answer("", usage, session, model, Trouble(kind, why))
+
+
+def _is_key_invalid(error: object) -> bool:
+    """Whether the API's error declares that the key is not valid; its status is 400 then."""
+    details = inner(error, "details")
+    return isinstance(details, list) and any(inner(detail, "reason") == "API_KEY_INVALID" for detail in details)
 
 
 def _read_chat(printed: Printed) -> Usage:
