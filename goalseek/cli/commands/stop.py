@@ -35,9 +35,16 @@ def run(options: argparse.Namespace) -> int:
         print_answer(options, fields, f"nothing is running, so there is nothing to stop; {where}")
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
-    taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
-    lines = [f"asked {holder}: it finishes its iteration, then stops; {taking}"]
-    silence = seconds_since(read_state(manifest.state), "silent_since")
+    taking = (
+        f"an iteration usually takes {format_duration(usual)}" if usual is not None else "no iteration has ended yet"
+    )
+    state = read_state(manifest.state)
+    is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
+    lines = [
+        f"asked {holder}: it "
+        + ("waits, and stops now" if is_waiting else f"finishes its iteration, then stops; {taking}")
+    ]
+    silence = seconds_since(state, "silent_since")
     if silence is not None:
         after = format_duration(STOPPABLE_SECONDS)
         lines.append(
