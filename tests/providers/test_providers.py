@@ -94,6 +94,12 @@ def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project,
         climbing.agent.write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
     elif name in PROGRAMS:
         Fake(name, tmp_path / "bin").acts(always="crash")
+        count = len(climbing.iterations())
+        ended = climbing.run("iterate")
+        assert ended.exit_code == 3 and "no login was found" in ended.stderr, ended
+        assert climbing.git("status", "--porcelain", folder=climbing.trees() / "workspace") == ""
+        assert len(climbing.iterations()) == count, "without a login it is refused, and not the candidate's fault"
+        return
     elif name == "scripted":
         (tmp_path / "moves.toml").write_text(MOVE("only", "x"))
     else:
