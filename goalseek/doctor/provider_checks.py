@@ -19,7 +19,7 @@ from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.outcome import IN_WORDS, Failed
+from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider
 from goalseek.providers.registry import make_permitted_provider, provider_commands
 
@@ -29,6 +29,11 @@ ENDPOINT_SECONDS = 5.0
 _VERSION = re.compile(r"\d+\.\d+")
 _QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
 _NONCE = "000000"
+_LIVE_REMEDIES = {
+    Meaning.CLOSED: "wait: a run does so by itself; or mend the network or provider.endpoint",
+    Meaning.REFUSED: "log in, or set another key",
+    Meaning.FAILED: "run it by hand, and see what it prints",
+}
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
@@ -128,8 +133,9 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     try:
         reply = quick_provider.ask(launch.call(history=(), writable=()))
     except Failed as failed:
+        interpret(failed, provider, has_answered=False)
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
-        return CheckResult("live", failed.kind == "rate_limited", text, "log in, set another key, or wait")
+        return CheckResult("live", failed.kind == "rate_limited", text, _LIVE_REMEDIES[failed.meaning])
     except Rejected as rejected:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]

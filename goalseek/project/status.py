@@ -28,7 +28,7 @@ from goalseek.project.progress import small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
-from goalseek.values import Usage
+from goalseek.values import StopReason, Usage, to_plain
 from goalseek.workspace.shared_folders import SharedFolders
 
 if typing.TYPE_CHECKING:
@@ -84,7 +84,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
     run_id = read_pending_run(own) or standing.run_id
     question, approval = _find_question(loaded, standing, run_id)
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
-    limit_text = "" if is_at_work else _limit_text(loaded, standing.for_run(run_id).spending(unrecorded, Usage()))
+    run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
+    limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
     next_step = _next_step(status, standing, str(state.get("next", "")), limit_text)
     if question:
         next_step = _approval_step(question, approval, holder)
@@ -166,12 +167,21 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
     return f"iteration {question.iteration} has its word, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
-def _limit_text(loaded: ManifestFile, standing: Standing) -> str:
-    """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none."""
+def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any]) -> str:
+    """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none.
+
+    What the calls of an unfinished iteration used is in no record: that the last invocation ended at such a limit is
+    known from its ``state``, and holds as long as the limits are the same.
+    """
     manifest = loaded.manifest
     failures = standing.provider_failures
     stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), failures_before=failures)
-    return f"{stop.why}; {stop.next}" if stop else ""
+    if stop:
+        return f"{stop.why}; {stop.next}"
+    reason = state.get("stop_reason")
+    if reason not in (StopReason.TOKENS, StopReason.COST) or state.get("limits") != to_plain(manifest.limits):
+        return ""
+    return f"the limit of {reason} is reached, or a call would not fit; {state.get('next')}"
 
 
 def _next_step(status: str, standing: Standing, written_step: str, limit_text: str) -> str:

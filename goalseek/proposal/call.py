@@ -192,7 +192,7 @@ def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
     if any(remaining is not None and seconds > remaining for remaining in ends):
         return False
     end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
-    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} from now"):
+    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
         while (remaining := end - seconds_with_sleep()) > 0:
             if stop := take_stop_request(project.repository.own):
                 raise LimitReached(stop)

@@ -194,6 +194,19 @@ def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_p
     assert case.count() == 3
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(75, "wait: a run does so by itself"), (77, "log in"), (1, "run it by hand")]
+)
+def test_a_live_call_without_an_answer_has_the_remedy_of_what_it_means(tmp_path: Path, code: int, remedy: str) -> None:
+    case = make_case(tmp_path)
+    text = (case.folder / "goalseek.toml").read_text()
+    agent = f'name = "command"\ncommand = ["sh", "-c", "exit {code}"]\n'
+    case.write(goalseek_toml=f"{text}[provider]\n{agent}")
+    case.commit()
+    ended = case.run("--json", "doctor", "--live")
+    assert bad(ended) == ["live"] and findings(ended)["live"][0]["remedy"].startswith(remedy), ended
+
+
 def test_a_lock_that_is_held_and_a_manifest_that_does_not_load_are_errors_and_no_repository_is_a_finding(
     tmp_path: Path,
 ) -> None:

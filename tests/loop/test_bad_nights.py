@@ -19,7 +19,7 @@ BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.js
 CALLED = 'echo . >> "$HOME/calls"\n'
 CLOSED = CALLED + 'echo "429 Too Many Requests" >&2; exit 75\n'
 CLOSED_NOTE = "in APPLY_CHANGE command could not reach its model"
-RESUMED_NOTE = "an earlier invocation ended in the middle; gone on with from its context, plan"
+RESUMED_NOTE = "an earlier invocation ended in the middle; this one went on from its context, plan"
 WORKS = CALLED + f"echo better; {BETTER}\n"
 
 
@@ -92,11 +92,12 @@ def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(pr
     started = project.start("iterate", "--forever")
     shown = until(waiting)
     assert "command could not reach its model; waits until 20" in shown["next"] and shown["phase"] == "APPLY_CHANGE"
+    assert shown["next"].endswith("s in all"), "true whenever it is read"
     started.kill()
     started.communicate(timeout=30)
     started = project.start("iterate", "--forever")
     until(waiting)
-    assert "command asked" not in project.check("stop")
+    assert project.check("stop").rstrip().endswith(": it waits, and stops now")
     started.communicate(timeout=30)
     assert started.returncode == 0 and len(project.iterations()) == 1
     project.set_agent(WORKS)

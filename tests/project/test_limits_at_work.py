@@ -131,14 +131,18 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
         assert (ended.exit_code, last["event"]) == (0, "stopped")
         assert last["stop_reason"] == ("cost" if "cost_usd" in limits else "tokens") and "is reached" in last["why"]
         assert len(project.iterations()) == 1 and phases() == ["plan"]
+    name = "cost" if "cost_usd" in limits else "tokens"
+    over = f"next: the limit of {name} is reached, or a call would not fit; raise it in the manifest"
+    assert over in project.check("status")
     stepped = project.run("step")
     assert stepped.exit_code == 0 and "is reached" in stepped.stderr
     spending({}, PLANNING + BETTER, ask_plan=True)
+    assert over not in project.check("status"), "it is raised"
     assert end(project, "-n", "1")[1]["stop_reason"] == "count"
     assert phases() == ["plan", "apply"], "the plan was stored"
     record = project.iterations()[-1]
     assert record["usage"]["input_tokens"] == 140 and not record["usage"]["estimated"]
-    assert record["notes"] == ["an earlier invocation ended in the middle; gone on with from its context, plan"]
+    assert record["notes"] == ["an earlier invocation ended in the middle; this one went on from its context, plan"]
 
 
 @pytest.mark.slow

@@ -238,7 +238,7 @@ def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(project: Project
 
 
 KILLS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-RESUMED = "an earlier invocation ended in the middle; gone on with from its context"
+RESUMED = "an earlier invocation ended in the middle; this one went on from its context"
 
 
 @KILLS

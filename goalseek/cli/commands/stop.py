@@ -36,8 +36,11 @@ def run(options: argparse.Namespace) -> int:
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
-    lines = [f"asked {holder}: it stops after its iteration, or at once where it waits for its provider; {taking}"]
-    silence = seconds_since(read_state(manifest.state), "silent_since")
+    state = read_state(manifest.state)
+    is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
+    answer = "waits, and stops now" if is_waiting else f"finishes its iteration, then stops; {taking}"
+    lines = [f"asked {holder}: it {answer}"]
+    silence = seconds_since(state, "silent_since")
     if silence is not None:
         after = format_duration(STOPPABLE_SECONDS)
         lines.append(

@@ -128,7 +128,7 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
     if not steps.resumed_from:
         return ()
     names = ", ".join(map(str, steps.resumed_from))
-    return (f"an earlier invocation ended in the middle; gone on with from its {names}",)
+    return (f"an earlier invocation ended in the middle; this one went on from its {names}",)
 
 
 def weakest_isolation(config: Config) -> str:
