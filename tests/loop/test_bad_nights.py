@@ -96,7 +96,7 @@ def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(pr
     started.kill()
     started.communicate(timeout=30)
     started = project.start("iterate", "--forever")
-    until(waiting)
+    until(lambda: project.state()["pid"] == started.pid and (shown := waiting()) and "8.0s" in shown["next"])
     assert project.check("stop").rstrip().endswith(": it waits, and stops now")
     started.communicate(timeout=30)
     assert started.returncode == 0 and len(project.iterations()) == 1
