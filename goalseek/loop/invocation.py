@@ -43,7 +43,7 @@ class Invocation:
         self._began = time.monotonic()
         self._count = 0
         self._config: Config | None = None
-        self._failures_before = sys.maxsize
+        self._failures_before = sys.maxsize  # the least seen in this invocation: an answer begins the count anew
         project.stop = None
         project.ends_at = None if ends.seconds is None else self._began + ends.seconds
 
