@@ -48,6 +48,8 @@ def test_a_killed_gemini_used_what_its_chat_has_since_this_call_began(shared_dat
     stored = (shared_datadir / "gemini_chat.jsonl").read_text()
     answer = read("gemini", "", stored)
     assert (answer.usage, answer.whole_session) == (Usage(400, 160, 80), ()), "four of eight answers are of this call"
+    in_another_minute = "".join(line for line in stored.splitlines(True) if "15:26:27.000Z" not in line)
+    assert read("gemini", "", in_another_minute).usage == answer.usage, "the resumed call has no startTime of its own"
     assert answer.trouble and answer.trouble.kind == "undeclared"
 
 

@@ -67,10 +67,13 @@ def _is_key_invalid(error: object) -> bool:
 
 
 def _read_chat(printed: Printed) -> Usage:
-    """The usage of this call's answers in the session's file, in which each call begins with a line of its own."""
+    """The usage of this call's answers in the session's file.
+
+    A call begins there with a ``startTime``; one that resumes sets the session, in another minute only that.
+    """
     answers: dict[str, Usage] = {}
     for row in json_rows(printed.read(_CHAT)):
-        if row.get("startTime"):
+        if row.get("startTime") or inner(row, "$set", "sessionId"):
             answers = {}
         elif row.get("type") == "gemini":
             tokens = row.get("tokens")
