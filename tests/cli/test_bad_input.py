@@ -178,7 +178,7 @@ def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> N
     refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))
     project.climb()
     ended = project.run("show", "best", "--files", "")
-    assert ended.exit_code == USAGE and "--files names no folder" in ended.stderr
+    assert ended.exit_code == USAGE and "--files needs a folder" in ended.stderr
 
 
 def test_a_baseline_without_a_number(project: Project) -> None:

@@ -19,8 +19,8 @@ from goalseek.views.terminal_text import Paint, one_line, painter
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``status`` takes."""
-    parser.add_argument("--watch", action="store_true", help="go on showing it; q or ^C leaves")
-    parser.add_argument("--output", action="store_true", help="with what the agent and the verifier print")
+    parser.add_argument("--watch", action="store_true", help="show it until the climb ends; q or ^C leaves")
+    parser.add_argument("--output", action="store_true", help="show what the agent and the verifier print, too")
 
 
 def run(options: argparse.Namespace) -> int:
