@@ -26,7 +26,7 @@ def next_of(project: Project) -> str:
 def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_later_failed(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb("baseline")
-    assert said(project).startswith("demo: completed")
+    assert said(project).startswith("demo: finished as asked")
     project.climb()
     project.climb("baseline")
     following = "goalseek promote takes home what an earlier ruler kept and is not there yet"
@@ -35,7 +35,7 @@ def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_lat
     project.commit()
     ended = project.run("baseline")
     assert ended.exit_code == 1, ended
-    assert said(project).startswith("demo: failed (baseline_failed)")
+    assert said(project).startswith("demo: failed: the baseline has no number")
     assert next_of(project).startswith("mend the verifier or the code")
 
 
