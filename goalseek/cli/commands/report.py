@@ -90,7 +90,7 @@ def _kind(options: argparse.Namespace) -> str:
         return "html"
     if kind := _FORMATS.get(Path(options.file).suffix.lower()):
         return kind
-    raise GoalseekError(f"-o {options.file}: of which kind is this?", "end it in .html, .svg or .md, or give --format")
+    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format")
 
 
 def _render(reader: Reader, source: Source, kind: str) -> bytes:
