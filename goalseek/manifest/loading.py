@@ -93,10 +93,8 @@ def make_log_folders(loaded: ManifestFile) -> None:
     for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
-    path, text = (
-        (loaded.logs if home == "." else loaded.folder / home) / "manifest.schema.json",
-        schema_text("manifest"),
-    )
+    path = (loaded.logs if home == "." else loaded.folder / home) / "manifest.schema.json"
+    text = schema_text("manifest")
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomic(path, text)
 

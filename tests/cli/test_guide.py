@@ -81,6 +81,7 @@ def test_what_a_page_may_not_have_is_found(page: Path) -> None:
     assert commands(text) == [["shw", "12"], ["show", "best"], ["iterate", "--fast"]]
     assert commands("```cron\n* * cd a && P=b goalseek iterate --no-wait >>l 2>&1\n```") == [["iterate", "--no-wait"]]
     assert commands("```ini\nExecStart=%h/.local/bin/goalseek iterate --forever\n```") == [["iterate", "--forever"]]
+    assert commands("```sh\njournalctl -u goalseek -f\n```\n```yaml\n- run: goalseek log && x\n```") == [["log"]]
     with pytest.raises(main.GoalseekError):
         main._parse(["shw", "12"], *main._split(["shw", "12"]))
 

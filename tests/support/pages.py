@@ -14,6 +14,7 @@ README = Path(__file__).parents[2] / "README.md"
 GUIDE = Path(goalseek.__file__).parent / "guide"
 PAGES = [README, *sorted(GUIDE.glob("*.md"))]
 _NO_COMMANDS = ("toml", "python", "text", "json")
+_BEFORE_A_COMMAND = r"-|run:|[*/0-9]+|\w+=.*(?<!goalseek)"  # in YAML, a crontab, or variables
 _OPERATORS = ("&&", "||", ";", "|", "&", "(", ")", ";;")
 
 
@@ -54,12 +55,9 @@ def _commands_of(line: str) -> Iterator[list[str]]:
         if token not in _OPERATORS:
             words.append(token)
             continue
-        for index, word in enumerate(words):
-            if re.fullmatch(r"(ExecStart=)?(.*/)?goalseek", word):
-                arguments = words[index + 1 :]
-                end = next(
-                    (place for place, word in enumerate(arguments) if re.fullmatch(r"[0-9]?[<>]+&?", word)), None
-                )
-                yield arguments[:end]
-                break
+        while words and re.fullmatch(_BEFORE_A_COMMAND, words[0]):
+            del words[0]
+        if words and re.fullmatch(r"(ExecStart=)?(.*/)?goalseek", words[0]):
+            end = next((index for index, word in enumerate(words) if re.fullmatch(r"[0-9]?[<>]+&?", word)), None)
+            yield words[1:end]
         words = []
