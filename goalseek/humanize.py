@@ -12,18 +12,20 @@ from datetime import UTC, datetime, timedelta
 
 from goalseek.values import Usage
 
-_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+for _name, _unit in {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d"}.items():
+    _SECONDS |= dict.fromkeys((_name, f"{_name}s"), _SECONDS[_unit])
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def parse_duration(text: str | int | float) -> float:
-    """``90``, ``"90s"``, ``"30m"``, ``"8h"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
+    """``90``, ``"90s"``, ``"30m"``, ``"8 hours"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
     if not isinstance(text, str):
         if isinstance(text, bool) or not isinstance(text, int | float) or not 0 < text < float("inf"):
             raise ValueError('a duration is a positive number of seconds, or a text such as "90s", "30m", "8h"')
         return float(text)
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text := text.strip().lower())
     if not parts or not re.fullmatch(r"(?:\d++(?:\.\d++)?\s*+[a-z]*+\s*+)+", text):
         raise ValueError(f'{text!r} is not a duration; write seconds, or a text such as "90s", "30m", "8h"')
     if any(unit not in _SECONDS for _, unit in parts):

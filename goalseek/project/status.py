@@ -181,7 +181,7 @@ def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any])
     reason = state.get("stop_reason")
     if reason not in (StopReason.TOKENS, StopReason.COST) or state.get("limits") != to_plain(manifest.limits):
         return ""
-    return f"the limit of {reason} is reached, or a call would not fit; {state.get('next')}"
+    return f"the limit of {reason} is reached, or the next call could exceed it; {state.get('next')}"
 
 
 def _next_step(status: str, standing: Standing, written_step: str, limit_text: str) -> str:

@@ -31,25 +31,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "before",
         metavar="A",
         nargs="?",
-        help="a commit, branch or tag; an iteration, best or baseline (HEAD with --dirty)",
+        help="a commit, branch or tag; or an iteration, best or baseline (default with --dirty: HEAD)",
     )
-    parser.add_argument("after", metavar="B", nargs="?", help="another (HEAD)")
-    parser.add_argument("--dirty", action="store_true", help="instead of B the checkout as it is, new files too")
-    parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=f"so many pairs ({PAIRS})")
+    parser.add_argument("after", metavar="B", nargs="?", help="the revision to compare it with (default: HEAD)")
+    parser.add_argument("--dirty", action="store_true", help="compare A with the checkout, new files included")
+    count = f"how many pairs (default: {PAIRS})"
+    parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=count)
     parser.epilog = (
-        "Ends with 0 whichever is better, and with 1 where one of them has no number. Nothing is recorded, and "
+        "The exit code is 0 whichever is better, and 1 where one of the two has no number. Nothing is recorded, and "
         "checkout and index stay as they are."
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures, and says which is better."""
-    usage = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
+    usage = "goalseek compare A [B] compares A with B or HEAD; goalseek compare --dirty compares HEAD with the checkout"
     has_both = options.dirty and options.after is not None
     refuse(
         (options.count < 1, f"-n {options.count}: at least 1", f"-n {PAIRS}"),
-        (has_both, "--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty"),
-        (options.before is None and not options.dirty, "compare what?", usage),
+        (has_both, "--dirty takes the place of B", "goalseek compare A B, or goalseek compare A --dirty"),
+        (options.before is None and not options.dirty, "compare needs a revision, or --dirty", usage),
     )
     if wants_json(options):
         apply_query(options, {})
