@@ -12,7 +12,8 @@ from typing import Literal
 from goalseek.manifest import fields as form
 from goalseek.values import DataClass
 
-Source = Literal["json", "stdout", "stderr", "wall"]
+Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
+TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
