@@ -88,6 +88,20 @@ def _weaknesses(command: VerifyCommand) -> Iterator[Note]:
         yield text, "take out network; let setup fetch what is needed"
 
 
+_READ_FROM = {
+    "json": "{0.query} in {0.path} of the command {0.command}",
+    "stdout": "/{0.regex}/ in what the command {0.command} prints",
+    "stderr": "/{0.regex}/ in what the command {0.command} prints on stderr",
+    "wall": "wall time of the command {0.command}",
+    "cpu": "processor time of the command {0.command} and its children",
+}
+
+
+def describe_reading(reading: Reading) -> str:
+    """What a number is read from: ``wall time of the command check``."""
+    return _READ_FROM[reading.source or "json"].format(reading)
+
+
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
     """The command that a number comes from; for a file in ``outputs``, the last command with it."""
     if reading.source == "json":

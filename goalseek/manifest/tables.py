@@ -87,6 +87,11 @@ class Reading(DataClass, kw_only=True):
     command: str = ""
     valid: form.Range = None
 
+    @property
+    def unit(self) -> str:
+        """The unit of the number where goalseek knows it: "s" of a time; else ""."""
+        return "s" if self.source in TIME_SOURCES else ""
+
 
 class Metric(Reading, kw_only=True):
     """The number that is climbed, and what counts as better.
