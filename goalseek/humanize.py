@@ -86,9 +86,9 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-def format_number(value: float) -> str:
-    """A number for people: six significant digits, no trailing zeros."""
-    return f"{value:.6g}"
+def format_number(value: float, unit: str = "") -> str:
+    """A number for people: six significant digits, no trailing zeros, and its unit."""
+    return f"{value:.6g} {unit}".rstrip()
 
 
 def format_dollars(amount: float) -> str:
@@ -116,13 +116,13 @@ def at_least(usage: Usage) -> str:
     return "at least " if usage.cost_is_partial else ""
 
 
-def format_distinct(*values: float) -> tuple[str, ...]:
+def format_distinct(*values: float, unit: str = "") -> tuple[str, ...]:
     """Numbers for people, side by side: with as many digits as different ones need to look different."""
     for digits in (6, 8, 10, 12, 15):
-        texts = tuple(f"{value:.{digits}g}" for value in values)
+        texts = tuple(f"{value:.{digits}g} {unit}".rstrip() for value in values)
         if len(set(texts)) == len(set(values)):
             return texts
-    return tuple(f"{value!r}" for value in values)
+    return tuple(f"{value!r} {unit}".rstrip() for value in values)
 
 
 def better_or_worse(gain: float) -> str:
