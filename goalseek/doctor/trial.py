@@ -59,10 +59,10 @@ def try_verifier(
             measurement = number_in(subject, evidence)
             if isinstance(measurement, Verdict):
                 is_fit = False
-                remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree)
+                remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree, trial_folder(project))
                 error = baseline_error(measurement.why, trial_folder(project), remedy=remedy)
                 yield CheckResult("verifier", False, error.message, error.hint)
-                yield from diagnose_sandbox(project, subject, ask_consent, bool(remedy))
+                yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
                 cheat_runs = runs_needed(cheats)
