@@ -19,6 +19,7 @@ COMMANDS = {
     "log": ("take home", "the records, a line each"),
     "show": ("take home", "one record in full"),
     "compare": ("take home", "two revisions measured afresh in turn: which is better, how sure"),
+    "settle": ("take home", "baseline and best measured afresh in turn: the gain that may be claimed"),
     "report": ("take home", "the morning report: a page, a plot, or text for a pull request"),
     "serve": ("take home", "the report as a live page on this machine"),
     "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
@@ -29,7 +30,7 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve"}
+MODULES = {"decline": "approve", "serve": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 

@@ -11,8 +11,10 @@ from goalseek.humanize import (
     better_or_worse,
     format_age,
     format_cost,
+    format_distinct,
     format_duration,
     format_number,
+    format_odds,
     format_short_age,
 )
 from goalseek.ledger.records import IterationRecord, IterationSummary
@@ -95,11 +97,11 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    value = "none" if metric.value is None else format_number(metric.value)
-    against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
+    numbers = [number for number in (metric.value, metric.incumbent) if number is not None]
+    value, *rest = format_distinct(*numbers) if metric.value is not None else ("none", *map(format_number, numbers))
+    against = f", against {rest[0]}" if rest else ""
     better = f": {format_number(abs(metric.delta))} {better_or_worse(metric.delta)}" if metric.delta else ""
-    odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
-    yield metric.name, f"{value}{against}{better}{odds}"
+    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
