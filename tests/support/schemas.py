@@ -12,7 +12,7 @@ from typing import Any
 
 from goalseek.ledger.records import KINDS, SCHEMA
 from goalseek.manifest import validation
-from goalseek.manifest.json_schema import NAMES, schema_file
+from goalseek.manifest.loading import SCHEMAS, schema_file
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REASONS = {
@@ -92,5 +92,5 @@ def _with_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for name in NAMES:
+    for name in SCHEMAS:
         schema_file(name).write_text(to_text(build_schema(name)), "utf-8")
