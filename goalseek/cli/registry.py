@@ -26,7 +26,7 @@ COMMANDS = {
     "serve": ("take home", "the report as a live page on this machine"),
     "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
     "audit": ("take home", "records against git against seals"),
-    "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
+    "manifest": ("take home", "the manifest with its defaults, its keys explained, or its JSON Schema"),
     "prune": ("take home", "remove workspaces, benches and old artifacts"),
     "completion": ("take home", "a completion script for bash, zsh or fish"),
 }
