@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -56,6 +57,9 @@ COMMANDS = {
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
     ),
+    "settle": Command(
+        "take home", "Measure the baseline and the best again, in turn: the gain to claim", "goalseek settle"
+    ),
     "report": Command(
         "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
     ),
@@ -67,18 +71,21 @@ COMMANDS = {
     ),
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
-        "take home", "Print the manifest with its defaults, or a JSON Schema", "goalseek manifest schema records"
+        "take home",
+        "Print the manifest with its defaults, explain a key, or print a JSON Schema",
+        "goalseek manifest explain scope.share",
     ),
     "prune": Command(
         "take home", "Remove workspaces, benches and old artifacts; records stay", "goalseek prune --keep 20 --dry-run"
     ),
+    "help": Command("start", "List the pages of the guide, or show one of them", "goalseek help noise"),
     "completion": Command(
         "take home", "Print a completion script for bash, zsh or fish", "goalseek completion bash > goalseek.bash"
     ),
 }
 
 
-MODULES = {"decline": "approve"}
+MODULES = {"decline": "approve", "serve": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {
@@ -91,6 +98,11 @@ OPTIONS = {
     "--color": ("WHEN", "auto, always or never (default: auto)"),
 }
 """The options of every command: the name of the value, where there is one, and the help."""
+
+
+def topics() -> dict[str, Path]:
+    """The pages of the guide by their topics."""
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "guide").glob("*.md"))}
 
 
 def help_text(version: str) -> str:
@@ -106,7 +118,8 @@ def help_text(version: str) -> str:
         lines += [f"  {name:<11} {command.summary}" for name, command in COMMANDS.items() if command.group == group]
     lines += ["", "options of every command, before or after its name:"]
     lines += [f"  {f'{name} {value}':<16} {text}" for name, (value, text) in OPTIONS.items()]
-    lines += ["", "`goalseek COMMAND --help` explains one command, with an example.", f"goalseek {version}"]
+    lines += ["", "`goalseek COMMAND --help` explains one command, with an example; `goalseek help` lists the guide."]
+    lines += [f"goalseek {version}"]
     return "\n".join(lines)
 
 

@@ -43,6 +43,7 @@ class Overview:
     status: str
     metric: str
     direction: str
+    unit: str
     run_id: str
     iteration: int
     phase: str | None
@@ -95,6 +96,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         status=status,
         metric=standing.metric or loaded.manifest.metric.name,
         direction=standing.direction or loaded.manifest.metric.direction,
+        unit=standing.unit,
         run_id=standing.run_id,
         iteration=standing.last_iteration,
         phase=state.get("phase") if is_at_work else None,

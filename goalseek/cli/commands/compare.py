@@ -75,11 +75,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+    unit = revisions[0].target.config.manifest.metric.unit
     for pair in measure_pairs(project, *revisions, options.count):
         pairs.append(pair)
         remaining = options.count - len(pairs)
         values = ", ".join(
-            f"{side.name} {format_number(measurement.value)} ({format_duration(measurement.seconds)})"
+            f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
             for side, measurement in zip(revisions, pair, strict=True)
         )
         seconds = median([first.seconds + second.seconds for first, second in pairs])
@@ -112,9 +113,9 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     medians = (comparison.settled.before, comparison.settled.after)
     for name, runs, middle in zip(names, columns, medians, strict=True):
         values = " ".join(format_number(run.value) for run in runs)
-        print(f"  {name:<{width}}  median {format_number(middle):<9} of {values}")
+        print(f"  {name:<{width}}  median {format_number(middle, metric.unit):<9} of {values}")
     for guard in manifest.guard:
-        low, high = (format_number(median([run.guards[guard.name] for run in runs])) for runs in columns)
+        low, high = (format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for runs in columns)
         print(f"  {guard.name}: {low} and {high}")
     color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
     print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))

@@ -16,7 +16,7 @@ from goalseek.cli.output import print_answer, print_json_lines, print_message, w
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
-from goalseek.humanize import pluralize
+from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -42,10 +42,7 @@ class Fixture:
     @property
     def summary(self) -> str:
         """The first sentence of its README."""
-        blocks = (self.folder / "README.md").read_text("utf-8").split("\n\n")
-        paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
-        first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
-        return first.removesuffix(".") + "."
+        return first_sentence((self.folder / "README.md").read_text("utf-8"))
 
 
 def fixtures() -> dict[str, Fixture]:

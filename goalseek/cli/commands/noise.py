@@ -18,7 +18,7 @@ from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
 from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         what = f"{metric.name} of {commit[:12]}, {'the incumbent' if incumbent else 'HEAD'}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
-        is_time = metric.source == "wall"
+        is_time = metric.source in TIME_SOURCES
         climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time)
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 

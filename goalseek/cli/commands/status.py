@@ -60,9 +60,10 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         return [*lines, "nothing is measured yet", f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"
     gain = summary.best.value - summary.baseline.value
+    best, baseline = (format_number(mark.value, summary.unit) for mark in (summary.best, summary.baseline))
     lines.append(
-        f"  best       {paint(format_number(summary.best.value), 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {format_number(summary.baseline.value)}, {gain:+.6g}"
+        f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
+        f"iteration {summary.best.iteration}; baseline {baseline}, {gain:+.6g}"
     )
     if summary.last:
         last = summary.last
