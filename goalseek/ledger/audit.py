@@ -180,7 +180,7 @@ class _Auditor:
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from self._commits.check(record, standing.tip if standing else "")
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-            yield from value_deviations("another ruler than recorded", f"record {record.seq}", ruler, digest)
+            yield from value_deviations("another verifier than recorded", f"record {record.seq}", ruler, digest)
             folder = self._loaded.runs / f"{record.iteration:04d}"
             yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:

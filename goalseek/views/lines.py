@@ -45,7 +45,11 @@ class SandboxWatch(Observer):
             if not self._is_quiet:
                 print("; ".join((f"sandbox: {level.name}", *not_enforced)), file=sys.stderr)
             return
-        head = "no sandbox: programs run as you" if level.name == "none" else f"sandbox: {level.name}, which is not all"
+        head = (
+            "no sandbox: programs run as you"
+            if level.name == "none"
+            else f"sandbox: {level.name}, which is weaker than bubblewrap"
+        )
         lines = [f"{head}. Not enforced, for the agent and for a candidate's code:"]
         lines += [f"  {clause}" for clause in not_enforced]
         lines += [f"  because {reason}" for reason in level.reason]

@@ -97,7 +97,7 @@ class TestOfAProject:
         assert ended.exit_code == 0
         assert "3 runs gave 1, equal to the last bit" in ended.stdout
         assert "never reads the candidate" in ended.stdout and "goalseek doctor" in ended.stdout
-        assert "spread" not in ended.stdout and "climb on the seed" not in ended.stdout
+        assert "spread" not in ended.stdout and "fit that one seed" not in ended.stdout
 
     def test_a_verifier_that_fails_at_once_leaves_nothing_and_one_that_fails_later_is_a_finding(
         self, noisy: Project

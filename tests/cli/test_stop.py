@@ -125,7 +125,7 @@ def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(pr
     with project_lock(own, doing="doctor", manifest=project.manifest):
         asked, second = project.run("stop"), project.run("iterate")
     assert asked.exit_code == 4 and asked.stdout == "" and not request_of(project).exists()
-    assert f"goalseek doctor is at work, which no request to stop reaches: process {os.getpid()} on" in asked.stderr
+    assert f"goalseek doctor is at work, and goalseek stop does not reach it: process {os.getpid()} on" in asked.stderr
     assert f"at once: kill {os.getpid()}\n" in asked.stderr
     assert second.exit_code == 4 and "goalseek doctor" in second.stderr and f"kill {os.getpid()}" in second.stderr
 

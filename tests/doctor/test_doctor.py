@@ -96,7 +96,7 @@ def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_n
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
-    assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
+    assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
     assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
     assert not list(seed_hint([made[0], replace(made[1], value=6.0)]))
 

@@ -213,10 +213,10 @@ def test_a_person_is_asked_after_the_reviewer(reviewed: Projects) -> None:
 def test_a_person_is_asked_where_the_reviewers_request_came_to_a_duplicate(reviewed: Projects) -> None:
     edits = (scores(0.5), scores(2), scores(0.5))
     project = reviewed('say CHANGES_REQUESTED "it is long"', edits=edits, approve={"before": "each"})
-    assert "iteration 1 waits for a person's word: reverted" in project.run("iterate", "-n", "2").stderr
+    assert "iteration 1 waits for your approval: reverted" in project.run("iterate", "-n", "2").stderr
     project.check("approve", "1")
     ended = project.run("iterate", "-n", "2")
-    assert (ended.exit_code, "iteration 2 waits for a person's word: reverted" in ended.stderr) == (5, True)
+    assert (ended.exit_code, "iteration 2 waits for your approval: reverted" in ended.stderr) == (5, True)
     project.check("approve", "2")
     assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("reverted", "review_rejected")
     project.check("audit")

@@ -124,7 +124,7 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     home("during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
     ended = noisy.run("iterate")
     assert ended.exit_code == 1
-    assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
+    assert "the incumbent was measured again and gives no number any more: judge ended with 3: gone" in ended.stderr
     log = (noisy.run_folder(1) / "verifier.log").read_text()
     assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
     home("during").unlink()

@@ -94,5 +94,5 @@ def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
     report = noise_report("minimize", [3.0, 3.0, 3.0])
     long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
-    assert "climb on the seed" in long[-1] and "10m 00s" in long[-1]
+    assert "fit that one seed" in long[-1] and "10m 00s" in long[-1]
     assert len(short) == len(long) - 1 and "never reads the candidate" in short[0]

@@ -48,6 +48,6 @@ def run(options: argparse.Namespace) -> int:
         )
     if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
         commands = with_manifest_option(commands_for(question), options.manifest)
-        lines.append(f"it waits for a person's word first: {commands}")
+        lines.append(f"it waits for your approval first: {commands}")
     print_answer(options, {"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0
