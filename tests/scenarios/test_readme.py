@@ -4,8 +4,6 @@ import hashlib
 import json
 import re
 import shlex
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
