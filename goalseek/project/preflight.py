@@ -20,6 +20,7 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.tables import Manifest
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.values import StopReason
@@ -58,6 +59,24 @@ def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
             message = f"log.home: {quote_path(committed_path)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home", USAGE)
     refuse_missing_blobs(project.repository)
+
+
+EXPOSED = "candidate code can read the hidden files"
+
+
+def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
+    """The verify commands in whose tree candidate code and hidden files are together; none where nothing is hidden."""
+    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
+        return ()
+    return tuple(command.name for command in manifest.verify if command.sees == "both")
+
+
+def exposure_note(manifest: Manifest) -> str:
+    """A note that candidate code can read what the manifest hides; "" where it cannot."""
+    if not (names := exposing_commands(manifest)):
+        return ""
+    verb = "see" if len(names) > 1 else "sees"
+    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
