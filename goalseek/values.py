@@ -171,8 +171,12 @@ class _AsNumber:
 
 
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
-_OPTIONAL: tuple[tuple[str, object], ...] = (("about_usd", None), ("cost_is_partial", False))
-"""The fields of a usage that are left out where they have these values."""
+_OPTIONAL: tuple[tuple[str, object], ...] = (
+    ("about_usd", None),
+    ("cost_is_partial", False),
+    ("base_commit_hash", None),
+)
+"""Fields that later versions added, which are left out where they have these values."""
 
 
 class Usage(DataClass):

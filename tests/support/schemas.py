@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from goalseek.ledger.records import KINDS, SCHEMA
+from goalseek.ledger.records import KINDS, READABLE_SCHEMAS
 from goalseek.manifest import validation
 from goalseek.manifest.json_schema import NAMES, schema_file
 
@@ -73,7 +73,7 @@ def _with_constants(schema: dict[str, Any]) -> dict[str, Any]:
         if shape is None:
             continue
         shape["properties"]["kind"] = {"const": kind}
-        shape["properties"]["schema"] = {"const": SCHEMA}
+        shape["properties"]["schema"] = {"enum": list(READABLE_SCHEMAS)}
         shape["required"] = ["schema", *shape["required"]]
         if kind == "iteration":
             shape["properties"]["outcome"] = {"enum": list(REASONS)}
