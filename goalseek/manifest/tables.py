@@ -179,7 +179,7 @@ class ApproveTable(DataClass, kw_only=True):
 
 
 class NotifyTable(DataClass, kw_only=True):
-    """A program that is told: the record of a keep, or the end, as JSON on its stdin."""
+    """A program that is told of a kept change, a spent budget, a question and the end, as JSON on its stdin."""
 
     command: form.Patterns | None = None
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")

@@ -27,7 +27,7 @@ REASONS = {
 def build_schema(name: str) -> dict[str, Any]:
     """The schema of this name, generated from the current types."""
     builders = {"manifest": _manifest, "records": _records, "events": _events, "brief": _brief}
-    return builders[name]()
+    return builders.get(name, _notification)()
 
 
 def to_text(schema: dict[str, Any]) -> str:
@@ -57,6 +57,14 @@ def _brief() -> dict[str, Any]:
     from goalseek.proposal.brief import Brief
 
     return _with_title("goalseek brief: what an agent is told", _schema_of(Brief))
+
+
+def _notification() -> dict[str, Any]:
+    from goalseek.loop.notify import Notification
+
+    return _with_title(
+        "goalseek notification: what the program of [notify] gets", _with_constants(_schema_of(Notification))
+    )
 
 
 def _schema_of(kind: Any) -> dict[str, Any]:

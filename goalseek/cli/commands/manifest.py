@@ -21,8 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show", help="default: show")
     help_text = (
-        "with schema, of what: the manifest (default), a line of results.jsonl, an event of iterate --json, or the "
-        "brief of an agent"
+        "with schema, of what: the manifest (default), a line of results.jsonl, an event of iterate --json, the "
+        "brief of an agent, or what the program of [notify] gets"
     )
     package = Path(__file__).parents[2]
     parser.epilog = (
