@@ -79,6 +79,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         attempts=result.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
+        base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
