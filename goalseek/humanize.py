@@ -202,6 +202,14 @@ def format_since(timestamp: str, now: datetime) -> str:
     return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
+def first_sentence(page: str) -> str:
+    """The first sentence of a Markdown text that is no heading."""
+    blocks = page.split("\n\n")
+    paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
+    first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
+    return first.removesuffix(".") + "."
+
+
 MAX_NAMES = 5
 
 

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     TIE = "tie"
     WITHIN_NOISE = "within_noise"
     BELOW_MIN_DELTA = "below_min_delta"
+    SEED_FIXED = "seed_fixed"
     GUARD = "guard"
     NOT_VALID = "not_valid"
     VERIFY_FAILED = "verify_failed"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, MODULES, help_text
+from goalseek.cli.registry import COMMANDS, MODULES, help_text, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -47,6 +47,8 @@ def _run(arguments: list[str]) -> int:
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
         return 0 if rest else USAGE
+    if rest[:1] == ["help"] and rest[1:] and rest[1] in COMMANDS and rest[1] not in topics():
+        rest = [rest[1], "--help"]
     if rest and rest[0] == "--version":
         print(f"goalseek {__version__}")
         return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 COMMANDS = {
     "init": ("start", "ask five questions, show the number, write a manifest"),
     "doctor": ("start", "fit for the night? every cross with its remedy"),
     "demo": ("start", "a fixture as a fresh repository, a baseline and a climb"),
     "noise": ("start", "how much the metric moves when nothing changes"),
+    "help": ("start", "the guide's topics, or one of its pages"),
     "iterate": ("run", "one iteration; -n N; or until a limit"),
     "step": ("run", "exactly one phase, then stop and name the next"),
     "baseline": ("run", "a new ruler from HEAD under the incumbent's code"),
@@ -33,6 +36,11 @@ MODULES = {"decline": "approve"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 
+def topics() -> dict[str, Path]:
+    """The pages of the guide by their topics."""
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "guide").glob("*.md"))}
+
+
 def help_text(version: str) -> str:
     """What ``goalseek --help`` prints."""
     lines = [
@@ -45,5 +53,9 @@ def help_text(version: str) -> str:
     for group in ("start", "run", "take home"):
         lines += ["", group]
         lines += [f"  {name:<11} {text}" for name, (where, text) in COMMANDS.items() if where == group]
-    lines += ["", "goalseek COMMAND --help says more of one.", f"goalseek {version}"]
+    lines += [
+        "",
+        "goalseek COMMAND --help says more of one; goalseek help lists the pages of the guide.",
+        f"goalseek {version}",
+    ]
     return "\n".join(lines)

@@ -159,7 +159,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
     following = structs.replace(
         standing,
-        noise=standing.noise.after_iteration(record.runs, record.outcome, record.metric.odds, code),
+        noise=standing.noise.after_iteration(record.runs, (record.outcome, record.reason), record.metric.odds, code),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,

@@ -91,7 +91,8 @@ class Metric(Reading, kw_only=True):
     """The number that is climbed, and what counts as better.
 
     ``repeats`` runs make one measurement, by ``aggregate``. ``alpha`` is None for "auto"; ``window`` is in verifier
-    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set.
+    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set. With ``allow_fixed_seed`` a candidate
+    may win whose runs agree to the last bit though the incumbent's never do.
     """
 
     direction: Literal["maximize", "minimize"]
@@ -106,6 +107,7 @@ class Metric(Reading, kw_only=True):
     aggregate: Literal["median", "mean", "min", "max"] = "median"
     examples: form.Count = None
     exclusive: str = "none"
+    allow_fixed_seed: bool = False
 
 
 class Guard(Reading, kw_only=True):

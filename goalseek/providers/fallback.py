@@ -145,7 +145,8 @@ class ProviderChain(Struct, frozen=True):
             while not (provider := self._first_open(providers, failures)):
                 self._wait_for_first(providers, call)
             try:
-                return self._ask_with_retries(provider, call, ask)
+                has_next = self._first_open(providers, {provider, *failures}) is not None
+                return self._ask_with_retries(provider, call, ask, has_next)
             except Failed as failed:
                 text = self._state(provider).note_failure(provider.name, failed)
                 is_failure = failed.meaning is Meaning.FAILED
@@ -176,8 +177,11 @@ class ProviderChain(Struct, frozen=True):
             raise closure_error(state.problem, seconds)
         state.closed_until = 0.0
 
-    def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply]) -> Reply:
-        """The answer of one provider, with its quick retries. Raises Failed after the last one."""
+    def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], has_next: bool) -> Reply:
+        """The answer of one provider, with its quick retries. Raises Failed after the last one.
+
+        A closed one has none where another is open.
+        """
         state, count = self._state(provider), 0
         while True:
             try:
@@ -188,7 +192,7 @@ class ProviderChain(Struct, frozen=True):
                     state.note_answer()
                     raise
                 interpret(rejected, provider, state.has_answered)
-                seconds = seconds_before_retry(rejected, count, state.looks)
+                seconds = seconds_before_retry(rejected, count, state.looks, has_next)
                 if seconds is None:
                     raise
                 count += 1

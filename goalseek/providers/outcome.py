@@ -144,16 +144,19 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
     failed.meaning = _DECLARED.get(failed.kind, Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
 
-def seconds_before_retry(failed: Failed, count: int, looks: int) -> float | None:
+def seconds_before_retry(failed: Failed, count: int, looks: int, has_next: bool) -> float | None:
     """Seconds until the same provider is asked again, after ``count`` such retries; None where it is not.
 
-    ``looks`` are earlier calls that found it closed: one that still is, is asked once a look.
+    ``looks`` are earlier calls that found it closed: one that still is, is asked once a look. Where another provider
+    is open (``has_next``), a closed one is asked again only if it opens within a minute.
     """
     is_closed = failed.meaning is Meaning.CLOSED
     if count >= len(RETRY_SECONDS) or failed.meaning is Meaning.REFUSED or (is_closed and looks):
         return None
     if is_closed and failed.reset is not None:
         return failed.reset + _RESET_MARGIN if failed.reset <= SHORT_WAIT else None
+    if is_closed and has_next:
+        return None
     return None if failed.kind in ("rate_limited", "timeout") else RETRY_SECONDS[count]
 
 

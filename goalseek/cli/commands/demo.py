@@ -17,7 +17,7 @@ from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
-from goalseek.humanize import pluralize
+from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -46,10 +46,7 @@ class Fixture:
     @property
     def summary(self) -> str:
         """The first sentence of its README."""
-        blocks = (self.folder / "README.md").read_text("utf-8").split("\n\n")
-        paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
-        first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
-        return first.removesuffix(".") + "."
+        return first_sentence((self.folder / "README.md").read_text("utf-8"))
 
 
 def fixtures() -> dict[str, Fixture]:

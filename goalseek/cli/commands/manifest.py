@@ -11,7 +11,7 @@ from typing import Any
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.manifest import json_schema
+from goalseek.manifest.loading import SCHEMAS, published_schema
 from goalseek.values import to_plain
 
 _OPEN_SIDES = (-math.inf, math.inf)
@@ -28,14 +28,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"The templates of the prompts are in {package / 'providers' / 'prompts'}; their manual is "
         f"{package / 'guide' / 'prompts.md'}."
     )
-    parser.add_argument("of", nargs="?", choices=json_schema.NAMES, help=help_text)
+    parser.add_argument("of", nargs="?", choices=SCHEMAS, help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the manifest or a schema."""
     if options.what == "schema":
         options.json = True
-        print_json(options, json_schema.published_schema(options.of or "manifest"))
+        print_json(options, published_schema(options.of or "manifest"))
         return 0
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
