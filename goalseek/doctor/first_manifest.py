@@ -66,8 +66,8 @@ class Answers(DataClass):
     ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
     next command. ``timing`` is a command whose time is the number, and ``timing_outputs`` are those that it leaves.
     ``score`` finds those files beside the hidden ones, and none of the candidate's code. Where ``run`` is empty, the
-    writable files are handed on as they are. One of ``query`` and ``regex`` is given, or ``timing``. ``sees`` is that of
-    ``run``.
+    writable files are handed on as they are. ``query``, ``regex`` or ``timing`` gives the number.
+    ``sees`` is that of ``run``.
     """
 
     name: str

@@ -29,8 +29,8 @@ from goalseek.values import Outcome
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
-_ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction sees
-    provider program manifest""".split()
+_ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction
+    sees provider program manifest""".split()
 _NOT_COPIED = ("__pycache__", ".git", ".goalseek")
 _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
