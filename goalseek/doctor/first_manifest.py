@@ -274,14 +274,14 @@ def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
 def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
-        manifest = validation.validate(path, HEAD_LINE + loading.to_toml(plain), plain)
+        text = HEAD_LINE + loading.to_toml(plain)
+        loaded = ManifestFile(path, validation.validate(path, text, plain), text)
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
         raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
-    loaded = ManifestFile(path, manifest)
-    if manifest.provider:
-        make_permitted_provider(loaded, manifest.provider)
+    if loaded.manifest.provider:
+        make_permitted_provider(loaded, loaded.manifest.provider)
     return loaded
 
 
@@ -304,7 +304,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)
         if isinstance(number, Verdict):
-            remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree)
+            remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
             error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
             raise NotMeasured(error, _question_of(number, evidence.verify))

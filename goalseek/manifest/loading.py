@@ -155,6 +155,11 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     return ManifestFile(path, manifest, text)
 
 
+def has_metric_command(loaded: ManifestFile) -> bool:
+    """Whether the manifest's text itself names ``metric.command``."""
+    return "command" in _parse(loaded.path, loaded.text).get("metric", {})
+
+
 def to_toml(plain: dict[str, Any]) -> str:
     """The manifest as TOML, its verify commands as tables of their own, as people write them."""
     import tomli_w
@@ -219,7 +224,7 @@ def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
 
 
 _CLIMB_COMMANDS = (
-    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|report|serve|compare|promote|audit"
+    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|serve|compare|promote|audit"
     "|manifest|prune|doctor|noise"
 )
 _COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")

@@ -242,28 +242,25 @@ def _join(patterns: tuple[str, ...]) -> str:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``init`` takes."""
-    parser.add_argument("--yes", action="store_true", help="ask nothing: take what was found by looking")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
-    parser.add_argument("--name", metavar="NAME", help="of the project: a-z, 0-9 and - (the folder's)")
-    parser.add_argument("--writable", metavar="GLOB", action="append", help="what may change; once for each")
-    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never gets; once for each")
-    parser.add_argument("--share", metavar="PATH", action="append", help="ignored by git, and needed; once for each")
-    parser.add_argument(
-        "--run", dest="command", metavar="CMD", help="the command that runs the candidate, or builds it"
-    )
+    parser.add_argument("--name", metavar="NAME", help="the project's name: a-z, 0-9 and - (default: the folder's)")
+    parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
+    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never sees; repeatable")
+    parser.add_argument("--share", metavar="PATH", action="append", help="what git ignores and runs need; repeatable")
+    parser.add_argument("--run", dest="command", metavar="CMD", help="the command that runs or builds the candidate")
     parser.add_argument("--outputs", metavar="GLOB", action="append", help="what --run leaves for the next command")
     parser.add_argument("--time", dest="timing", metavar="CMD", help="the command whose run time is the number")
-    parser.add_argument(
-        "--time-outputs", dest="timing_outputs", metavar="GLOB", action="append", help="what --time leaves for --score"
-    )
+    outputs = "what --time leaves for --score"
+    parser.add_argument("--time-outputs", dest="timing_outputs", metavar="GLOB", action="append", help=outputs)
     parser.add_argument("--score", metavar="CMD", help="the command that scores or checks, with the hidden files")
     parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
-    parser.add_argument("--regex", metavar="R", help="of what it prints, one group: 'accuracy: ([0-9.]+)'")
-    parser.add_argument("--direction", choices=("maximize", "minimize"), help="what is better")
-    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run finds (candidate)")
-    parser.add_argument("--provider", metavar="P", help="who proposes")
+    parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
+    parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
+    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes")
     parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
-    parser.epilog = "Here --query is the metric's: JMESPath in $GOALSEEK_RUN_DIR/metrics.json, instead of --regex."
+    parser.epilog = "Here --query is the metric's: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
 
 
 def run(options: argparse.Namespace) -> int:
