@@ -75,6 +75,7 @@ class Standing(Struct, frozen=True):
     project: str = ""
     metric: str = ""
     direction: str = ""
+    unit: str = ""
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
@@ -162,6 +163,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
+        unit=record.metric.unit,
         last_iteration=record.iteration,
         last=record,
         settling=(),

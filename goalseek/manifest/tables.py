@@ -12,7 +12,8 @@ from typing import Literal
 from goalseek.manifest import fields as form
 from goalseek.values import DataClass
 
-Source = Literal["json", "stdout", "stderr", "wall"]
+Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
+TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
@@ -85,6 +86,11 @@ class Reading(DataClass, kw_only=True):
     matches: Literal["only", "last"] = "only"
     command: str = ""
     valid: form.Range = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of the number where goalseek knows it: "s" of a time; else ""."""
+        return "s" if self.source in TIME_SOURCES else ""
 
 
 class Metric(Reading, kw_only=True):

@@ -19,9 +19,10 @@ _OPEN_SIDES = (-math.inf, math.inf)
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
-    parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show")
+    parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show", help="default: show")
     help_text = (
-        "the schema of: the manifest (usual), a line of results.jsonl, an event of iterate --json, an agent's brief"
+        "with schema, of what: the manifest (default), a line of results.jsonl, an event of iterate --json, or the "
+        "brief of an agent"
     )
     package = Path(__file__).parents[2]
     parser.epilog = (

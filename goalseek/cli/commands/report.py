@@ -25,19 +25,20 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``report`` takes, or ``serve``."""
-    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     if parser.prog.endswith("serve"):
-        parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+        parser.add_argument("--port", type=int, default=0, metavar="P", help="the port (default: any that is free)")
         return
     where = (
-        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - for stdout (report.html beside the records)"
+        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
+        "records)"
     )
     parser.add_argument("-o", dest="file", metavar="FILE", help=where)
-    parser.add_argument("--format", choices=("html", "svg", "md"), help="where the file's name does not say it (html)")
     parser.add_argument(
-        "--settle", action="store_true", help="first measure baseline and best afresh, as goalseek settle does"
+        "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
     )
+    parser.add_argument("--settle", action="store_true", help="run goalseek settle first")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first"
+        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first record"
         raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
@@ -77,7 +78,7 @@ def _serve(options: argparse.Namespace) -> int:
         try:
             print_answer(options, {"url": server.url}, server.url)
             sys.stdout.flush()
-            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
+            print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             print_message(options, "ended")
