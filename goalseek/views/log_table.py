@@ -97,10 +97,10 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    unit, numbers = metric.unit, [number for number in (metric.value, metric.incumbent) if number is not None]
-    texts = iter(format_distinct(*numbers, unit=unit))
-    value = "none" if metric.value is None else next(texts)
-    against = "" if metric.incumbent is None else f", against {next(texts)}"
+    numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
+    texts = format_distinct(*numbers, unit=unit)
+    value, *rest = texts if metric.value is not None else ("none", *texts)
+    against = f", against {rest[0]}" if rest else ""
     better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
     yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
