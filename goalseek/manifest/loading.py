@@ -155,6 +155,11 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     return ManifestFile(path, manifest, text)
 
 
+def has_metric_command(loaded: ManifestFile) -> bool:
+    """Whether the manifest's text itself names ``metric.command``."""
+    return "command" in _parse(loaded.path, loaded.text).get("metric", {})
+
+
 def to_toml(plain: dict[str, Any]) -> str:
     """The manifest as TOML, its verify commands as tables of their own, as people write them."""
     import tomli_w

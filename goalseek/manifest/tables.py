@@ -15,7 +15,8 @@ from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
 from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
 from goalseek.values import DataClass
 
-Source = Literal["json", "stdout", "stderr", "wall"]
+Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
+TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
@@ -125,7 +126,7 @@ class Reading(DataClass, kw_only=True):
     name: str = ""
     """The number's name in records and messages; by default the text of `query`. Example: `name = "accuracy"`"""
     source: Source | None = None
-    """Where the number stands: a `json` file, `stdout`, `stderr`, or `wall`, the command's time in seconds.
+    """Where the number stands: a `json` file, `stdout`, `stderr`, or the command's time in seconds, `wall` or `cpu`.
     Example: `source = "stderr"`"""
     path: form.InnerPath = "metrics.json"
     """The JSON file, in `$GOALSEEK_RUN_DIR` or one of `outputs`; a `.jsonl` file is a list of its rows.
@@ -142,6 +143,11 @@ class Reading(DataClass, kw_only=True):
     valid: form.Range = None
     """The lowest and the highest number that can be true; any other rejects the candidate.
     Example: `valid = [0.0, 1.0]`"""
+
+    @property
+    def unit(self) -> str:
+        """The unit of the number where goalseek knows it: "s" of a time; else ""."""
+        return "s" if self.source in TIME_SOURCES else ""
 
 
 class Metric(Reading, kw_only=True):
@@ -177,6 +183,9 @@ class Metric(Reading, kw_only=True):
     exclusive: str = "none"
     """A name for what one measurement at a time may use; all on this machine that give it wait for each other.
     Example: `exclusive = "gpu0"`"""
+    allow_fixed_seed: bool = False
+    """Whether a candidate may win whose runs agree to the last bit though the incumbent's runs differ.
+    Example: `allow_fixed_seed = true`"""
 
 
 class Guard(Reading, kw_only=True):

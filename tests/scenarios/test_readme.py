@@ -98,6 +98,6 @@ def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here(
 
 
 def test_the_table_of_attacks_is_what_the_red_team_asserts() -> None:
-    assert table.README.read_text() == table.readme(), "write it again: python tests/scenarios/red_team/table.py"
+    assert table.PAGE.read_text() == table.page(), "write it again: python tests/scenarios/red_team/table.py"
     attacks = [attack for found in table.groups().values() for attack in found]
     assert len(attacks) >= 40 and all(attack.told for attack in attacks)

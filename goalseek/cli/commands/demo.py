@@ -105,11 +105,11 @@ def _data_folder(name: str) -> Path:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``demo`` takes."""
-    parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="which fixture (digits)")
-    parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (goalseek-demo-NAME)")
-    parser.add_argument("-n", dest="count", type=int, metavar="N", help="so many iterations")
-    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the fixture's own")
-    parser.add_argument("--list", action="store_true", help="name the fixtures")
+    parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="the example (default: digits)")
+    parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
+    parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the example's own)")
+    parser.add_argument("--list", action="store_true", help="list the examples")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -130,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
     override = provider_override(source, options.provider)
     loaded = make_repository(source, folder)
     count = options.count or default_iterations(loaded, override)
-    iterations = f"{pluralize(count, 'iteration')} of goalseek iterate in it"
-    print_message(options, f"{source.summary}\na fresh repository in {folder}; {iterations}:")
+    iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
+    print_message(options, f"{source.summary}\nThe repository is new, in {folder}. It gets {iterations}:")
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing = project.standing

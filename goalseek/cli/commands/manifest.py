@@ -24,8 +24,11 @@ _OPEN_SIDES = (-math.inf, math.inf)
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
-    parser.add_argument("what", nargs="?", choices=("show", "explain", "schema"), default="show")
-    help_text = f"explain: a key or a table, such as scope.share; schema: one of {', '.join(SCHEMAS)} (manifest)"
+    parser.add_argument("what", nargs="?", choices=("show", "explain", "schema"), default="show", help="default: show")
+    help_text = (
+        "with explain, a key or a table, such as scope.share; with schema, of what: the manifest (default), records (a "
+        "line of results.jsonl), events (of iterate --json), or the brief of an agent"
+    )
     package = Path(__file__).parents[2]
     parser.epilog = (
         f"The templates of the prompts are in {package / 'providers' / 'prompts'}; their manual is "
