@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel, installation_hint
@@ -85,7 +85,7 @@ class LineWatch(AskingWatch, SandboxWatch):
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
-        values = " to ".join(format_number(value, record.unit) for value in (record.baseline, record.best))
+        values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
         print(f"settled: {record.metric} {values}, {record.why}", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:

@@ -123,10 +123,7 @@ class ThinnedList(Generic[Item]):
 
 @dataclass
 class Climb:
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
-
-    ``measured`` counts the candidates that had a number.
-    """
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration."""
 
     epoch: int = 0
     metric: str = "metric"
@@ -134,7 +131,6 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
-    measured: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -235,7 +231,6 @@ class ReportFigures:
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
         else:
-            climb.measured += row.metric.value is not None
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
                 tries, climb.best = climb.kept, try_of(row, label)
