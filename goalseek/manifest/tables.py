@@ -126,7 +126,7 @@ class Reading(DataClass, kw_only=True):
     name: str = ""
     """The number's name in records and messages; by default the text of `query`. Example: `name = "accuracy"`"""
     source: Source | None = None
-    """Where the number stands: a `json` file, `stdout`, `stderr`, or the command's time in seconds, `wall` or `cpu`.
+    """Where the number stands: a `json` file, `stdout`, `stderr`, or the command's seconds: `wall` or `cpu`.
     Example: `source = "stderr"`"""
     path: form.InnerPath = "metrics.json"
     """The JSON file, in `$GOALSEEK_RUN_DIR` or one of `outputs`; a `.jsonl` file is a list of its rows.
@@ -184,7 +184,7 @@ class Metric(Reading, kw_only=True):
     """A name for what one measurement at a time may use; all on this machine that give it wait for each other.
     Example: `exclusive = "gpu0"`"""
     allow_fixed_seed: bool = False
-    """Whether a candidate may win whose runs agree to the last bit though the incumbent's runs differ.
+    """Whether a candidate may win whose runs agree to the last bit, though those of the incumbent differ by seed.
     Example: `allow_fixed_seed = true`"""
 
 

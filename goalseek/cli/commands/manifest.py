@@ -25,10 +25,7 @@ _OPEN_SIDES = (-math.inf, math.inf)
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
     parser.add_argument("what", nargs="?", choices=("show", "explain", "schema"), default="show", help="default: show")
-    help_text = (
-        "with explain, a key or a table, such as scope.share; with schema, of what: the manifest (default), records (a "
-        "line of results.jsonl), events (of iterate --json), or the brief of an agent"
-    )
+    help_text = f"with explain, a key or a table, such as scope.share; with schema, {', '.join(SCHEMAS)} (manifest)"
     package = Path(__file__).parents[2]
     parser.epilog = (
         f"The templates of the prompts are in {package / 'providers' / 'prompts'}; their manual is "
