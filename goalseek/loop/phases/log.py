@@ -18,6 +18,7 @@ from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing, landing
+from goalseek.project.preflight import exposing_commands
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
@@ -133,9 +134,10 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
 
 
 def weakest_isolation(config: Config) -> str:
-    """The ``sees`` of the verify command that is least isolated from the candidate."""
-    seen = [command.sees for command in config.manifest.verify]
-    return "both" if "both" in seen else str(seen[-1])
+    """``both`` where candidate code could read what is hidden; else what the command that decides shows it."""
+    if exposing_commands(config.manifest):
+        return "both"
+    return "hidden" if config.manifest.verify[-1].sees == "hidden" else "candidate"
 
 
 def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:
