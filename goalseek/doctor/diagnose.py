@@ -7,16 +7,19 @@ verify command or an agent does not see need no run.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import Struct
+
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, trial_folder, unused_seed
-from goalseek.git.ignore import matcher
+from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
+from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
@@ -26,6 +29,7 @@ from goalseek.sandbox.executables import as_manifest_line, which
 from goalseek.sandbox.executables import words_of as run_words_of
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
+from goalseek.workspace.scope import is_tool_cache, parents
 
 _FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -34,11 +38,11 @@ _MAX_NAMED = 8
 
 
 def diagnose_sandbox(
-    project: Project, target: Target, ask_consent: Callable[[bool], bool], is_named: bool
+    project: Project, target: Target, ask_consent: Callable[[bool], bool], remedy: str
 ) -> Iterator[CheckResult]:
     """Findings on whether the sandbox made the verifier fail, which was measured last.
 
-    ``ask_consent`` gets whether the cause is known already: ``is_named``, and the output names no hidden path.
+    ``ask_consent`` gets whether the cause is known already: there is a ``remedy``, and the output names no hidden path.
     Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
     if project.confines.level.name == "none":
@@ -46,13 +50,13 @@ def diagnose_sandbox(
     path = trial_folder(project) / "verifier.log"
     log = path.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if path.is_file() else ""
     paths = _hidden_paths(project, log)
-    is_known = is_named and not paths
+    is_known = bool(remedy) and not paths
     if not ask_consent(is_known):
         guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
-        remedy = "goalseek doctor --outside runs it once outside, and names the cause"
         if not is_known:
-            yield CheckResult("outside", True, text, remedy)
+            hint = "goalseek doctor --outside runs it once outside, and names the cause"
+            yield CheckResult("outside", True, text, hint)
         return
     numbers = itertools.count(_FIRST_NUMBER)
 
@@ -63,17 +67,18 @@ def diagnose_sandbox(
 
     manifest = target.config.manifest
     with project.using_policy(project.confines.without_sandbox()):
-        finding = None if works(manifest) else _diagnose_outside(manifest, works, log)
+        finding = None if works(manifest) else _diagnose_outside(manifest, works, log, remedy)
     finding = finding or _diagnose_inside(project, manifest, works, paths, log)
     remove_if_exists(project.places.setup)
     yield finding
 
 
-def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str) -> CheckResult:
+def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str, remedy: str) -> CheckResult:
     """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
     verify = replace(manifest.env.verify, pass_=tuple(os.environ))
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
-        return CheckResult("outside", True, "it fails outside the sandbox too: the sandbox is not the cause")
+        text = "it fails outside the sandbox too: the sandbox is not the cause"
+        return CheckResult("outside", not remedy, text, remedy)
     runs = (command.run if isinstance(command.run, str) else " ".join(command.run) for command in manifest.verify)
     for text in (log, "\n".join(runs)):
         if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
@@ -130,15 +135,20 @@ def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 
 
-def unseen_file_hint(project: Project, manifest: Manifest, runs: Sequence[CommandRun], tree: str) -> str:
-    """A hint for a failed command that needs a file which ``sees`` does not show, or that is not committed; or ""."""
+def unseen_file_hint(
+    project: Project, manifest: Manifest, runs: Sequence[CommandRun], tree: str, run_folder: Path
+) -> str:
+    """A hint for a failed command, or a failed setup, that needs a file which it is not shown; or "".
+
+    ``run_folder`` has what it printed, in ``verifier.log``.
+    """
     failed = runs[-1].name if runs and runs[-1].exit_code else None
     command = next((command for command in manifest.verify if command.name == failed), None)
+    missing = find_missing_path(project, manifest, tree, run_folder) if command or not runs else None
     if command is None:
-        return ""
+        return str(missing or "")
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
-    shared = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    is_produced = matcher((*shared, *(pattern for other in manifest.verify for pattern in other.outputs)))
+    is_produced = _produced_paths(manifest)
 
     def is_there(path: str) -> bool:
         return prefix + path in entries or is_produced(path)
@@ -146,6 +156,8 @@ def unseen_file_hint(project: Project, manifest: Manifest, runs: Sequence[Comman
     script = _script_outside([command.run], project.folder, command.cwd, is_there)
     if script and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
+    if missing:
+        return str(missing)
     if command.sees == "both":
         return ""
     if command.sees == "hidden":
@@ -156,6 +168,124 @@ def unseen_file_hint(project: Project, manifest: Manifest, runs: Sequence[Comman
     if not named:
         return ""
     return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {named[0]}: write sees = "both"'
+
+
+class MissingPath(Struct, frozen=True):
+    """A path of the checkout that goalseek's trees lack: ``data/ is ignored by git``, and the remedy.
+
+    ``share`` is what ``scope.share`` has to name, "" where that is no remedy.
+    """
+
+    text: str
+    remedy: str
+    share: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.remedy}"
+
+
+_LAST_LINES = 60
+_COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
+_QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
+_WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
+_WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
+_MODULE = re.compile(r"(?i)\b(module|package)\b")
+
+
+def find_missing_path(project: Project, manifest: Manifest, tree: str, run_folder: Path) -> MissingPath | None:
+    """The path that a command failed for, as far as its last lines tell: in the checkout, and not in the tree.
+
+    Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
+    """
+    log = run_folder / "verifier.log"
+    text = log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
+    lines = text.splitlines()[-_LAST_LINES:]
+    entries, prefix = project.repository.objects.files(tree), project.places.prefix
+    tree_paths = _TreePaths(project, manifest, entries, {folder for path in entries for folder in parents(path)})
+    bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
+    paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))
+    bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
+    for line in filter(_COMPLAINT.search, reversed(lines)):
+        for word, base in itertools.product(_words_with_path(line), bases):
+            path = tree_paths.below_top(base, word)
+            if path and (missing := tree_paths.explain_missing(path)):
+                return missing
+    return None
+
+
+def _words_with_path(line: str) -> list[str]:
+    """What may be a path in a line of output: what is quoted, has a slash or a dot, or stands between colons."""
+    quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(line)]
+    words = [*quoted, *_WORD_WITH_PATH.findall(line), *_WORD_IN_COLONS.findall(line)]
+    if _MODULE.search(line):
+        for name in quoted:
+            module = name.replace(".", "/")
+            for path in (module, module.split("/")[0]):
+                words += [f"{path}.py", path]
+            words.append(f"node_modules/{name}")
+    return [word.rstrip(".") for word in words if "\0" not in word]
+
+
+def _produced_paths(manifest: Manifest) -> Callable[[str], bool]:
+    """A matcher of paths that are put into a tree, or that a command leaves there."""
+    given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
+    return matcher((*map(literal_pattern, given), *(path for command in manifest.verify for path in command.outputs)))
+
+
+class _TreePaths(Struct, frozen=True):
+    """The paths of the tree that a command failed in, to be compared with those of the checkout."""
+
+    project: Project
+    manifest: Manifest
+    entries: Mapping[str, Entry]
+    folders: Container[str]
+
+    def below_top(self, base: str, word: str) -> str:
+        """A word as a path below the top, relative to it, read from the folder ``base``; "" for any other path."""
+        top, bench = self.project.repository.top, self.project.places.bench("a")
+        path = os.path.normpath(os.path.join(top, base, word))
+        root = next((root for root in (top, bench / "tree", bench / "ruler") if path.startswith(f"{root}/")), None)
+        return os.path.relpath(path, root) if root else ""
+
+    def explain_missing(self, path: str) -> MissingPath | None:
+        """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either."""
+        project, top, prefix = self.project, self.project.repository.top, self.project.places.prefix
+        root = next((part for part in (*reversed(list(parents(path))), path) if part not in self.folders), None)
+        if root is None or not os.path.lexists(top / root) or _produced_paths(self.manifest)(path[len(prefix) :]):
+            return None
+        if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
+            return None
+        name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
+        share = root.removeprefix(prefix)
+        names = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*self.manifest.scope.share, share))
+        line = f"scope.share = [{names}]"
+        if entry := self.entries.get(root):
+            kind = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode)
+            if kind is None or not (top / path).exists() or self._is_there((top / path).resolve()):
+                return None
+            return MissingPath(f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+        if not root.startswith(prefix):
+            text = f"{name} is not committed and so not in the trees"
+            return MissingPath(text, "commit it; scope.share names only what is in the manifest's folder")
+        if project.config_of(self.manifest).scope.kind(path) == "hidden":
+            remedy = "commit it; or keep it outside of the repository, and name its folder in scope.hidden_from"
+            return MissingPath(f"{name} is hidden and not committed, and so not in the trees", remedy)
+        if not os.path.lexists(top / path):
+            folder = os.path.dirname(path).removeprefix(prefix)
+            return MissingPath(f"{name} is not committed and so not in the trees", f"mkdir -p {folder} in the command")
+        if any(project.repository.git("ls-tree", "HEAD", "--", root)):
+            text = f"{name} was committed after the tree that is climbed from"
+            return MissingPath(text, "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable")
+        if any(project.repository.is_ignored(one) for one in (root, path)):
+            return MissingPath(f"{name} is ignored by git and so not in the trees", line, share)
+        text = f"{name} is not committed and so not in the trees"
+        return MissingPath(text, f"commit it, or where it is data: {line}", share)
+
+    def _is_there(self, real: Path) -> bool:
+        """Whether what a link leads to is in the tree itself."""
+        top = self.project.repository.top.resolve()
+        path = real.relative_to(top).as_posix() if real.is_relative_to(top) else ""
+        return path in self.entries or path in self.folders
 
 
 def unseen_script_hint(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -161,7 +162,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
 def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
-        return ManifestFile(path, validation.validate(path, HEAD_LINE + loading.to_toml(plain), plain))
+        text = HEAD_LINE + loading.to_toml(plain)
+        return ManifestFile(path, validation.validate(path, text, plain), text)
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
@@ -179,9 +181,11 @@ def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) 
         if loaded.manifest.provider:
             make_permitted_provider(loaded, loaded.manifest.provider)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
-        number = number_in(target, measure_target(project, target, unused_seed(project)))
+        evidence = measure_target(project, target, unused_seed(project))
+        number = number_in(target, evidence)
         if isinstance(number, Verdict):
-            error = baseline_error(number.why, trial_folder(project))
+            remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
+            error = baseline_error(number.why, trial_folder(project), remedy=remedy)
             raise GoalseekError(error.message, _mend(loaded, number.reason, error.hint), error.exit_code)
         loading.write(loaded.path, plain, HEAD_LINE)
         record_measurement(project, target, number, "init")

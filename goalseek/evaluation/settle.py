@@ -134,6 +134,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
         in_percent=result.in_percent,
         seconds=round(sum(record.seconds for record in measurements), 6),
         why=result.in_words(),
+        unit=metric.unit,
     )
     with landing(project) as current:
         record = current.append(record)

@@ -250,6 +250,10 @@ class Repository:
             raise GoalseekError(f"git status fails in {self.top}:\n{answer.error_text}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
+    def is_ignored(self, path: str) -> bool:
+        """Whether git ignores a path of the checkout, under the user's own configuration."""
+        return self.git_as_user("check-ignore", "--quiet", "--", path).exit_code == 0
+
     def attributes(
         self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str]
     ) -> dict[str, dict[str, str]]:

@@ -75,6 +75,7 @@ class Standing(Struct, frozen=True):
     project: str = ""
     metric: str = ""
     direction: str = ""
+    unit: str = ""
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
@@ -159,10 +160,11 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
     following = structs.replace(
         standing,
-        noise=standing.noise.after_iteration(record.runs, record.outcome, record.metric.odds, code),
+        noise=standing.noise.after_iteration(record.runs, (record.outcome, record.reason), record.metric.odds, code),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
+        unit=record.metric.unit,
         last_iteration=record.iteration,
         last=record,
         settling=(),

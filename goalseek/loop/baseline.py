@@ -59,7 +59,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     decision = _decide_baseline(iteration, verdict)
     if not decision.verdict:
         iteration.steps.forget("evidence")
-        remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree)
+        remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
         raise baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     notes = (warning,) if warning else ()

@@ -42,7 +42,7 @@ class LogTable(Struct, frozen=True):
     def line(self, record: IterationSummary) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         when = (format_age if self._is_wide else format_short_age)(record.timestamp, self.now)
-        value = "-" if record.metric.value is None else format_number(record.metric.value)
+        value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
         tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
         if self.width is not None:
@@ -95,9 +95,11 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    value = "none" if metric.value is None else format_number(metric.value)
-    against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
-    better = f": {format_number(abs(metric.delta))} {better_or_worse(metric.delta)}" if metric.delta else ""
+    value = "none" if metric.value is None else format_number(metric.value, metric.unit)
+    against = f", against {format_number(metric.incumbent, metric.unit)}" if metric.incumbent is not None else ""
+    better = (
+        f": {format_number(abs(metric.delta), metric.unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
+    )
     odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
     yield metric.name, f"{value}{against}{better}{odds}"
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
@@ -107,7 +109,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield from ((name, commit) for name, commit in hashes if commit)
     yield from (("attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}") for attempt in record.attempts)
     for run in record.runs:
-        measured = "no number" if run.value is None else format_number(run.value)
+        measured = "no number" if run.value is None else format_number(run.value, metric.unit)
         yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}"
     for command in record.verify:
         leftovers = f", {command.killed} left-over processes ended" if command.killed else ""

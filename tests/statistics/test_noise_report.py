@@ -1,8 +1,8 @@
 """The arithmetic of a noise report, against values worked out elsewhere."""
 
 import random
-from pathlib import Path
 
+import pages
 import pytest
 
 from goalseek.statistics.intervals import settle, student_quantile
@@ -70,13 +70,13 @@ def test_a_share_of_the_value_where_all_are_positive() -> None:
     assert report.drift is None
 
 
-def test_the_power_is_in_the_metrics_units_and_the_readmes() -> None:
+def test_the_power_is_in_the_metrics_units_and_in_the_guide() -> None:
     assert power_line(2.0)[1] == (4.0, 0.75)
     assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    text = "".join(path.read_text() for path in pages.PAGES)
     effects = " | ".join(f"{effect:g}" for effect, _ in POWER)
     shares = " | ".join(f"{share:.0%}" for _, share in POWER)
-    assert f"in sd of one run | {effects} |" in readme and f"is kept, about | {shares} |" in readme
+    assert f"in sd of one run | {effects} |" in text and f"is kept, about | {shares} |" in text
 
 
 def test_quantiles_are_those_of_the_tables() -> None:

@@ -134,7 +134,7 @@ class TestOfAProject:
             "Sandbox none, verifier both",
             "goalseek promote takes the kept changes home",
             "No guard is set",
-            "completed (count)",
+            "finished as asked",
             "% not reported verifier",
         ):
             assert expected in page.text, expected

@@ -21,14 +21,17 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``report`` takes."""
-    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     where = (
-        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - for stdout (report.html beside the records)"
+        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
+        "records)"
     )
     parser.add_argument("-o", dest="file", metavar="FILE", help=where)
-    parser.add_argument("--format", choices=("html", "svg", "md"), help="where the file's name does not say it (html)")
-    parser.add_argument("--settle", action="store_true", help="measure baseline and best afresh first")
+    parser.add_argument(
+        "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
+    )
+    parser.add_argument("--settle", action="store_true", help="first measure the baseline and the best again, in turn")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first"
+        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first record"
         raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:

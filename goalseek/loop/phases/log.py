@@ -71,6 +71,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             _incumbent_value(standing, verdict),
             verdict.delta,
             verdict.odds,
+            manifest.metric.unit,
         ),
         runs=evidence.runs,
         guards=evidence.guards,

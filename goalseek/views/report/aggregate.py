@@ -190,7 +190,7 @@ class ReportFigures:
                 tries, climb.best = climb.kept, try_of(row, label)
             tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
-        climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
+        climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
         climb.spending.add_iteration(row)
         self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
         for incident in incidents_of(row):

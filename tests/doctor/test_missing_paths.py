@@ -1,0 +1,138 @@
+"""A command that fails because its tree lacks a path of the checkout: the path is named, with what to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+IGNORED = "`data/` is ignored by git and so not in the trees"
+READS_DATA = "open('data/raw/big.bin').close()"
+
+
+def python_judge(line: str) -> str:
+    head = "import json, os, pathlib, sys\n"
+    return f"{head}{line}\njson.dump({{'score': 1}}, open(os.environ['GOALSEEK_RUN_DIR'] + '/metrics.json', 'w'))\n"
+
+
+def set_judge(project: Project, line: str, sees: str = "both", **tables: Any) -> None:
+    project.write({"hidden/judge.py": python_judge(line)})
+    verify = [{"name": "judge", "run": "python hidden/judge.py", "sees": sees}]
+    project.set_manifest({"verify": verify, **tables})
+
+
+def commit_with_data(project: Project) -> None:
+    project.write({".gitignore": "data/\n"})
+    project.commit("a judge")
+    project.write({"data/raw/big.bin": "1\n"})
+
+
+def test_an_ignored_folder_is_named_by_iterate_and_the_line_helps(project: Project) -> None:
+    set_judge(project, READS_DATA)
+    commit_with_data(project)
+    project.set_moves(answer(2))
+    ended = project.run("iterate")
+    assert (
+        ended.exit_code == 1 and f'{IGNORED}: scope.share = ["data"]; then run the same command again' in ended.stderr
+    )
+    set_judge(project, READS_DATA, scope={"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]})
+    assert project.run("iterate").exit_code == 0
+
+
+def test_doctor_names_it_and_outside_too(project: Project) -> None:
+    set_judge(project, READS_DATA, sandbox={"mode": "auto"})
+    commit_with_data(project)
+    lines = project.run("--json", "doctor", "--outside").stdout.splitlines()
+    found = {one["name"]: one for one in map(json.loads, lines)}
+    for name in ("verifier", "outside"):
+        assert not found[name]["ok"] and f'{IGNORED}: scope.share = ["data"]' in found[name]["remedy"]
+
+
+def test_init_names_it(project: Project) -> None:
+    set_judge(project, READS_DATA)
+    commit_with_data(project)
+    project.manifest.unlink()
+    run = ("--run", "python hidden/judge.py", "--writable", "answer.json", "--hidden", "hidden/**", "--sees", "both")
+    ended = project.run("init", *run, "--direction", "maximize", "--query", "score")
+    assert ended.exit_code == 1 and f'{IGNORED}: scope.share = ["data"]' in ended.stderr
+
+
+def test_a_candidate_that_fails_for_it_has_a_note(project: Project) -> None:
+    set_judge(project, "json.load(open('answer.json'))['score'] == 1 or open('data/raw/big.bin')")
+    commit_with_data(project)
+    project.set_moves(answer(2))
+    ended = project.run("iterate", "-n", "1")
+    assert "verify_failed" in ended.stdout and f'note: {IGNORED}: scope.share = ["data"]' in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "expected"),
+    [
+        ("open('hidden/a.csv')", {"hidden/a.csv": ""}, "`hidden/a.csv` is hidden and not committed"),
+        ("import helper", {"helper.py": ""}, "`helper.py` is not committed and so not in the trees: commit it"),
+        ("sys.exit('cat: weights: No such file')", {"weights": ""}, 'where it is data: scope.share = ["weights"]'),
+        ("sys.exit(f'cannot read {os.getcwd()}/data/big')", {"data/big": ""}, IGNORED),
+        ("open('out/log', 'w')", {"out/old": ""}, "`out/` is not committed and so not in the trees: mkdir -p out"),
+        ("sys.exit(\"cannot open 'my data/big'\")", {"my data/big": ""}, 'scope.share = ["my data"]'),
+        ("sys.exit('no folder data/tracked/x here')", {"data/tracked/x": ""}, "`data/tracked/x` is ignored by git"),
+    ],
+    ids=["hidden", "module", "bare word", "absolute", "written", "space", "a tracked file beside it"],
+)
+def test_other_paths(project: Project, line: str, files: dict[str, str], expected: str) -> None:
+    set_judge(project, f"sys.path.insert(0, '.'); {line}")
+    project.write({".gitignore": "data/\nout/\n*.csv\n", "data/tracked/kept": "1\n"})
+    if "tracked" in line:
+        project.git("add", "-f", "data/tracked/kept")
+    else:
+        (project.folder / "data/tracked/kept").unlink()
+    project.commit("a judge")
+    project.write(files)
+    assert expected in project.run("baseline").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("print('wrote data/x'); sys.exit('just wrong')", {"data/x": ""}),
+        ("sys.exit('no such file: other.txt')", {}),
+        ("sys.exit('no such file: nowhere/x')", {}),
+        ("sys.exit('cannot parse shared/x')", {"shared/x": ""}),
+    ],
+    ids=["no complaint", "in the tree", "nowhere", "shared"],
+)
+def test_what_is_no_cause_is_not_named(project: Project, line: str, files: dict[str, str]) -> None:
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["shared"]}
+    set_judge(project, line, scope=scope)
+    project.write({".gitignore": "data/\nshared/\n", "shared/y": ""})
+    project.commit("a judge")
+    project.write(files)
+    stderr = project.run("baseline").stderr
+    assert "the baseline has no number" in stderr and "not in the trees" not in stderr
+
+
+def test_a_submodule_and_a_link(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far/x").write_text("1\n")
+    (project.folder / "near").symlink_to(tmp_path / "far")
+    set_judge(project, "open('near/x')", sandbox={"mode": "auto"})
+    project.commit("a link")
+    line = 'and what it leads to is not in the trees: scope.share = ["near"]'
+    assert f"`near/` is a link, {line}" in project.run("baseline").stderr
+    library = Project.make(tmp_path / "library", {"x": "1\n"})
+    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.top), "lib")
+    set_judge(project, "open('lib/x')")
+    project.commit("a submodule")
+    assert f"`lib/` is a submodule, {line.replace('near', 'lib')}" in project.run("baseline").stderr
+
+
+def test_a_file_that_was_committed_after_the_baseline(project: Project) -> None:
+    set_judge(project, "json.load(open('answer.json'))['score'] == 1 or open('more.txt')")
+    project.commit("a judge")
+    project.set_moves(answer(2))
+    assert project.run("baseline").exit_code == 0
+    project.write({"more.txt": "1\n"})
+    project.commit("more")
+    assert "`more.txt` was committed after the tree that is climbed from" in project.run("iterate").stderr
