@@ -12,18 +12,20 @@ from datetime import UTC, datetime, timedelta
 
 from goalseek.values import Usage
 
-_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+for _name, _unit in {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d"}.items():
+    _SECONDS |= dict.fromkeys((_name, f"{_name}s"), _SECONDS[_unit])
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def parse_duration(text: str | int | float) -> float:
-    """``90``, ``"90s"``, ``"30m"``, ``"8h"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
+    """``90``, ``"90s"``, ``"30m"``, ``"8 hours"`` or ``"1h30m"`` in seconds. Raises ValueError otherwise."""
     if not isinstance(text, str):
         if isinstance(text, bool) or not isinstance(text, int | float) or not 0 < text < float("inf"):
             raise ValueError('a duration is a positive number of seconds, or a text such as "90s", "30m", "8h"')
         return float(text)
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text := text.strip().lower())
     if not parts or not re.fullmatch(r"(?:\d++(?:\.\d++)?\s*+[a-z]*+\s*+)+", text):
         raise ValueError(f'{text!r} is not a duration; write seconds, or a text such as "90s", "30m", "8h"')
     if any(unit not in _SECONDS for _, unit in parts):
@@ -84,9 +86,9 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-def format_number(value: float) -> str:
-    """A number for people: six significant digits, no trailing zeros."""
-    return f"{value:.6g}"
+def format_number(value: float, unit: str = "") -> str:
+    """A number for people: six significant digits, no trailing zeros, and its unit."""
+    return f"{value:.6g} {unit}".rstrip()
 
 
 def format_dollars(amount: float) -> str:
@@ -114,13 +116,13 @@ def at_least(usage: Usage) -> str:
     return "at least " if usage.cost_is_partial else ""
 
 
-def format_distinct(*values: float) -> tuple[str, ...]:
+def format_distinct(*values: float, unit: str = "") -> tuple[str, ...]:
     """Numbers for people, side by side: with as many digits as different ones need to look different."""
     for digits in (6, 8, 10, 12, 15):
-        texts = tuple(f"{value:.{digits}g}" for value in values)
+        texts = tuple(f"{value:.{digits}g} {unit}".rstrip() for value in values)
         if len(set(texts)) == len(set(values)):
             return texts
-    return tuple(f"{value!r}" for value in values)
+    return tuple(f"{value!r} {unit}".rstrip() for value in values)
 
 
 def better_or_worse(gain: float) -> str:
@@ -128,7 +130,7 @@ def better_or_worse(gain: float) -> str:
     return "worse" if gain < 0 else "better"
 
 
-_MAX_ODDS = 1000
+_MAX_ODDS = 9  # the odds are an estimate, and as good as these after a few runs already
 
 
 def format_comparison(
@@ -136,10 +138,10 @@ def format_comparison(
 ) -> str:
     """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
 
-    ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
+    ``gain`` is in the metric's units, positive where better; percents are of ``incumbent``, its median.
     """
-    gain_text = format_gain(gain, incumbent, in_percent)
-    gain_text = f"{gain_text} {better_or_worse(gain)}" if gain else "as before"
+    size = format_gain(gain, incumbent, in_percent)
+    gain_text = f"{size} {better_or_worse(gain)} than {format_number(incumbent)}" if gain else "as before"
     candidate = pluralize(runs[0], "run")
     return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
 
@@ -150,17 +152,21 @@ def format_gain(gain: float, whole: float, in_percent: bool) -> str:
 
 
 def format_percent(share: float) -> str:
-    """A share (1 is the whole) in percent: ``3.1%``, ``12%``, ``0.04%``."""
-    return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
+    """A share (1 is the whole) in percent: ``3.1%``, ``-12%``, ``0.04%``; of ten or more as a multiple: 47.3 times."""
+    size = abs(share)
+    if size >= 10:
+        return (f"{share:,.0f}" if 100 <= size < 1e6 else f"{share:.3g}") + "×"  # noqa: RUF001 - times
+    return f"{100 * share:.0f}%" if size >= 1 else f"{100 * share:.{2 if size < 0.1 else 3}g}%"
 
 
 def format_odds(odds: float | None) -> str:
-    """``odds 14:1``, ``odds 1:3``; "" for None."""
+    """``odds of a real gain 4:1``, ``1:3``, ``>9:1``, ``<1:9``; "" for None."""
     if odds is None:
         return ""
     larger = odds if odds >= 1 else 1 / odds if odds > 0 else float("inf")
-    text = f"{_MAX_ODDS}" if larger >= _MAX_ODDS else f"{larger:.2g}" if larger < 10 else f"{larger:.0f}"
-    return f"odds {text}:1" if odds >= 1 else f"odds 1:{text}"
+    text = f"{min(larger, _MAX_ODDS):.2g}"
+    capped = "" if larger <= _MAX_ODDS else ">" if odds > 1 else "<"
+    return f"odds of a real gain {capped}{text}:1" if odds >= 1 else f"odds of a real gain {capped}1:{text}"
 
 
 _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
@@ -200,6 +206,14 @@ def format_since(timestamp: str, now: datetime) -> str:
     is_today = local.date() == now.astimezone().date()
     duration = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
     return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
+
+
+def first_sentence(page: str) -> str:
+    """The first sentence of a Markdown text that is no heading."""
+    blocks = page.split("\n\n")
+    paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
+    first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
+    return first.removesuffix(".") + "."
 
 
 MAX_NAMES = 5

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     TIE = "tie"
     WITHIN_NOISE = "within_noise"
     BELOW_MIN_DELTA = "below_min_delta"
+    SEED_FIXED = "seed_fixed"
     GUARD = "guard"
     NOT_VALID = "not_valid"
     VERIFY_FAILED = "verify_failed"
@@ -171,8 +172,8 @@ class _AsNumber:
 
 
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
-_OPTIONAL: tuple[tuple[str, object], ...] = (("about_usd", None), ("cost_is_partial", False))
-"""The fields of a usage that are left out where they have these values."""
+_OPTIONAL: tuple[tuple[str, object], ...] = (("about_usd", None), ("cost_is_partial", False), ("unit", ""))
+"""The fields that are left out where they have these values."""
 
 
 class Usage(DataClass):

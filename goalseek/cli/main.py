@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, MODULES, help_text
+from goalseek.cli.registry import COMMANDS, MODULES, help_text, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -47,7 +47,9 @@ def _run(arguments: list[str]) -> int:
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
         return 0 if rest else USAGE
-    if rest and rest[0] == "--version":
+    if rest[:1] == ["help"] and rest[1:] and rest[1] in COMMANDS and rest[1] not in topics():
+        rest = [rest[1], "--help"]
+    if rest and rest[0] in ("--version", "version"):
         print(f"goalseek {__version__}")
         return 0
     from goalseek.process import install_signal_handlers
@@ -77,16 +79,17 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
     add_options(parser, is_top=True)
     options = parser.parse_args(top)
     if not rest:
-        raise GoalseekError("which command?", "see: goalseek --help")
+        raise GoalseekError("no command is given", "goalseek --help lists the commands")
     name = rest[0]
     if name not in COMMANDS:
         import difflib
 
         near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see: goalseek --help"
+        hint = f"did you mean {near[0]!r}?" if near else "goalseek --help lists the commands"
         raise GoalseekError(f"there is no command {name!r}", hint)
     module: Any = importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}")
-    own = Parser(prog=f"goalseek {name}", description=COMMANDS[name][1].capitalize() + ".")
+    own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")
+    own.example = COMMANDS[name].example
     options.command_line = arguments
     options.command_name = name
     module.arguments(own)

@@ -8,6 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any, NoReturn
 
+from goalseek.cli.registry import OPTIONS, common_options
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load
 
@@ -16,11 +17,18 @@ if typing.TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises GoalseekError in place of ending the process."""
+    """A parser that raises GoalseekError in place of ending the process. A command's has an ``example``."""
+
+    example = ""
 
     def error(self, message: str) -> NoReturn:
         """Raises GoalseekError with the usage line."""
         raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip())
+
+    def format_help(self) -> str:
+        """The help, ended by the example and a line that names the common options."""
+        text = super().format_help()
+        return f"{text}\nexample:\n  {self.example}\n\n{common_options()}\n" if self.example else text
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Prints and flushes the help: argparse ends the process next, and would hide an error of writing."""
@@ -29,19 +37,27 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
-    """Adds the global options. A command's parser sets no defaults: a value given before the command stays."""
+    """Adds the options of every command.
 
-    def default(value: Any) -> Any:
-        return value if is_top else argparse.SUPPRESS
+    A command's parser does not describe them, and sets no defaults: a value given before the command stays.
+    """
 
-    group = parser.add_argument_group("everywhere") if not is_top else parser
-    group.add_argument("-C", dest="folder", metavar="DIR", default=default("."), help="work in this folder")
-    group.add_argument("-m", dest="manifest", metavar="MANIFEST", default=default(None), help="a name or a path")
-    group.add_argument("-q", dest="quiet", action="store_true", default=default(False), help="less chatter")
-    group.add_argument("-v", dest="verbose", action="store_true", default=default(False), help="more chatter")
-    group.add_argument("--json", action="store_true", default=default(False), help="answers as JSON")
-    group.add_argument("--query", metavar="JMESPATH", default=default(None), help="of the JSON answer, this part")
-    group.add_argument("--color", choices=("auto", "always", "never"), default=default("auto"))
+    def add(option: str, default: Any, **settings: Any) -> None:
+        value, text = OPTIONS[option]
+        settings |= {"metavar": value} if value else {"action": "store_true"}
+        described = {"default": default, "help": text}
+        parser.add_argument(option, **settings, **(described if is_top else _UNDESCRIBED))
+
+    add("-C", ".", dest="folder")
+    add("-m", None, dest="manifest")
+    add("-q", False, dest="quiet")
+    add("-v", False, dest="verbose")
+    add("--json", False)
+    add("--query", None)
+    add("--color", "auto", choices=("auto", "always", "never"))
+
+
+_UNDESCRIBED = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
 
 
 def refuse(*faults: tuple[bool, str, str]) -> None:
@@ -57,9 +73,9 @@ def start_folder(options: argparse.Namespace) -> Path:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise GoalseekError("the current folder is gone", "cd to one that exists") from None
+        raise GoalseekError("the current folder is gone", "cd to a folder that exists") from None
     if not folder.is_dir():
-        raise GoalseekError(f"-C {options.folder}: there is no such folder", "name an existing one")
+        raise GoalseekError(f"-C {options.folder}: there is no such folder", "name a folder that exists")
     return folder.resolve()
 
 

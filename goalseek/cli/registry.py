@@ -1,49 +1,127 @@
-"""The table of commands: the group of each in the help, its line there, and the module it is in."""
+"""The table of commands, the modules they are in, and the options that every command takes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command as the help shows it: its group, what it does, and a command line to start from."""
+
+    group: str
+    summary: str
+    example: str
+
+
 COMMANDS = {
-    "init": ("start", "ask five questions, show the number, write a manifest"),
-    "doctor": ("start", "fit for the night? every cross with its remedy"),
-    "demo": ("start", "a fixture as a fresh repository, a baseline and a climb"),
-    "noise": ("start", "how much the metric moves when nothing changes"),
-    "iterate": ("run", "one iteration; -n N; or until a limit"),
-    "step": ("run", "exactly one phase, then stop and name the next"),
-    "baseline": ("run", "a new ruler from HEAD under the incumbent's code"),
-    "status": ("run", "the best, the last, streaks, spend, what to do next"),
-    "direct": ("run", "a direction for the agent from the next iteration on"),
-    "stop": ("run", "finish this iteration, then stop; says how long that may take"),
-    "approve": ("run", "the verdict that waits for a person's word takes effect"),
-    "decline": ("run", "the keep that waits for a person's word is taken back"),
-    "exec": ("run", "a command, or a shell, where the agent or the verifier runs"),
-    "log": ("take home", "the records, a line each"),
-    "show": ("take home", "one record in full"),
-    "compare": ("take home", "two revisions measured afresh in turn: which is better, how sure"),
-    "report": ("take home", "the morning report: a page, a plot, or text for a pull request"),
-    "serve": ("take home", "the report as a live page on this machine"),
-    "promote": ("take home", "the kept changes as ordinary commits; without a target, a preview"),
-    "audit": ("take home", "records against git against seals"),
-    "manifest": ("take home", "the manifest with its defaults, or its JSON Schema"),
-    "prune": ("take home", "remove workspaces, benches and old artifacts"),
-    "completion": ("take home", "a completion script for bash, zsh or fish"),
+    "init": Command(
+        "start",
+        "Ask a few questions, measure once and write the manifest",
+        "goalseek init --yes --run 'python score.py' --metric 'maximize /accuracy: ([0-9.]+)/'",
+    ),
+    "doctor": Command(
+        "start", "Check the project, and say what to correct before a long run", "goalseek doctor --quick"
+    ),
+    "demo": Command(
+        "start", "Climb in a fresh repository from an example: no key, no network", "goalseek demo digits -n 8"
+    ),
+    "noise": Command("start", "Show how much the metric varies when nothing changes", "goalseek noise -n 10"),
+    "iterate": Command(
+        "run",
+        "Run one iteration, N of them with -n, or run until a limit",
+        "goalseek iterate --forever --for 8h --until 'accuracy>=0.99'",
+    ),
+    "step": Command("run", "Run one phase of an iteration, then stop and name the next", "goalseek step"),
+    "baseline": Command(
+        "run", "Pin the verifier of HEAD, and measure the incumbent with it", "goalseek baseline --from HEAD"
+    ),
+    "status": Command(
+        "run", "Show the best and the last result, the cost, and what to do next", "goalseek status --watch"
+    ),
+    "direct": Command(
+        "run",
+        "Tell the agent what to try, from the next iteration on",
+        "goalseek direct 'prefer fewer parameters' --from 12 --to 20",
+    ),
+    "stop": Command("run", "Ask a running climb to stop after its current iteration", "goalseek stop"),
+    "approve": Command("run", "Accept the verdict of the iteration that waits for you", "goalseek approve 12"),
+    "decline": Command("run", "Revert the change of the iteration that waits for you", "goalseek decline 12"),
+    "exec": Command(
+        "run",
+        "Run a command, or a shell, where the agent or the verifier runs",
+        "goalseek exec --as verify --at best -- python score.py",
+    ),
+    "log": Command("take home", "List the iterations, one line each", "goalseek log --kept --since yesterday"),
+    "show": Command("take home", "Show one iteration in full", "goalseek show best --diff"),
+    "compare": Command(
+        "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
+    ),
+    "settle": Command(
+        "take home", "Measure the baseline and the best again, in turn: the gain to claim", "goalseek settle"
+    ),
+    "report": Command(
+        "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
+    ),
+    "serve": Command("take home", "Serve the report as a live page on this machine", "goalseek serve --port 8000"),
+    "promote": Command(
+        "take home",
+        "Preview the kept changes as ordinary commits, or make them",
+        "goalseek promote --branch faster --onto main",
+    ),
+    "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
+    "manifest": Command(
+        "take home", "Print the manifest with its defaults, or a JSON Schema", "goalseek manifest schema records"
+    ),
+    "prune": Command(
+        "take home", "Remove workspaces, benches and old artifacts; records stay", "goalseek prune --keep 20 --dry-run"
+    ),
+    "help": Command("start", "List the pages of the guide, or show one of them", "goalseek help noise"),
+    "completion": Command(
+        "take home", "Print a completion script for bash, zsh or fish", "goalseek completion bash > goalseek.bash"
+    ),
 }
 
 
-MODULES = {"decline": "approve"}
+MODULES = {"decline": "approve", "serve": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
+
+OPTIONS = {
+    "-C": ("DIR", "work in this folder"),
+    "-m": ("MANIFEST", "this manifest: a path, or a name (speed: goalseek.speed.toml)"),
+    "-q": ("", "print no progress messages"),
+    "-v": ("", "print more progress messages"),
+    "--json": ("", "answer in JSON"),
+    "--query": ("JMESPATH", "answer with this part of the JSON"),
+    "--color": ("WHEN", "auto, always or never (default: auto)"),
+}
+"""The options of every command: the name of the value, where there is one, and the help."""
+
+
+def topics() -> dict[str, Path]:
+    """The pages of the guide by their topics."""
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "guide").glob("*.md"))}
 
 
 def help_text(version: str) -> str:
     """What ``goalseek --help`` prints."""
     lines = [
-        "usage: goalseek [-C DIR] [-m MANIFEST] [-q|-v] [--json] [--query JMESPATH]",
-        "                [--color auto|always|never] COMMAND ...",
+        "usage: goalseek [OPTIONS] COMMAND ...",
         "",
-        "Climbs one number in a git repository: an agent proposes, git remembers,",
-        "a verifier it cannot see measures, and only a measured gain stays.",
+        "Improves one number in a git repository: an agent proposes a change, a verifier",
+        "that the agent cannot see measures it, and only a measured gain is kept.",
     ]
     for group in ("start", "run", "take home"):
-        lines += ["", group]
-        lines += [f"  {name:<11} {text}" for name, (where, text) in COMMANDS.items() if where == group]
-    lines += ["", "goalseek COMMAND --help says more of one.", f"goalseek {version}"]
+        lines += ["", f"{group}:"]
+        lines += [f"  {name:<11} {command.summary}" for name, command in COMMANDS.items() if command.group == group]
+    lines += ["", "options of every command, before or after its name:"]
+    lines += [f"  {f'{name} {value}':<16} {text}" for name, (value, text) in OPTIONS.items()]
+    lines += ["", "`goalseek COMMAND --help` explains one command, with an example; `goalseek help` lists the guide."]
+    lines += [f"goalseek {version}"]
     return "\n".join(lines)
+
+
+def common_options() -> str:
+    """One line that names the options of every command."""
+    names = ", ".join(f"{name} {value}".strip() for name, (value, _) in OPTIONS.items())
+    return f"common options: {names} (see: goalseek --help)"

@@ -68,6 +68,12 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
 
 
+def number(context: DoctorContext) -> Iterator[CheckResult]:
+    """A number that is a time is that of a command which says something about the candidate."""
+    for problem, remedy in preflight.time_problems(context.project.loaded):
+        yield CheckResult("number", False, problem, remedy)
+
+
 def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
@@ -176,7 +182,12 @@ def cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-REQUIRED_CHECKS: Mapping[str, Check] = {"repository": repository, "globs": globs, "committed": committed_files}
+REQUIRED_CHECKS: Mapping[str, Check] = {
+    "repository": repository,
+    "globs": globs,
+    "number": number,
+    "committed": committed_files,
+}
 FURTHER_CHECKS: Mapping[str, Check] = {
     "left out": left_out_files,
     "ruler": ruler,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from goalseek.doctor.cheats import Cheat, apply_cheats, runs_needed
 from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
+from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, Target, current_target
@@ -45,7 +46,8 @@ def examine(
     if not git_finding.ok:
         return
     metric = loaded.manifest.metric
-    yield CheckResult("manifest", True, f"{loaded.path}: {metric.direction} {metric.name}")
+    text = f"{loaded.path}: {metric.direction} {metric.name}, {describe_reading(metric)}"
+    yield CheckResult("manifest", True, text)
     try:
         with open_project(loaded, doing="doctor") as project:
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)

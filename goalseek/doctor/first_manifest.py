@@ -162,7 +162,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
 def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
-        return ManifestFile(path, validation.validate(path, HEAD_LINE + loading.to_toml(plain), plain))
+        text = HEAD_LINE + loading.to_toml(plain)
+        return ManifestFile(path, validation.validate(path, text, plain), text)
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from goalseek.git.ignore import matcher
-from goalseek.manifest.tables import Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.preflight import CheckResult, exposing_commands
+from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
+from goalseek.project.fitness import exposing_commands
+from goalseek.project.preflight import CheckResult
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
@@ -40,7 +41,7 @@ def cheat_remedy(manifest: Manifest) -> str:
     """What to change where a cheat won."""
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
     if command is None or command.sees == "candidate":
-        what = {"json": "file", "wall": "run time"}.get(metric.source or "", "output")
+        what = {"json": "file", "wall": "run time", "cpu": "run time"}.get(metric.source or "", "output")
         remedy = f"{metric.name} is read from the candidate's own {what}: {READ_HIDDEN}"
     elif command.sees == "both":
         remedy = f"{command.name} sees hidden files and candidate code together: {SPLIT}"
@@ -49,6 +50,14 @@ def cheat_remedy(manifest: Manifest) -> str:
     if metric.valid is None:
         return f"{remedy}; give metric.valid, the lowest and the highest number that can be true"
     return f"{remedy}; narrow metric.valid, or add a [[guard]] on what the cheat lets slip"
+
+
+def fixed_seed_remedy(manifest: Manifest) -> str:
+    """What to change where a cheat won whose runs under different seeds all gave the same number."""
+    what = "its runs under different seeds gave the same number, so it fixes the seed"
+    if manifest.metric.allow_fixed_seed:
+        return f"{what}: take out metric.allow_fixed_seed"
+    return f"{what}: a climb reverts such a change where the unchanged code never gives one number twice"
 
 
 def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -> Note:
@@ -69,7 +78,7 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     readings = [reading for reading in (manifest.metric, *manifest.guard) if _source_of(manifest, reading) == command]
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
-        if reading.source == "wall":
+        if reading.source in TIME_SOURCES:
             text = f"'s run time is its {what}: the code decides how much it does in that time"
             yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
         else:
@@ -86,6 +95,20 @@ def _weaknesses(command: VerifyCommand) -> Iterator[Note]:
     if command.network:
         text = ": has the network: it can fetch an answer, and tell what it saw"
         yield text, "take out network; let setup fetch what is needed"
+
+
+_READ_FROM = {
+    "json": "{0.query} in {0.path} of the command {0.command}",
+    "stdout": "/{0.regex}/ in what the command {0.command} prints",
+    "stderr": "/{0.regex}/ in what the command {0.command} prints on stderr",
+    "wall": "wall time of the command {0.command}",
+    "cpu": "processor time of the command {0.command} and its children",
+}
+
+
+def describe_reading(reading: Reading) -> str:
+    """What a number is read from: ``wall time of the command check``."""
+    return _READ_FROM[reading.source or "json"].format(reading)
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
+from goalseek.doctor.isolation import describe_reading
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -87,11 +88,13 @@ def try_verifier(
 
 def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool) -> Iterator[CheckResult]:
     """The last two numbers with their times, and what they say of the noise, the seed and the cost of deciding."""
+    metric = manifest.metric
     numbers = [
-        f"{format_number(run.value)} ({format_duration(run.seconds)}{', measured before' if run.before else ''})"
+        f"{format_number(run.value, metric.unit)} (all in {format_duration(run.seconds)}"
+        f"{', measured before' if run.before else ''})"
         for run in known[-NUMBERS:]
     ]
-    yield CheckResult("verifier", True, f"{manifest.metric.name} = {' and '.join(numbers)}")
+    yield CheckResult("verifier", True, f"{metric.name} = {' and '.join(numbers)}: {describe_reading(metric)}")
     yield check_unchanged(manifest, known)
     yield from seed_hint(known)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
@@ -110,7 +113,7 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
     win = next((verdict for verdict in verdicts if verdict), None)
     if win and manifest.metric.noise == "none":
         text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
-        gap = format_number(abs(first.value - second.value))
+        gap = format_number(abs(first.value - second.value), manifest.metric.unit)
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
         return CheckResult("unchanged", False, text, remedy)
     rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
@@ -156,7 +159,7 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
     The breakages are tried in turn until one is noticed. Nothing of them gets into a ref or a record, and the bench is
     at the subject's tree afterwards.
     """
-    unnoticed = []
+    unnoticed, unit = [], subject.config.manifest.metric.unit
     try:
         for index, (how, content) in enumerate(BREAKAGES):
             tree = sabotaged_tree(project, subject, content)
@@ -167,7 +170,7 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
             evidence = measure_target(project, subject.variant(tree), seed)
             if text := how_noticed(evidence, subject.known):
                 return True, f"every writable file {how}: {text}"
-            unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value)}")
+            unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     finally:
         sync_bench(Evaluation(project, subject.config), subject.tree)
     return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"

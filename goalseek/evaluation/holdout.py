@@ -111,17 +111,17 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     if refusal := rejection_of(config.manifest.metric, (), evidence):
         return replace(failed, why=f"the look at the {side} failed: {refusal[1]}")
     measurement = measurement_of(evidence)
-    value = measurement.value
+    value, unit = measurement.value, config.manifest.metric.unit
     record = replace(begun, reason=Reason.MEASURED, value=value, seconds=measurement.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if side == "baseline" or baseline_value is None:
-        return replace(record, why=f"{side} {format_number(value)}")
+        return replace(record, why=f"{side} {format_number(value, unit)}")
     claim = standing.settled
     claimed_values = (claim.baseline, claim.best) if claim else (standing.baseline.value, standing.best.value)
     claimed_gain = gain_of(standing.direction, *claimed_values)
     gain = gain_of(standing.direction, baseline_value, value)
     why = (
-        f"baseline {format_number(baseline_value)}, best {format_number(value)}: a gain of "
-        f"{format_number(gain)}, where the verifier's is {format_number(claimed_gain)}"
+        f"baseline {format_number(baseline_value, unit)}, best {format_number(value, unit)}: a gain of "
+        f"{format_number(gain, unit)}, where the verifier's is {format_number(claimed_gain, standing.unit)}"
     )
     return replace(record, gap=claimed_gain - gain, why=why)

@@ -209,13 +209,13 @@ _RESULT = "result.json"
 def write_summary(run_folder: Path, record: IterationRecord) -> None:
     """Writes ``results_discussion.md``, then ``result.json``, which is replaced atomically."""
     metric = record.metric
-    value = "no value" if metric.value is None else format_number(metric.value)
+    value = "no value" if metric.value is None else format_number(metric.value, metric.unit)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
     if record.hypothesis_summary:
         lines += [f"Tried: {record.hypothesis_summary}", ""]
     lines.append(f"- {metric.name}: {value} ({metric.direction})")
     if metric.incumbent is not None:
-        lines.append(f"- incumbent: {format_number(metric.incumbent)}")
+        lines.append(f"- incumbent: {format_number(metric.incumbent, metric.unit)}")
     lines += [f"- {name}: {format_number(guard)}" for name, guard in record.guards.items()]
     lines += [f"- changed: {path}" for path in record.changed_files]
     lines += [f"- left out: {path}" for path in record.dropped_files]

@@ -73,9 +73,10 @@ def commit_title(record: IterationRecord) -> str:
 
 
 def _gain(record: IterationRecord, before: float | None) -> str:
-    assert record.metric.value is not None
-    was = f" (was {format_number(before)})" if before is not None else ""
-    return f"{record.metric.name}: {format_number(record.metric.value)}{was}"
+    metric = record.metric
+    assert metric.value is not None
+    was = f" (was {format_number(before, metric.unit)})" if before is not None else ""
+    return f"{metric.name}: {format_number(metric.value, metric.unit)}{was}"
 
 
 def unmeasured_files(

@@ -51,7 +51,10 @@ class MeasurementRecord(Head, kw_only=True):
 
 
 class MetricResult(DataClass):
-    """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds."""
+    """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds.
+
+    ``unit`` is "s" for a time that goalseek took, else "".
+    """
 
     name: str
     direction: str
@@ -59,6 +62,7 @@ class MetricResult(DataClass):
     incumbent: Number | None
     delta: Number | None
     odds: Number | None = None
+    unit: str = ""
 
 
 class Isolation(DataClass):
@@ -128,6 +132,7 @@ class SettleRecord(Head, kw_only=True):
     in_percent: bool
     seconds: Number
     why: str
+    unit: str = ""
     seal: str = ""
 
 
@@ -174,6 +179,7 @@ class MetricValue(Struct, frozen=True, gc=False):
 
     name: str
     value: Number | None
+    unit: str = ""
 
 
 class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):

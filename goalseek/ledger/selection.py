@@ -76,9 +76,8 @@ def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
         return 0, moment if moment.tzinfo else moment.astimezone(UTC)
     except ValueError:
         pass
-    age = word.removesuffix("ago").replace("days", "d").replace("day", "d").replace("hours", "h").replace("hour", "h")
     try:
-        return 0, now - timedelta(seconds=humanize.parse_duration(age.strip()))
+        return 0, now - timedelta(seconds=humanize.parse_duration(word.removesuffix("ago")))
     except (ValueError, OverflowError):
         message = f"--since {text!r}: an iteration, a time or an age"
         raise GoalseekError(message, "--since 12, --since 2h, --since yesterday, --since 2026-11-21T07:00") from None

@@ -65,7 +65,7 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``keeps`` and ``measured``, the candidates that had a number, are of this epoch; ``outcomes`` and ``spend`` are of
+    ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
     this run. A call that failed is no try: it leaves ``stagnation`` as it was.
     """
 
@@ -75,6 +75,7 @@ class Standing(Struct, frozen=True):
     project: str = ""
     metric: str = ""
     direction: str = ""
+    unit: str = ""
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
@@ -85,7 +86,6 @@ class Standing(Struct, frozen=True):
     best: MeasuredCommit | None = None
     last: IterationRecord | None = None
     keeps: int = 0
-    measured: int = 0
     stagnation: int = 0
     provider_failures: int = 0
     crashes: int = 0
@@ -159,10 +159,11 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
     following = structs.replace(
         standing,
-        noise=standing.noise.after_iteration(record.runs, record.outcome, record.metric.odds, code),
+        noise=standing.noise.after_iteration(record.runs, (record.outcome, record.reason), record.metric.odds, code),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
+        unit=record.metric.unit,
         last_iteration=record.iteration,
         last=record,
         settling=(),
@@ -184,7 +185,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             keeps=0,
-            measured=0,
             settled=None,
             holdout=(),
         )
@@ -193,7 +193,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         following,
         tried=standing.tried + 1,
         provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
-        measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
     if record.outcome != Outcome.KEPT:

@@ -1,5 +1,8 @@
 """The manifest's file: finding, reading and writing it, the paths that follow from it, and ``-m`` in hints.
 
+The JSON Schemas beside this module are published: the types give them, and ``python tests/support/schemas.py`` writes
+them again.
+
 A checked manifest is cached beside the records by the digest of its text, so that commands which only look need not
 check it again, nor import pydantic.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -20,13 +24,13 @@ from typing import Any
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.manifest import json_schema
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
+SCHEMAS = ("manifest", "records", "events", "brief")
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 
 
@@ -89,7 +93,27 @@ def make_log_folders(loaded: ManifestFile) -> None:
     for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
-    json_schema.write_manifest_schema(loaded.logs if home == "." else loaded.folder / home)
+    path = (loaded.logs if home == "." else loaded.folder / home) / "manifest.schema.json"
+    text = schema_text("manifest")
+    if not path.exists() or path.read_text("utf-8") != text:
+        write_atomic(path, text)
+
+
+def published_schema(name: str) -> dict[str, Any]:
+    """The schema of the manifest, a line of ``results.jsonl``, an event of ``iterate --json``, or the brief."""
+    document: dict[str, Any] = json.loads(schema_text(name))
+    return document
+
+
+@functools.cache
+def schema_text(name: str) -> str:
+    """The text of a published schema."""
+    return schema_file(name).read_text("utf-8")
+
+
+def schema_file(name: str) -> Path:
+    """The file of a published schema."""
+    return Path(__file__).with_name(f"{name}.schema.json")
 
 
 def find(start: Path, option: str | None = None) -> Path:
@@ -129,6 +153,11 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     manifest = validation.validate(path, text, plain)
     _save_cached(path, text, manifest)
     return ManifestFile(path, manifest, text)
+
+
+def has_metric_command(loaded: ManifestFile) -> bool:
+    """Whether the manifest's text itself names ``metric.command``."""
+    return "command" in _parse(loaded.path, loaded.text).get("metric", {})
 
 
 def to_toml(plain: dict[str, Any]) -> str:
@@ -195,7 +224,7 @@ def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
 
 
 _CLIMB_COMMANDS = (
-    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|report|serve|compare|promote|audit"
+    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|serve|compare|promote|audit"
     "|manifest|prune|doctor|noise"
 )
 _COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")

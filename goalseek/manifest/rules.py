@@ -149,7 +149,7 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
 
 
 def _check_source(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
-    required = {"json": "query", "stdout": "regex", "stderr": "regex", "wall": None, None: None}[reading.source]
+    required = {"json": "query", "stdout": "regex", "stderr": "regex"}.get(reading.source or "")
     if reading.source is None:
         yield location, "say how to read it: query (JSON), regex (text), or source"
     for key in ("query", "regex"):

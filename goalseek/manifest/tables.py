@@ -12,7 +12,8 @@ from typing import Literal
 from goalseek.manifest import fields as form
 from goalseek.values import DataClass
 
-Source = Literal["json", "stdout", "stderr", "wall"]
+Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
+TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
@@ -86,12 +87,18 @@ class Reading(DataClass, kw_only=True):
     command: str = ""
     valid: form.Range = None
 
+    @property
+    def unit(self) -> str:
+        """The unit of the number where goalseek knows it: "s" of a time; else ""."""
+        return "s" if self.source in TIME_SOURCES else ""
+
 
 class Metric(Reading, kw_only=True):
     """The number that is climbed, and what counts as better.
 
     ``repeats`` runs make one measurement, by ``aggregate``. ``alpha`` is None for "auto"; ``window`` is in verifier
-    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set.
+    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set. With ``allow_fixed_seed`` a candidate
+    may win whose runs agree to the last bit though the incumbent's never do.
     """
 
     direction: Literal["maximize", "minimize"]
@@ -106,6 +113,7 @@ class Metric(Reading, kw_only=True):
     aggregate: Literal["median", "mean", "min", "max"] = "median"
     examples: form.Count = None
     exclusive: str = "none"
+    allow_fixed_seed: bool = False
 
 
 class Guard(Reading, kw_only=True):

@@ -1,4 +1,4 @@
-"""Reading a metric or guard as one finite number: from JSON, from what a command printed, or its wall time.
+"""Reading a metric or guard as one finite number: from JSON, from what a command printed, or its time.
 
 A file counts only if this measurement wrote it. ``RunFolder`` recognises one that is older, a hard link, or in a
 folder that was replaced.
@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.manifest.rules import query_fault
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.own_folders import empty, open_regular, recreate_folder
 from goalseek.process import seconds_with_sleep
 from goalseek.sandbox.supervisor import ProgramResult
@@ -161,11 +161,12 @@ def read_number(
 ) -> float:
     """The number, from the first run folder that has its file. Raises NoNumber if there is none that counts.
 
-    A wall time is in seconds, as ``Supervisor.run`` measures it from outside: it includes the start of the sandbox and
-    of the interpreter, not the making of trees; a clock of the command's own does not count.
+    Wall and processor times are in seconds, as ``Supervisor.run`` measures them from outside: they include the start
+    of the sandbox and of the interpreter, not the making of trees; a clock of the command's own does not count.
     """
-    if reading.source == "wall":
-        return to_finite(reading.name, results[reading.command].seconds)
+    if reading.source in TIME_SOURCES:
+        result = results[reading.command]
+        return to_finite(reading.name, result.seconds if reading.source == "wall" else result.cpu_seconds)
     if reading.source in ("stdout", "stderr"):
         raw = results[reading.command].stdout if reading.source == "stdout" else results[reading.command].stderr
         return read_text(reading, raw.decode("utf-8", "replace"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
@@ -75,6 +75,7 @@ def run_command(
         launch = policy.launch(
             access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
         )
+        launch = structs.replace(launch, watches_cpu=_is_cpu_read(verifier.manifest, command))
         result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
@@ -82,6 +83,12 @@ def run_command(
     how = "timed out" if result.timed_out else f"ended with {result.exit_code}"
     log.write(f"[{command.name} {how} after {result.seconds:.3f}s]\n".encode())
     return result
+
+
+def _is_cpu_read(manifest: Manifest, command: VerifyCommand) -> bool:
+    """Whether the metric or a guard is the processor time of this command."""
+    readings = (manifest.metric, *manifest.guard)
+    return any(reading.source == "cpu" and reading.command == command.name for reading in readings)
 
 
 def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:

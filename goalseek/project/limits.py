@@ -233,7 +233,7 @@ def _failure_stop(limits: Limits, standing: Standing, failures_before: int) -> S
 def _target_stop(metric: Metric, standing: Standing) -> Stop | None:
     if standing.best is None or not is_target_reached(metric, standing.best.value):
         return None
-    why = f"the target is reached: {metric.name} {format_number(standing.best.value)}"
+    why = f"the target is reached: {metric.name} {format_number(standing.best.value, metric.unit)}"
     return Stop(StopReason.TARGET, why, "take it home with: goalseek promote")
 
 

@@ -19,8 +19,8 @@ from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import is_foreign
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.loading import ManifestFile, has_metric_command, with_manifest_option
+from goalseek.manifest.tables import TIME_SOURCES, Manifest
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.values import StopReason
@@ -61,22 +61,33 @@ def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
     refuse_missing_blobs(project.repository)
 
 
-EXPOSED = "candidate code can read the hidden files"
+def time_problems(loaded: ManifestFile) -> Iterator[tuple[str, str]]:
+    """What makes it unclear or useless to take a command's time as a number: problem and remedy, both in words."""
+    manifest, metric = loaded.manifest, loaded.manifest.metric
+    if metric.source in TIME_SOURCES and len(manifest.verify) > 1 and not has_metric_command(loaded):
+        problem = f'metric: source = "{metric.source}" and {len(manifest.verify)} verify commands; whose time is it?'
+        yield problem, "say so: " + ", or ".join(f'metric.command = "{command.name}"' for command in manifest.verify)
+        return
+    for reading in (metric, *manifest.guard):
+        if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
+            problem = (
+                f"{'metric' if reading is metric else '[[guard]]'}: {reading.name} is the time of {reading.command}"
+            )
+            problem += ", which neither sees the candidate nor gets `outputs` of a command that does"
+            yield problem, "name a command that runs the candidate as its `command`"
 
 
-def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in whose tree candidate code and hidden files are together; none where nothing is hidden."""
-    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
-        return ()
-    return tuple(command.name for command in manifest.verify if command.sees == "both")
+def _judges_candidate(manifest: Manifest, name: str) -> bool:
+    """Whether the command sees the candidate's files, or what a command before it made of them."""
+    names = [command.name for command in manifest.verify]
+    *before, command = manifest.verify[: names.index(name) + 1]
+    return command.sees != "hidden" or any(other.outputs for other in before if other.sees != "hidden")
 
 
-def exposure_note(manifest: Manifest) -> str:
-    """A note that candidate code can read what the manifest hides; "" where it cannot."""
-    if not (names := exposing_commands(manifest)):
-        return ""
-    verb = "see" if len(names) > 1 else "sees"
-    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
+def refuse_unclear_time(loaded: ManifestFile) -> None:
+    """Raises GoalseekError for the first of the ``time_problems``."""
+    for problem, remedy in time_problems(loaded):
+        raise GoalseekError(problem, remedy, USAGE)
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:

@@ -42,6 +42,7 @@ class Progress(DataClass):
     project: str
     metric: str = ""
     direction: str = ""
+    unit: str = ""
     baseline: float | None = None
     best: float | None = None
     climb: tuple[float, ...] = ()
@@ -159,6 +160,7 @@ def progress_of(
         project=project,
         metric=standing.metric,
         direction=standing.direction,
+        unit=standing.unit,
         baseline=standing.baseline.value,
         best=standing.best.value,
         climb=(standing.baseline.value, *(value for value in reversed(keeps) if value is not None)),

@@ -14,13 +14,37 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_moment, format_since
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
-from goalseek.values import DataClass, to_plain
+from goalseek.values import DataClass, StopReason, to_plain
 
 HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
 SILENT_SECONDS = 120.0
 ACTIVE_STATUSES = ("running", "waiting")
+_END_TEXTS: dict[str, str] = {
+    StopReason.COUNT: "finished as asked",
+    StopReason.FOR: "finished: the time of --for is over",
+    StopReason.UNTIL: "finished: the goal of --until is met",
+    StopReason.ASKED: "stopped on request",
+    StopReason.TARGET: "stopped at metric.target",
+    StopReason.ITERATIONS: "stopped at limits.iterations",
+    StopReason.TIME: "stopped at limits.time",
+    StopReason.DEADLINE: "stopped at limits.deadline",
+    StopReason.TOKENS: "stopped at limits.tokens",
+    StopReason.COST: "stopped at limits.cost_usd",
+    StopReason.FAILURES: "failed: limits.failures were reached",
+    StopReason.BASELINE_FAILED: "failed: the baseline has no number",
+    StopReason.INCUMBENT_FAILED: "failed: the incumbent has no number any more",
+    StopReason.VERIFIER_SAID_STOP: "failed: a verify command asked for the end",
+    StopReason.REPOSITORY: "blocked by the state of the repository",
+    StopReason.PROVIDER: "blocked by the provider",
+    StopReason.SANDBOX: "blocked by the sandbox",
+    StopReason.AUTH: "blocked: the provider refuses the login",
+    StopReason.DISK: "blocked: the disk is full",
+    StopReason.TAMPERED: "blocked: what measures has changed",
+    StopReason.NEEDS_HUMAN: "blocked until a person decides",
+    StopReason.BUG: "failed by a bug in goalseek",
+}
 
 
 class RunState(DataClass):
@@ -146,6 +170,13 @@ def read_state(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return state if isinstance(state, dict) else {}
+
+
+def describe_end(status: str, stop_reason: str | None) -> str:
+    """How the last invocation ended, in words; the status itself where it has no end."""
+    if status in (*ACTIVE_STATUSES, StopReason.INTERRUPTED):
+        return status
+    return _END_TEXTS.get(stop_reason or "", status)
 
 
 def utc_now() -> str:

@@ -43,6 +43,7 @@ class Overview:
     status: str
     metric: str
     direction: str
+    unit: str
     run_id: str
     iteration: int
     phase: str | None
@@ -95,6 +96,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         status=status,
         metric=standing.metric or loaded.manifest.metric.name,
         direction=standing.direction or loaded.manifest.metric.direction,
+        unit=standing.unit,
         run_id=standing.run_id,
         iteration=standing.last_iteration,
         phase=state.get("phase") if is_at_work else None,
@@ -181,7 +183,7 @@ def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any])
     reason = state.get("stop_reason")
     if reason not in (StopReason.TOKENS, StopReason.COST) or state.get("limits") != to_plain(manifest.limits):
         return ""
-    return f"the limit of {reason} is reached, or a call would not fit; {state.get('next')}"
+    return f"the limit of {reason} is reached, or the next call could exceed it; {state.get('next')}"
 
 
 def _next_step(status: str, standing: Standing, written_step: str, limit_text: str) -> str:

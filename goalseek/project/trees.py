@@ -111,11 +111,11 @@ def _agent_commit(record: IterationRecord) -> AgentCommit:
     metric = record.metric
     assert record.tree_hash and metric.value is not None
     title = record.hypothesis_summary or f"Baseline of {record.project}"
-    previous = f" (was {format_number(metric.incumbent)})" if metric.incumbent is not None else ""
+    previous = f" (was {format_number(metric.incumbent, metric.unit)})" if metric.incumbent is not None else ""
     moment = int(datetime.fromisoformat(record.timestamp).timestamp())
     return AgentCommit(
         str(record.seq),
         record.tree_hash,
-        f"{title}\n\n{metric.name}: {format_number(metric.value)}{previous}\n",
+        f"{title}\n\n{metric.name}: {format_number(metric.value, metric.unit)}{previous}\n",
         moment,
     )

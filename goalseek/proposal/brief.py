@@ -121,6 +121,7 @@ _READ_FROM = {
     "stdout": "{} is read from what it prints",
     "stderr": "{} is read from what it prints",
     "wall": "{} is its running time",
+    "cpu": "{} is the processor time that it and its children take",
 }
 _PATH = re.compile(r"[^\s'\"`=:,;|&<>(){}$]+")
 _OUTPUT_BYTES = 1536

@@ -76,6 +76,12 @@ class Request(Struct, frozen=True):
     patch: bytes = b""
 
 
+_STRAYS = {
+    "drop": "A new file elsewhere is left out, and the rest is measured.",
+    "reject": "A new file elsewhere rejects it too.",
+}
+
+
 class Prompts(NamedTuple):
     """What an agent is asked in a new session, and where it goes on in the session of its last answer.
 
@@ -106,6 +112,7 @@ def make_prompts(
         "guards": _bullets(_guard_line(guard, review) for guard in brief["guards"]),
         "program": context.program.strip(),
         "writable": _bullets(manifest.scope.writable),
+        "strays": _STRAYS[manifest.scope.strays],
         "read_only": _bullets([*manifest.scope.read_only, "everything else that is there"]),
         "run_it": "\n".join(brief["measurement"]),
         "files": data_block(_file_lines(context)),

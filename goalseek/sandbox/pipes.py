@@ -30,6 +30,7 @@ class RunningProgram(Struct):
     began: float
     ended: float | None = None
     exit_code: int | None = None
+    cpu_seconds: float = 0.0
 
     def receive(self) -> None:
         """Waits for the reaper's next message; the program is lost if there will be none."""
@@ -40,9 +41,11 @@ class RunningProgram(Struct):
             self.handle_message(received[0])
 
     def handle_message(self, message: dict[str, Any]) -> None:
-        """Takes note of the reaper's message that the program has ended; ignores others."""
+        """Takes note of the reaper's messages that the program, and what it left, have ended; ignores others."""
         if "exited" in message:
             self.exit_code, self.ended = message["exited"], message["at"]
+        elif "ended" in message:
+            self.cpu_seconds = message["cpu"]
 
 
 class Streams:

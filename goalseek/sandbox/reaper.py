@@ -8,6 +8,7 @@ A message is four bytes of length, then so many bytes of JSON; paths, arguments 
 requests are to ``start`` a program (three descriptors come along), restricted if the message says so, and to ``end`` it
 with all its descendants. The reaper answers both, and reports a program's exit code unasked. It gives a program's start
 and end in seconds of ``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile.
+The answer to ``end`` has the processor time that the program and its descendants took.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from goalseek.sandbox import landlock_exec
 
 GRACE_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -74,6 +76,9 @@ class Reaper:
         self.channel = channel
         self.program = 0
         self.is_cage = False
+        self.watches_cpu = False
+        self.reaped_seconds = 0.0
+        self.seen_ticks: dict[tuple[int, bytes], int] = {}
 
     def serve(self) -> None:
         """Starts and ends programs as requested; when the channel closes, ends all that is left, and returns."""
@@ -83,7 +88,9 @@ class Reaper:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         while True:
-            ready, _, _ = select.select([self.channel, woken], [], [])
+            ready, _, _ = select.select([self.channel, woken], [], [], _LOOK_SECONDS if self.watches_cpu else None)
+            if self.watches_cpu:
+                self._look_at_cpu()
             if woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     woken.recv(4096)
@@ -105,6 +112,8 @@ class Reaper:
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         error_reader, error_writer = os.pipe()
         self.is_cage = message.get("cage", False)
+        self.reaped_seconds, self.seen_ticks = 0.0, {}
+        self.watches_cpu = message.get("cpu", False) and os.path.exists("/proc/self/stat")
         parent, began = os.getpid(), time.monotonic()
         self.program = os.fork()
         if self.program == 0:
@@ -116,7 +125,22 @@ class Reaper:
         return json.loads(problem) if problem else {"started": self.program, "at": began}
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"ended": self.end_all(message["grace"])}
+        ended = self.end_all(message["grace"])
+        self.watches_cpu = False
+        return {"ended": ended, "cpu": self.cpu_seconds()}
+
+    def cpu_seconds(self) -> float:
+        """The processor time of all descendants since the start, in seconds.
+
+        What was reaped has the time of the children that it waited for. What was seen while it ran has its own alone,
+        so the sum of that is the larger one only where a process ended and nobody waited for it.
+        """
+        return max(self.reaped_seconds, sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK"))
+
+    def _look_at_cpu(self) -> None:
+        """Notes the user and system time of every descendant, in clock ticks, under its id and its start."""
+        for pid, fields in self._descendants().items():
+            self.seen_ticks[pid, fields[19]] = int(fields[11]) + int(fields[12])
 
     def end_all(self, grace: float) -> int:
         """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.
@@ -149,14 +173,15 @@ class Reaper:
         return len(targets)
 
     def reap(self) -> None:
-        """Reaps the children that ended; reports the exit code of the program."""
+        """Reaps the children that ended and adds up their processor time; reports the exit code of the program."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            self.reaped_seconds += usage.ru_utime + usage.ru_stime
             if pid == self.program:
                 self._report({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
 
@@ -166,27 +191,28 @@ class Reaper:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return {}
-        children: dict[int, list[int]] = {}
-        ended = set()
         try:
-            names = os.listdir("/proc")
+            descendants = self._descendants()
         except FileNotFoundError:
             return {-self.program: os.getpid()}  # nowhere to look: its process group, which is all one can name
-        for name in names:
+        return {pid: int(fields[1]) for pid, fields in descendants.items() if fields[0] not in (b"Z", b"X")}
+
+    def _descendants(self) -> dict[int, list[bytes]]:
+        """The fields of ``/proc/PID/stat`` behind the name, of all descendants. Raises FileNotFoundError without it."""
+        children: dict[int, list[tuple[int, list[bytes]]]] = {}
+        for name in os.listdir("/proc"):
             if not name.isdigit():
                 continue
             with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 fields = file.read().rpartition(b")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(name))
-                if fields[0] in (b"Z", b"X"):
-                    ended.add(int(name))
-        running, pending = {}, [(pid, os.getpid()) for pid in children.get(os.getpid(), [])]
+                children.setdefault(int(fields[1]), []).append((int(name), fields))
+        descendants: dict[int, list[bytes]] = {}
+        pending = children.get(os.getpid(), [])
         while pending:
-            pid, parent = pending.pop()
-            pending += [(child, pid) for child in children.get(pid, [])]
-            if pid not in ended:
-                running[pid] = parent
-        return running
+            pid, fields = pending.pop()
+            descendants[pid] = fields
+            pending += children.get(pid, [])
+        return descendants
 
     def _report(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):

@@ -40,7 +40,7 @@ _KILLED_IN_CAGE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 class ProgramResult(Struct, frozen=True):
     """How a program ended, after how many seconds of wall time; ``killed`` counts the descendants that it left running.
 
-    ``stdout`` and ``stderr`` are head and tail if there was too much.
+    ``stdout`` and ``stderr`` are head and tail if there was too much. ``cpu_seconds`` are user and system time.
     """
 
     exit_code: int | None
@@ -49,6 +49,7 @@ class ProgramResult(Struct, frozen=True):
     killed: int
     stdout: bytes
     stderr: bytes
+    cpu_seconds: float = 0.0
 
 
 def was_killed(result: ProgramResult) -> bool:
@@ -114,9 +115,13 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
         ``exit_code`` is None if a limit ended it, and negative for a signal; in a cage that is 128 plus its number.
         ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
-        the sandbox or shell around it to the program's own end, not that of its descendants. ``on_output`` is called
-        with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given. ``must_end`` is asked as
-        often as ``pulse``, with the standard output so far: where it says so, the program ends as at its limit.
+        the sandbox or shell around it to the program's own end, not that of its descendants. ``cpu_seconds`` are what
+        the kernel charged to sandbox or shell, program and descendants together. Of a process whose parent ignores its
+        end, and in a cage of one that outlives the program, that is what a look ten times a second found, and nothing
+        where the launch does not ask for that.
+        ``on_output`` is called with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
+        ``must_end`` is asked as often as ``pulse``, with the standard output so far: where it says so, the program ends
+        as at its limit.
         """
         token = f"{self.owner}.{os.urandom(16).hex()}"
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
@@ -152,7 +157,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         seconds = (checked_at if child.ended is None else min(child.ended, checked_at)) - child.began
         timed_out = timeout is not None and seconds > timeout
         exit_code = None if timed_out or is_ended else child.exit_code
-        return ProgramResult(exit_code, seconds, timed_out, killed, kept["stdout"].content(), kept["stderr"].content())
+        printed = (kept["stdout"].content(), kept["stderr"].content())
+        return ProgramResult(exit_code, seconds, timed_out, killed, *printed, child.cpu_seconds)
 
     def _start_reaper(self) -> None:
         """Starts the reaper if needed and waits until it answers: or the first program's time would include that."""
@@ -194,6 +200,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         message = {
             "do": "start",
             "cage": launch.is_cage,
+            "cpu": launch.watches_cpu,
             "terminal": self._on_terminal,
             "restriction": [_encode(word) for word in launch.restriction],
             "arguments": [_encode(word) for word in launch.arguments],

@@ -163,7 +163,8 @@ class Launch(Struct, frozen=True):
 
     ``is_cage`` says that the first process contains all others: it ends when they do, and its end is their end at once.
     To give them time to finish, do not signal it first. ``restriction`` are options of ``landlock_exec``, which the
-    process applies to itself before it executes the program.
+    process applies to itself before it executes the program. ``watches_cpu`` has the processor time of all descendants
+    looked at while they run, so that one that nobody waits for is counted too.
     """
 
     arguments: tuple[str, ...]
@@ -171,6 +172,7 @@ class Launch(Struct, frozen=True):
     folder: Path
     is_cage: bool = False
     restriction: tuple[str, ...] = ()
+    watches_cpu: bool = False
 
 
 def split_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -67,6 +68,37 @@ def robust_sd(xs: Sequence[float]) -> float:
     center = median(xs)
     robust = MAD_TO_SD * median([abs(x - center) for x in xs])
     return robust or math.sqrt(variance(xs))
+
+
+IMPROBABLE_TIE = 0.001
+_ROUNDING = 64  # units in the last place: a mean of shares is known to within so many
+
+
+def is_tie_improbable(values: Sequence[float]) -> bool:
+    """Whether two more runs of the code that gave these values would agree to the last bit less than 1 time in 1,000.
+
+    Two normal values on a grid agree with probability step / (2·√π·sd). So no grid that is coarse enough for more may
+    hold all the values: neither decimals that were cut off, nor shares of a number of examples. False where two of
+    the values agree, or nearly, and for fewer than three.
+    """
+    if len(values) < 3:
+        return False
+    ordered = sorted(values)
+    differences = [value - ordered[0] for value in ordered[1:]]
+    smallest = min(after - before for before, after in itertools.pairwise(ordered))
+    coarse = 2 * math.sqrt(math.pi) * IMPROBABLE_TIE * robust_sd(values)
+    error = _ROUNDING * math.ulp(max(abs(value) for value in values))
+    if min(coarse, smallest) <= error or not math.isfinite(differences[-1]):
+        return False
+    return not any(
+        _are_multiples(differences, smallest, parts, error) for parts in range(1, int(smallest / coarse) + 1)
+    )
+
+
+def _are_multiples(differences: Sequence[float], whole: float, parts: int, error: float) -> bool:
+    """Whether all differences are multiples of ``whole / parts``, each known to within ``error``."""
+    ratios = [difference / whole for difference in differences]
+    return all(abs(ratio * parts - round(ratio * parts)) <= error * (1 + ratio) * parts / whole for ratio in ratios)
 
 
 def sd_interval(sd: float, count: int) -> tuple[float, float]:
@@ -147,17 +179,3 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     if abs(score) - 1 <= _normal_quantile(0.975) * error:
         return None
     return -median([step / distance for step, distance in steps]) * (count - 1)
-
-
-_CANDIDATE_LIMIT = 10**5
-
-
-def format_luck(measured: int, has_moved: bool) -> str:
-    """``luck alone would have kept about 3``; "" where nothing was measured, or the same code always gave one number.
-
-    ``measured`` are the candidates that had a number: one that was never measured cannot be lucky.
-    """
-    if not measured or not has_moved:
-        return ""
-    expected = expected_false_keeps(min(measured, _CANDIDATE_LIMIT))
-    return f"luck alone would have kept {f'about {expected:.0f}' if expected >= 1 else 'less than one'}"

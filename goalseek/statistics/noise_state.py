@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
 from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
-from goalseek.values import Number, Outcome, VerifierRun
+from goalseek.values import Number, Outcome, Reason, VerifierRun
 
 MAX_BASELINE_RUNS = 5
 AGREEING_REPEATS = 2
@@ -64,9 +64,15 @@ class NoiseState(Struct, frozen=True):
     ruler: str = ""
 
     def after_iteration(
-        self, runs: Sequence[Run], outcome: str, odds: float | None, code: tuple[str, str]
+        self, runs: Sequence[Run], label: tuple[str, str], odds: float | None, code: tuple[str, str]
     ) -> NoiseState:
-        """With a recorded iteration; a baseline begins anew. ``code`` is what ran: its tree and the ruler."""
+        """With a recorded iteration; a baseline begins anew. ``code`` is what ran: its tree and the ruler.
+
+        ``label`` is its outcome and reason: repeats under a fixed seed say nothing of the noise.
+        """
+        outcome, reason = label
+        if reason == Reason.SEED_FIXED:
+            runs = [VerifierRun("other" if run.of == "candidate" else run.of, run.value, 0, 0.0) for run in runs]
         if outcome == Outcome.BASELINE:
             state = baseline_state(runs)
         else:

@@ -27,7 +27,7 @@ from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
 from goalseek.statistics.guards import format_range
-from goalseek.statistics.noise_report import POWER
+from goalseek.statistics.noise_report import POWER, is_tie_improbable
 from goalseek.statistics.noise_state import (
     AGREEING_REPEATS,
     CONFIRMED_KEEPS,
@@ -105,6 +105,8 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
                 f"{half * sd:.2g} is recognized about half of the time, one of {nearly_all * sd:.2g} nearly always. "
                 "A smaller one looks like noise and is reverted."
             )
+        if not metric.allow_fixed_seed:
+            sentences.append("Do not fix a random seed: a change whose runs then agree to the last bit is reverted.")
     else:
         sentences = [f"A change is kept if it makes {metric.name} {better}{margin}."]
         if state.agreed:
@@ -192,12 +194,34 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
         log_odds, alpha = comparison.log_odds(), alpha_of(metric, state)
         is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
+        known = [run.value for run in state.incumbent] if not calibrating else []
+        is_fixed = has_fixed_seed(metric, candidate_values, known + fresh)
+        if is_fixed and len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats):
+            return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
-            return _verdict(metric, comparison, Reason.BETTER, log_odds)
+            verdict = _verdict(metric, comparison, Reason.BETTER, log_odds)
+            return "candidate" if is_fixed and verdict else verdict
         is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
             return _verdict(metric, comparison, Reason.WITHIN_NOISE, log_odds)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
+
+
+def has_fixed_seed(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
+    """Whether the candidate gives one number under every seed, though its incumbent hardly ever gives one twice.
+
+    False where the manifest allows that.
+    """
+    is_tie = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(set(candidate_values)) == 1
+    return is_tie and not metric.allow_fixed_seed and is_tie_improbable(incumbent_values)
+
+
+def describe_fixed_seed(runs: int) -> str:
+    """Why a candidate with a fixed seed is reverted, after so many runs of it."""
+    return (
+        f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
+        "luck; metric.allow_fixed_seed = true would keep it"
+    )
 
 
 def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
@@ -213,6 +237,8 @@ def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: 
     margin = parse_share(metric.min_delta, incumbent)
     if reason == Reason.BETTER and gain < margin:
         reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
+    elif reason == Reason.SEED_FIXED:
+        why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
     elif reason == Reason.WITHIN_NOISE and gain <= 0:
         reason = Reason.WORSE if gain < 0 else Reason.TIE
     return Verdict(

@@ -15,7 +15,7 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.progress import Progress, progress_of
-from goalseek.project.state_file import ACTIVE_STATUSES, read_state
+from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, read_state
 from goalseek.views.panel import Activity, format_silence
 from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
 
@@ -120,6 +120,5 @@ def _ending(state: dict[str, Any]) -> str:
     status = str(state.get("status", ""))
     if status in ACTIVE_STATUSES:
         return "interrupted; goalseek iterate goes on"
-    reason = state.get("stop_reason")
-    text = status + (f" ({reason})" if reason and reason != status else "")
+    text = describe_end(status, state.get("stop_reason"))
     return one_line(text + (f"; {state['next']}" if state.get("next") else ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel, installation_hint
@@ -23,7 +23,7 @@ from goalseek.views.terminal_text import (
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
-    value = "-" if record.metric.value is None else format_number(record.metric.value)
+    value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
     if width is not None:
@@ -85,7 +85,7 @@ class LineWatch(AskingWatch, SandboxWatch):
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
-        values = f"{format_number(record.baseline)} to {format_number(record.best)}"
+        values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
         print(f"settled: {record.metric} {values}, {record.why}", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:

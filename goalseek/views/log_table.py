@@ -11,8 +11,10 @@ from goalseek.humanize import (
     better_or_worse,
     format_age,
     format_cost,
+    format_distinct,
     format_duration,
     format_number,
+    format_odds,
     format_short_age,
 )
 from goalseek.ledger.records import IterationRecord, IterationSummary
@@ -42,7 +44,7 @@ class LogTable(Struct, frozen=True):
     def line(self, record: IterationSummary) -> str:
         """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
         when = (format_age if self._is_wide else format_short_age)(record.timestamp, self.now)
-        value = "-" if record.metric.value is None else format_number(record.metric.value)
+        value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
         tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
         if self.width is not None:
@@ -95,11 +97,12 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    value = "none" if metric.value is None else format_number(metric.value)
-    against = f", against {format_number(metric.incumbent)}" if metric.incumbent is not None else ""
-    better = f": {format_number(abs(metric.delta))} {better_or_worse(metric.delta)}" if metric.delta else ""
-    odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
-    yield metric.name, f"{value}{against}{better}{odds}"
+    numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
+    texts = format_distinct(*numbers, unit=unit)
+    value, *rest = texts if metric.value is not None else ("none", *texts)
+    against = f", against {rest[0]}" if rest else ""
+    better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
+    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
@@ -107,7 +110,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     yield from ((name, commit) for name, commit in hashes if commit)
     yield from (("attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}") for attempt in record.attempts)
     for run in record.runs:
-        measured = "no number" if run.value is None else format_number(run.value)
+        measured = "no number" if run.value is None else format_number(run.value, metric.unit)
         yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}"
     for command in record.verify:
         leftovers = f", {command.killed} left-over processes ended" if command.killed else ""

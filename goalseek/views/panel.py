@@ -123,9 +123,14 @@ def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, s
 
 
 def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    against = f"baseline {format_number(baseline)}, {best - baseline:+.6g}" if best != baseline else "the baseline's"
-    row = _row("best", f"{format_number(best)} {progress.metric}, {against}", "", width)
-    row.stylize("green bold", _LABEL, _LABEL + len(format_number(best)))
+    against = (
+        f"baseline {format_number(baseline, progress.unit)}, {best - baseline:+.6g}"
+        if best != baseline
+        else "the baseline's"
+    )
+    best_text = format_number(best, progress.unit)
+    row = _row("best", f"{best_text} {progress.metric}, {against}", "", width)
+    row.stylize("green bold", _LABEL, _LABEL + len(best_text))
     room = width - row.cell_len - 3
     if signs.heights and len(progress.climb) > 1 and room >= 4:
         row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")

@@ -161,7 +161,7 @@ def test_a_mistyped_argument_leaves_the_state_of_the_run_as_it_was(played: Proje
     for arguments in (("iterate", "--provider", "nope"), ("baseline", "--from", "nope")):
         assert project.run(*arguments).exit_code == 2
         assert state.read_bytes() == before
-    assert project.run("status").stdout.startswith("demo: completed (count)")
+    assert project.run("status").stdout.startswith("demo: finished as asked")
 
 
 def test_an_unknown_command_or_option(project: Project) -> None:
@@ -178,7 +178,7 @@ def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> N
     refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))
     project.climb()
     ended = project.run("show", "best", "--files", "")
-    assert ended.exit_code == USAGE and "--files names no folder" in ended.stderr
+    assert ended.exit_code == USAGE and "--files needs a folder" in ended.stderr
 
 
 def test_a_baseline_without_a_number(project: Project) -> None:

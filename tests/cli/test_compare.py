@@ -114,14 +114,14 @@ def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project)
 
 def test_what_cannot_be_compared_is_refused(two: Project) -> None:
     for arguments, said in (
-        ((), "compare what?"),
+        ((), "compare needs a revision"),
         (("nothing",), "nothing: there is no such commit"),
         (("HEAD~1", "nothing"), "or of the climb best, baseline or an iteration's number"),
         (("HEAD~1", "best"), "best: nothing is measured yet"),
         (("7",), "7: there is no such commit, and there is no iteration 7"),
         (("HEAD",), "are the same tree"),
         (("--dirty",), "HEAD and the checkout are the same tree"),
-        (("HEAD~1", "HEAD", "--dirty"), "--dirty stands for B"),
+        (("HEAD~1", "HEAD", "--dirty"), "--dirty takes the place of B"),
         (("HEAD~1", "-n", "0"), "at least 1"),
         (("HEAD", ""), "there is no such commit"),
     ):

@@ -145,7 +145,7 @@ def test_the_verifiers_place_has_what_setup_gives_and_the_outputs_before_it_and_
     assert (there.stdout, there.stderr) == (answer(2), "")
     older = shell(project, "cat build/app; ls out.json || true", "--at", "0")
     assert older.stdout == "built\n"
-    assert "not kept of that measurement, and not here: out.json; see log.keep_outputs" in older.stderr
+    assert "these outputs of that measurement were not kept: out.json; see log.keep_outputs" in older.stderr
     shell(project, "touch kept/mine; echo bad > build/app; echo '{\"score\": 99}' > out.json")
     assert shell(project, judged).stdout == answer(2)
     assert project.climb()[-1]["metric"]["value"] == 3

@@ -130,6 +130,7 @@ class TestLog:
             "--since 4": [4, 5, 6],
             "--since 3 --outcome reverted": [4, 6],
             "--since 1h": [0, 1, 2, 3, 4, 5, 6],
+            "--since 2hours": [0, 1, 2, 3, 4, 5, 6],
             "--since 2099-01-01T00:00": [],
             "--since 2020-01-01": [0, 1, 2, 3, 4, 5, 6],
         }

@@ -181,7 +181,7 @@ class TestOfAnyCommand:
         for arguments, said in (
             (("--run", "true"), "one of --regex, --query and --wall"),
             (("--run", "true", "--wall", "--regex", "(x)"), "one of --regex, --query and --wall"),
-            (("--run", "true", "--wall", "--direction", "maximize"), "less is better"),
+            (("--run", "true", "--wall", "--direction", "maximize"), "the shorter is better"),
             (("-m", "speed", "--run", "true", "--wall"), "-m and --run"),
             (("--run", "true", "--wall", "--matches", "last"), "--matches is for --regex"),
             (("--run", "true", "--regex", "(x"), "does not compile"),

@@ -81,11 +81,11 @@ class TestWhatItMakes:
         climbed.commit("meanwhile")
         before, refs, stored = climbed.users(), all_refs(climbed), objects(climbed)
         shown = promote(climbed).stdout
-        for expected in ("3 commits", *SUBJECTS, "src/picture.bin", "this is the best commit", "preview"):
+        for expected in ("3 commits", *SUBJECTS, "src/picture.bin", "those of the best commit", "preview"):
             assert expected in shown
         assert "step back" not in shown
         shown = promote(climbed, "--onto", "main", "--squash").stdout
-        assert shown.endswith("make them with: goalseek promote --branch NAME --onto main --squash\n"), shown
+        assert shown.endswith("to make the commits: goalseek promote --branch NAME --onto main --squash\n"), shown
         answer = told(climbed)
         assert [commit["iterations"] for commit in answer["commits"]] == [[1], [3], [5]]
         assert answer["commits"][1]["files"] == ["answer.json", "src/old.txt", "src/picture.bin", "src/tool.sh"]
@@ -362,7 +362,7 @@ class TestBases:
         climbed.git("merge", "--quiet", "--squash", "better")
         climbed.write({"other.txt": "moved on\n"})
         climbed.commit("squashed")
-        assert "the base has it all" in promote(climbed, "--onto", "main", "--branch", "again").stderr
+        assert "the base has them all" in promote(climbed, "--onto", "main", "--branch", "again").stderr
         assert "again" not in all_refs(climbed)
         assert climbed.climb("iterate", "-n", "1")[-1]["outcome"] == "kept"
         assert numbers(climbed, "--onto", "main") == [[6]]

@@ -214,7 +214,7 @@ class TestCommand:
             assert started.stdout
             url = started.stdout.readline().strip()
             assert "score 1 → 2" in self.page(url)
-            assert json.loads(self.page(f"{url}state"))["status"] == "completed (count)"
+            assert json.loads(self.page(f"{url}state"))["status"] == "finished as asked"
             slow = socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20)
             slow.sendall(b"GET / HT")  # nobody's slowness keeps it from ending
         finally:

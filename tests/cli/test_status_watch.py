@@ -37,7 +37,7 @@ def test_another_terminal_shows_the_panel_and_q_leaves(slow: Project, go: Path, 
         assert any(row.startswith("  best        2 score, baseline 1, +1   ▁█") for row in rows)
         assert any(row.startswith("  iterations  ━") and row.endswith("1 of 40") for row in rows)
         go.touch()
-        ended = "  ended       completed (count); the same command goes on"
+        ended = "  ended       finished as asked; the same command goes on"
         rows = shown.until(lambda text: ended in text and "\n   3  kept" in text)
         assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["2", "kept"], ["3", "kept"]]
         shown.type("q")
@@ -72,7 +72,7 @@ def test_elsewhere_it_is_lines_until_nobody_is_at_work(slow: Project, go: Path) 
         rows = shown.until_end()
         assert shown.child.returncode == 0
     assert rows[-2].split()[:3] == ["2", "kept", "better"]
-    assert rows[-1] == "completed (count); the same command goes on"
+    assert rows[-1] == "finished as asked; the same command goes on"
     climbing.communicate(timeout=30)
 
 

@@ -26,7 +26,7 @@ def next_of(project: Project) -> str:
 def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_later_failed(project: Project) -> None:
     project.set_moves(answer(2))
     project.climb("baseline")
-    assert said(project).startswith("demo: completed")
+    assert said(project).startswith("demo: finished as asked")
     project.climb()
     project.climb("baseline")
     following = "goalseek promote takes home what an earlier ruler kept and is not there yet"
@@ -35,7 +35,7 @@ def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_lat
     project.commit()
     ended = project.run("baseline")
     assert ended.exit_code == 1, ended
-    assert said(project).startswith("demo: failed (baseline_failed)")
+    assert said(project).startswith("demo: failed: the baseline has no number")
     assert next_of(project).startswith("mend the verifier or the code")
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
     assert next_of(project) == "goalseek iterate goes on; nothing is kept yet"
     assert "promote" not in project.run("report", "-o", "-", "--format", "md").stdout
     ended = project.run("promote", "--branch", "better")
-    assert "nothing was kept" in ended.stderr and ended.stdout == ""
+    assert "no change was kept" in ended.stderr and ended.stdout == ""
     assert project.run("promote", "--patch", "-").stdout == "", "a mailbox without a message"
     assert "better" not in project.git("for-each-ref")
     project.climb()
@@ -96,7 +96,7 @@ def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project)
     assert "your checkout is untouched · goalseek -m second promote\n" in told("iterate")
     assert "goalseek -m second iterate goes on; goalseek -m second promote takes" in told("status")
     assert "`goalseek -m second promote` takes" in told("report", "-o", "-", "--format", "md")
-    assert "make them with: goalseek -m second promote --branch NAME --squash" in told("promote", "--squash")
+    assert "to make the commits: goalseek -m second promote --branch NAME --squash" in told("promote", "--squash")
     second.write({"hidden/more.txt": "1\n"})
     second.commit()
     assert "file hidden/more.txt; goalseek -m second baseline adopts it" in told("status")

@@ -19,6 +19,7 @@ from goalseek.humanize import format_since
     [
         (90, 90.0), (0.5, 0.5), ("90", 90.0), ("90s", 90.0), ("250ms", 0.25), ("30m", 1800.0), ("30min", 1800.0),
         ("8h", 28800.0), ("1.5h", 5400.0), ("1h30m", 5400.0), ("1h 30m", 5400.0), ("2d", 172800.0), ("90 s", 90.0),
+        ("8 hours", 28800.0), ("8hours", 28800.0), ("1 Hour 30 minutes", 5400.0), (" 1 day ", 86400.0), ("3 secs", 3.0),
     ],
 )  # fmt: skip
 def test_a_duration_is_read_in_seconds(written: str | float, expected: float) -> None:
@@ -26,7 +27,23 @@ def test_a_duration_is_read_in_seconds(written: str | float, expected: float) ->
 
 
 def test_what_is_no_duration_is_refused_at_once() -> None:
-    wrong = ("", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3")
+    wrong = (
+        "",
+        "none",
+        "soon",
+        "5 parsecs",
+        "-5s",
+        "5s-",
+        "0",
+        "0s",
+        0,
+        -1,
+        True,
+        float("inf"),
+        float("nan"),
+        "1e3",
+        "1 hourss",
+    )
     began = time.monotonic()
     for written in (*wrong, "1" * 26 + "!"):
         with pytest.raises(ValueError, match="duration"):

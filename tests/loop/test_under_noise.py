@@ -37,7 +37,7 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
     assert worse["why"].endswith("1 run against 5")
     assert (better["outcome"], better["reason"]) == ("kept", "better")
     assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 2
-    assert "% better, odds " in better["why"] and " runs against " in better["why"]
+    assert all(words in better["why"] for words in (" better than ", "odds of a real gain ", " runs against "))
     seeds = [run["seed"] for record in (baseline, worse, better) for run in record["runs"]]
     assert len(set(seeds)) == len(seeds) == len(journal())
     folder = noisy.run_folder(2)
@@ -47,6 +47,23 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
         assert f"[run {place}: score = {run['value']!r}]" in log
         assert (folder / "measurements" / str(place) / "metrics.json").is_file()
     assert f"{of(better, 'candidate')[-1]:.10f}" in (folder / "metrics.json").read_text()
+
+
+def test_a_candidate_that_fixes_its_seed_is_reverted_unless_the_manifest_allows_it(noisy: Project) -> None:
+    own_seed = 'case "$(cat answer.json)" in *fixed*) GOALSEEK_SEED=7 ;; esac\n'
+    noisy.write({"hidden/judge.sh": own_seed + NOISY})
+    noisy.commit("a judge whose candidates may fix the seed")
+    noisy.set_moves(answer(90, more='"fixed": 1,\n'), answer(80))
+    _, fixed, better = noisy.climb("iterate", "-n", "2")
+    assert (fixed["outcome"], fixed["reason"]) == ("reverted", "seed_fixed")
+    assert len(of(fixed, "candidate")) == 3 and len(set(of(fixed, "candidate"))) == 1
+    assert len({run["seed"] for run in fixed["runs"]}) == len(fixed["runs"])
+    assert (better["outcome"], better["reason"]) == ("kept", "better")
+    noisy.set_manifest({"metric": {**METRIC, "allow_fixed_seed": True}})
+    noisy.set_moves(answer(90, more='"fixed": 1,\n'), answer(80), answer(99, more='"fixed": 1,\n'))
+    *_, allowed = noisy.climb("iterate")
+    assert (allowed["outcome"], allowed["reason"]) == ("kept", "better")
+    assert "goalseek baseline" not in noisy.run("status").stdout, "the key belongs to the rule, not to the ruler"
 
 
 def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_verdict(

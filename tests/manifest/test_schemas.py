@@ -17,7 +17,7 @@ from project import FILES, MANIFEST, Project
 from schemas import REASONS, build_schema, to_text
 
 from goalseek.ledger.records import KINDS, parse_record
-from goalseek.manifest.json_schema import NAMES, published_schema, schema_text
+from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
 from goalseek.values import Reason, to_plain
 from goalseek.views.events import EventWatch
 
@@ -43,7 +43,7 @@ def bare(schema: Any) -> Any:
     return {key: bare(value) for key, value in schema.items() if not (key in words and isinstance(value, str))}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_what_is_published_is_what_the_types_say(name: str) -> None:
     assert bare(published_schema(name)) == bare(build_schema(name)), "write it again: python tests/support/schemas.py"
     assert schema_text(name) == to_text(published_schema(name))
@@ -51,7 +51,7 @@ def test_what_is_published_is_what_the_types_say(name: str) -> None:
 
 
 def test_the_command_prints_each_and_every_reason_belongs_to_one_outcome(project: Project) -> None:
-    for name in NAMES:
+    for name in SCHEMAS:
         assert json.loads(project.run("manifest", "schema", name).stdout) == published_schema(name)
     assert json.loads(project.run("manifest", "schema").stdout) == published_schema("manifest")
     ended = project.run("manifest", "show", "records")

@@ -1,5 +1,6 @@
 """When a run ends by itself: asked of limits and standing, with the contract's reason and exit code."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -13,9 +14,10 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Metric
 from goalseek.project.limits import BudgetUse, budget_warnings, limit_before_phase, median_iteration_seconds, why_stop
 from goalseek.project.progress import progress_of
+from goalseek.project.state_file import describe_end
 from goalseek.project.stop import Ends, parse_until
 from goalseek.proposal.brief import remaining_budget
-from goalseek.values import EXIT_CODES, Stop, Usage
+from goalseek.values import EXIT_CODES, Stop, StopReason, Usage
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 METRIC = Metric(name="accuracy", direction="maximize")
@@ -296,3 +298,10 @@ def test_a_condition_may_be_on_a_guard_of_the_best() -> None:
 def test_a_condition_that_cannot_be_read_is_refused_with_the_names(written: str) -> None:
     with pytest.raises(ValueError, match="NAME OP NUMBER, where NAME is one of accuracy, size"):
         parse_until(written, ("accuracy", "size"))
+
+
+def test_every_end_of_an_invocation_has_its_words_and_no_internal_name_in_brackets() -> None:
+    for reason in set(StopReason) - {StopReason.INTERRUPTED}:
+        assert re.fullmatch(r"(finished|stopped|failed|blocked)\b[^()]+", describe_end("completed", reason)), reason
+    assert describe_end("interrupted", "count") == "interrupted"
+    assert describe_end("running", None) == "running"

@@ -132,7 +132,7 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
         assert last["stop_reason"] == ("cost" if "cost_usd" in limits else "tokens") and "is reached" in last["why"]
         assert len(project.iterations()) == 1 and phases() == ["plan"]
     name = "cost" if "cost_usd" in limits else "tokens"
-    over = f"next: the limit of {name} is reached, or a call would not fit; raise it in the manifest"
+    over = f"next: the limit of {name} is reached, or the next call could exceed it; raise it in the manifest"
     assert over in project.check("status")
     stepped = project.run("step")
     assert stepped.exit_code == 0 and "is reached" in stepped.stderr

@@ -102,7 +102,9 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
     return read_history(project, 1, MANIFEST)
 
 
-def prompts(request: Request, program: str = PROGRAM, history_length: int = 1, **more: Any) -> Prompts:
+def prompts(
+    request: Request, program: str = PROGRAM, history_length: int = 1, manifest: Manifest = MANIFEST, **more: Any
+) -> Prompts:
     """The prompts of iteration 7."""
     values = (0.9121, 0.9008, 0.9203, 0.9119, 0.9155)
     guards, seconds = {"parameters": 2410.0, "seconds": 12.25}, {"train": 12.25, "score": 0.75}
@@ -127,11 +129,11 @@ def prompts(request: Request, program: str = PROGRAM, history_length: int = 1, *
         "ideas": ("Average the weights of the last epochs", "Shift the images by one pixel"),
     }  # fmt: skip
     context = Context(**{**usual, **more})
-    scope = build_scope("", MANIFEST.scope)
+    scope = build_scope("", manifest.scope)
     with tempfile.TemporaryDirectory() as runs:
         tries = history(Path(runs)) * history_length
-    brief = {**make_brief(context, tries, MANIFEST, standing, scope), "minutes": 30}
-    return make_prompts(load_templates(None), MANIFEST, context, brief, request, NONCE)
+    brief = {**make_brief(context, tries, manifest, standing, scope), "minutes": 30}
+    return make_prompts(load_templates(None), manifest, context, brief, request, NONCE)
 
 
 def night() -> dict[str, str]:
@@ -170,6 +172,15 @@ def test_nothing_else_is_golden_and_no_hidden_fact_is_in_it() -> None:
     for name, text in texts.items():
         assert "score.py" not in text and "30s" not in text, name
         assert "529" not in text and "provider_failed" not in text and "baseline/" not in text, name
+
+
+def test_the_prompt_says_what_becomes_of_a_new_file_outside_the_scope_in_this_project() -> None:
+    strict = replace(MANIFEST, scope=replace(MANIFEST.scope, strays="reject"))
+    for manifest, expected in ((MANIFEST, "is left out, and the rest is measured"), (strict, "rejects it too")):
+        for request in (Request("plan"), Request("apply", plan=PLAN), Request("repair", plan=PLAN)):
+            assert f"A new file elsewhere {expected}.\n" in prompts(request, manifest=manifest).fresh
+        resumed = prompts(Request("apply", plan=PLAN), manifest=manifest).resumed
+        assert f"A new file elsewhere {expected}.\n" in resumed
 
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:

@@ -208,8 +208,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 4, apply own 7 ") and told.endswith(", repair 2, review 2") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 4, apply 4, repair 2, review 2"
+    assert told.startswith("plan 5, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 5, apply 5, repair 3, review 2"
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()

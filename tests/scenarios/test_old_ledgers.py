@@ -44,6 +44,9 @@ KINDS = {
     "tune": """
         run first, iteration baseline measured, iteration kept better, iteration reverted worse,
         iteration skipped duplicate""",
+    "schema-1": """
+        run first, run asked for, iteration baseline measured, iteration kept better, iteration reverted worse,
+        iteration reverted tie, iteration reverted guard, iteration reverted verify_failed""",
 }
 CANNOT_BE_MADE: dict[str, str] = {}  # a kind of record that no climb can bring about, with the reason
 PROVIDERS = {
@@ -52,6 +55,7 @@ PROVIDERS = {
     "agent": {"", "command", "scripted"},
     "review": {"", "command"},
     "tune": {"", "replay", "tune"},
+    "schema-1": {"", "scripted"},
 }
 ATTEMPTS = {"verify_failed", "out_of_scope", "provider_failed", "no_change", "changes_requested"}
 LEVELS = {("bubblewrap", "hidden"), ("landlock", "both"), ("none", "both"), ("none", "hidden"), ("none", "candidate")}
@@ -76,6 +80,7 @@ STORED = {  # what is stored of the iteration in the middle of which a ledger en
     "noisy": "context, plan, change, candidate, evidence",
     "agent": "context, plan, change",
     "review": "context, plan, change, candidate, evidence, verdict, review",
+    "schema-1": "context, plan, change, candidate",
 }
 FREE = ("guards", "seconds", "digests", "versions")  # whose keys are not the program's
 ABSENT = "about_usd"  # the one key that is left out where there is nothing to tell
@@ -295,7 +300,7 @@ class TestGoingOn:
     @pytest.mark.slow
     def test_another_ruler_is_taken_on_it(self, old: Project) -> None:
         climb_on(old, 1)
-        old.write({"hidden/new.txt": "new\n"})
+        old.write({"hidden/another.txt": "another\n"})
         old.git("add", "hidden", folder=old.folder)
         old.git("commit", "--quiet", "-m", "another ruler")
         epoch = old.records()[-1]["epoch"]

@@ -1,16 +1,15 @@
 """What the README prints works as printed."""
 
-import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
+import pages
 from project import Project, Projects, answer
 from red_team import table
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = pages.README.read_text()
 VALIDATE = """\
 import json, sys
 scope = {}
@@ -21,8 +20,7 @@ json.dump({"accuracy": 1 - abs(scope["STEP"] - 0.1)}, open(sys.argv[sys.argv.ind
 
 def blocks(language: str) -> list[str]:
     """The README's blocks in a language, without their indentation."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", README, re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(body) for _, body in found]
+    return pages.blocks_in(README, language)
 
 
 def block_with(language: str, words: str) -> str:
@@ -46,7 +44,7 @@ def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Proj
     assert len(commands) == 6
     for command in commands:
         ended = project.run(*shlex.split(command, comments=True)[1:])
-        assert ended.exit_code == 0, (command, ended.stderr)
+        assert ended.exit_code == (command.startswith("goalseek doctor")), (command, ended.stderr)
     climbed = project.folder / ".goalseek" / "digits" / "logs" / "results.jsonl"
     assert '"value":1.0' in climbed.read_text()
 
@@ -100,6 +98,6 @@ def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here(
 
 
 def test_the_table_of_attacks_is_what_the_red_team_asserts() -> None:
-    assert table.README.read_text() == table.readme(), "write it again: python tests/scenarios/red_team/table.py"
+    assert table.PAGE.read_text() == table.page(), "write it again: python tests/scenarios/red_team/table.py"
     attacks = [attack for found in table.groups().values() for attack in found]
     assert len(attacks) >= 40 and all(attack.told for attack in attacks)

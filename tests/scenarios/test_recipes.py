@@ -1,4 +1,4 @@
-"""The README's recipes for a climb that nobody watches, run as printed: ssh, systemd, cron; and that all are tried."""
+"""The guide's recipes for a climb that nobody watches, run as printed: ssh, systemd, cron; and that all are tried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer, home, living, until
-from recipes import WAITING, block, hold, install, let_go, line, lines, path_with_it, put_on_path, titles, typed
+from recipes import GUIDE, WAITING, block, hold, install, let_go, line, lines, pages, path_with_it, put_on_path, typed
 from shown import Shown
 from supervising import Unit
 
@@ -35,8 +35,13 @@ def numbers(project: Project) -> list[int]:
 
 def test_every_recipe_is_tried() -> None:
     tried = "".join(path.read_text() for path in Path(__file__).parent.glob("test_recipes*.py"))
-    assert len(titles()) == 10
-    assert [title for title in titles() if f'"{title}"' not in tried] == []
+    assert len(pages()) == 10
+    assert [title for title in pages() if f'"{title}"' not in tried] == []
+
+
+def test_the_list_of_recipes_names_each_of_them() -> None:
+    listed = re.findall(r"^\| `(recipe-\w+)` \|", (GUIDE / "recipes.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in GUIDE.glob("recipe-*.md"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The README's recipes for people and machines that take over from each other, run line by line as printed."""
+"""The guide's recipes for people and machines that take over from each other, run line by line as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's recipes that print a manifest, climbed as printed: a graphics card, a warm build, a hidden test set."""
+"""The guide's recipes that print a manifest, climbed as printed: a graphics card, a warm build, a hidden test set."""
 
 from __future__ import annotations
 

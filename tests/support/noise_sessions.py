@@ -28,13 +28,13 @@ def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
 
 
 def record_of(
-    number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = ""
+    number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = "", reason: str = ""
 ) -> IterationRecord:
     return iteration(
         number,
         number,
         outcome,
-        "",
+        reason,
         metric=MetricResult("m", "minimize", 1.0, None, None, odds),
         runs=tuple(runs),
         tree_hash=tree or f"tree {number}",
@@ -62,8 +62,8 @@ class Session:
     rulings: list[Verdict] = field(default_factory=list)
     state: NoiseState = NoiseState()
 
-    def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None) -> None:
-        self.records.append(record_of(len(self.records), outcome, runs, odds))
+    def add(self, outcome: str, runs: Sequence[VerifierRun], odds: float | None, reason: str = "") -> None:
+        self.records.append(record_of(len(self.records), outcome, runs, odds, reason=reason))
         self.state = update_noise(self.state, self.records[-1])
 
     def baseline(self) -> None:
@@ -82,7 +82,7 @@ class Session:
             runs += runs_of(of, self.draw(of))
             answers.append(next_step(self.terms, self.state, runs, lines_saved))
         ruling = answers[-1]
-        self.add(ruling.outcome, runs, ruling.odds)
+        self.add(ruling.outcome, runs, ruling.odds, ruling.reason)
         self.rulings.append(ruling)
         return answers
 

@@ -1,4 +1,4 @@
-"""The README's recipes, taken from it as printed, and the home in which they run: goalseek is in its ``.local/bin``."""
+"""The guide's recipes, taken from it as printed, and the home in which they run: goalseek is in its ``.local/bin``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from project import home
 
 import goalseek
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+GUIDE = Path(goalseek.__file__).parent / "guide"
 WAITING = """\
 echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
 held() { [ "$(cat "$HOME/wait" 2>/dev/null)" = "$GOALSEEK_ITERATION" ]; }
@@ -27,19 +27,14 @@ cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """A judge that waits as long as the file ``wait`` in this home names its iteration, and not for ever."""
 
 
-def titles() -> list[str]:
-    return re.findall(r"^### (.+)$", README.partition("\n## Recipes\n")[2].partition("\n## ")[0], re.MULTILINE)
-
-
-def recipe(title: str) -> str:
-    section = README.partition("\n## Recipes\n")[2].partition("\n## ")[0]
-    _, heading, text = section.partition(f"\n### {title}\n")
-    assert heading, f"the README has no recipe {title!r}"
-    return text.partition("\n### ")[0]
+def pages() -> dict[str, str]:
+    """The text of every page that is a recipe, by its title."""
+    texts = [path.read_text() for path in sorted(GUIDE.glob("recipe-*.md"))]
+    return {text.partition("\n")[0].removeprefix("# "): text for text in texts}
 
 
 def block(title: str, language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", recipe(title), re.MULTILINE | re.DOTALL)
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", pages()[title], re.MULTILINE | re.DOTALL)
     return textwrap.dedent(found)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from goalseek.ledger.records import KINDS, SCHEMA
 from goalseek.manifest import validation
-from goalseek.manifest.json_schema import NAMES, schema_file
+from goalseek.manifest.loading import SCHEMAS, schema_file
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REASONS = {
     "baseline": ["measured"],
     "kept": ["better", "simpler"],
-    "reverted": """worse tie within_noise below_min_delta guard not_valid verify_failed verify_timeout no_metric
+    "reverted": """worse tie within_noise below_min_delta seed_fixed guard not_valid verify_failed verify_timeout no_metric
         not_finite unmeasurable review_rejected declined""".split(),
     "skipped": "no_change duplicate out_of_scope provider_failed provider_timeout no_plan interrupted".split(),
 }
@@ -92,5 +92,5 @@ def _with_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for name in NAMES:
+    for name in SCHEMAS:
         schema_file(name).write_text(to_text(build_schema(name)), "utf-8")

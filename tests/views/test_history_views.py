@@ -302,7 +302,13 @@ def test_show_tells_when_how_likely_and_what_it_cost_and_refuses_what_names_no_i
     by_subscription = record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))
     written(project, [by_subscription, *night_records()[1:]])
     shown = project.run("show", "1").stdout
-    for expected in ("3 d ago", "2.5, against 1", "odds 12", "100 tokens in, 20 cached, 30 out, $0.50", "size"):
+    for expected in (
+        "3 d ago",
+        "2.5, against 1",
+        "odds of a real gain >9:1",
+        "100 tokens in, 20 cached, 30 out, $0.50",
+        "size",
+    ):
         assert expected in shown
     assert "two words" in shown
     assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in project.run("show", "0").stdout

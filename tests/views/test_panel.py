@@ -65,8 +65,8 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
 def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
     assert shown(SCENE, Activity(8, "PLAN", 59.9))[1] == "  planning    59s"
     assert shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
-    ended = shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0", ended="completed (count)"))
-    assert ended[1] == "  ended       completed (count)" and not [row for row in ended if "prints" in row]
+    ended = shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0", ended="stopped at limits.time"))
+    assert ended[1] == "  ended       stopped at limits.time" and not [row for row in ended if "prints" in row]
 
 
 def test_a_budget_has_a_bar_as_full_as_it_is_spent_and_magenta_where_it_nearly_is() -> None:

@@ -23,9 +23,9 @@ from goalseek.views.terminal_text import one_line
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
-    parser.add_argument("iteration", type=int, metavar="N", help="the iteration that waits")
+    parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
     other = "approve" if parser.prog.endswith("decline") else "decline"
-    parser.epilog = f"A verdict that rejects stays one: then this only lets the climb go on, as {other} does."
+    parser.epilog = f"A verdict that rejects the change stays: then the climb only goes on, as after {other}."
 
 
 def run(options: argparse.Namespace) -> int:

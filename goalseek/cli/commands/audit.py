@@ -26,8 +26,8 @@ from goalseek.views.terminal_text import one_line
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``audit`` takes."""
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then audit")
-    only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare with its record")
+    only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then check it")
+    only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,7 +76,7 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
     if refs.ledger or refs.tip or manifest.results.exists():
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    raise GoalseekError(f"there is no {repository.ledger_ref}: nothing to audit", hint, StopReason.REPOSITORY)
+    raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
 
 
 def _line(deviation: Deviation) -> str:

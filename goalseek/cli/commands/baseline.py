@@ -15,7 +15,7 @@ from goalseek.project.opening import open_project, refuse_baseline
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``baseline`` takes."""
-    parser.add_argument("--from", dest="source", metavar="REV", help="new code as well, from this revision")
+    parser.add_argument("--from", dest="source", metavar="REV", help="the code to measure (default: the incumbent's)")
 
 
 def run(options: argparse.Namespace) -> int:

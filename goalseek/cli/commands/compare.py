@@ -31,25 +31,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "before",
         metavar="A",
         nargs="?",
-        help="a commit, branch or tag; an iteration, best or baseline (HEAD with --dirty)",
+        help="a commit, branch or tag; or an iteration, best or baseline (default with --dirty: HEAD)",
     )
-    parser.add_argument("after", metavar="B", nargs="?", help="another (HEAD)")
-    parser.add_argument("--dirty", action="store_true", help="instead of B the checkout as it is, new files too")
-    parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=f"so many pairs ({PAIRS})")
+    parser.add_argument("after", metavar="B", nargs="?", help="the revision to compare it with (default: HEAD)")
+    parser.add_argument("--dirty", action="store_true", help="compare A with the checkout, new files included")
+    count = f"how many pairs (default: {PAIRS})"
+    parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=count)
     parser.epilog = (
-        "Ends with 0 whichever is better, and with 1 where one of them has no number. Nothing is recorded, and "
+        "The exit code is 0 whichever is better, and 1 where one of the two has no number. Nothing is recorded, and "
         "checkout and index stay as they are."
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures, and says which is better."""
-    usage = "goalseek compare A [B], against HEAD; or goalseek compare --dirty, HEAD against the checkout"
+    usage = "goalseek compare A [B] compares A with B or HEAD; goalseek compare --dirty compares HEAD with the checkout"
     has_both = options.dirty and options.after is not None
     refuse(
         (options.count < 1, f"-n {options.count}: at least 1", f"-n {PAIRS}"),
-        (has_both, "--dirty stands for B", "goalseek compare A B, or goalseek compare A --dirty"),
-        (options.before is None and not options.dirty, "compare what?", usage),
+        (has_both, "--dirty takes the place of B", "goalseek compare A B, or goalseek compare A --dirty"),
+        (options.before is None and not options.dirty, "compare needs a revision, or --dirty", usage),
     )
     if wants_json(options):
         apply_query(options, {})
@@ -74,11 +75,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+    unit = revisions[0].target.config.manifest.metric.unit
     for pair in measure_pairs(project, *revisions, options.count):
         pairs.append(pair)
         remaining = options.count - len(pairs)
         values = ", ".join(
-            f"{side.name} {format_number(measurement.value)} ({format_duration(measurement.seconds)})"
+            f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
             for side, measurement in zip(revisions, pair, strict=True)
         )
         seconds = median([first.seconds + second.seconds for first, second in pairs])
@@ -111,9 +113,9 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     medians = (comparison.settled.before, comparison.settled.after)
     for name, runs, middle in zip(names, columns, medians, strict=True):
         values = " ".join(format_number(run.value) for run in runs)
-        print(f"  {name:<{width}}  median {format_number(middle):<9} of {values}")
+        print(f"  {name:<{width}}  median {format_number(middle, metric.unit):<9} of {values}")
     for guard in manifest.guard:
-        low, high = (format_number(median([run.guards[guard.name] for run in runs])) for runs in columns)
+        low, high = (format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for runs in columns)
         print(f"  {guard.name}: {low} and {high}")
     color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
     print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))

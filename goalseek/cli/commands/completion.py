@@ -64,7 +64,7 @@ compdef _goalseek goalseek
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``completion`` takes."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -138,7 +138,7 @@ def _zsh(parsers: dict[str, Parser], top: Parser) -> str:
         specs += [f"'{index}: :({choices})'" for index, choices in enumerate(places_of(parser), start=1)]
         cases.append(f"                {name}) _arguments {' '.join(specs)} '*:file:_files' ;;")
     return _ZSH % {
-        "described": "\n".join(f"        {_quote(f'{name}:{COMMANDS[name][1]}')}" for name in parsers),
+        "described": "\n".join(f"        {_quote(f'{name}:{COMMANDS[name].summary}')}" for name in parsers),
         "top": "\n".join(f"        {spec} \\" for option in options_of(top) for spec in _zsh_option(option)),
         "cases": "\n".join(cases),
     }
@@ -153,7 +153,7 @@ def _zsh_option(option: argparse.Action) -> list[str]:
 def _fish(parsers: dict[str, Parser], top: Parser) -> str:
     lines = []
     for name, parser in parsers.items():
-        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_quote(COMMANDS[name][1])}")
+        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_quote(COMMANDS[name].summary)}")
         condition = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c goalseek {condition} {_fish_option(option)}" for option in options_of(parser)]
         lines += [f"complete -c goalseek {condition} -a '{choices}'" for choices in places_of(parser)]

@@ -16,7 +16,7 @@ from goalseek.cli.output import print_answer, print_json_lines, print_message, w
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
-from goalseek.humanize import pluralize
+from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -42,10 +42,7 @@ class Fixture:
     @property
     def summary(self) -> str:
         """The first sentence of its README."""
-        blocks = (self.folder / "README.md").read_text("utf-8").split("\n\n")
-        paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
-        first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
-        return first.removesuffix(".") + "."
+        return first_sentence((self.folder / "README.md").read_text("utf-8"))
 
 
 def fixtures() -> dict[str, Fixture]:
@@ -108,11 +105,11 @@ def _data_folder(name: str) -> Path:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``demo`` takes."""
-    parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="which fixture (digits)")
-    parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (goalseek-demo-NAME)")
-    parser.add_argument("-n", dest="count", type=int, metavar="N", help="so many iterations")
-    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the fixture's own")
-    parser.add_argument("--list", action="store_true", help="name the fixtures")
+    parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="the example (default: digits)")
+    parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
+    parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the example's own)")
+    parser.add_argument("--list", action="store_true", help="list the examples")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -133,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
     override = provider_override(source, options.provider)
     loaded = make_repository(source, folder)
     count = options.count or default_iterations(loaded, override)
-    iterations = f"{pluralize(count, 'iteration')} of goalseek iterate in it"
-    print_message(options, f"{source.summary}\na fresh repository in {folder}; {iterations}:")
+    iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
+    print_message(options, f"{source.summary}\nThe repository is new, in {folder}. It gets {iterations}:")
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing = project.standing

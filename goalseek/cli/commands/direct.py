@@ -16,11 +16,11 @@ from goalseek.project.preflight import refuse_missing_home
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``direct`` takes."""
-    parser.add_argument("text", nargs="?", metavar="TEXT")
-    parser.add_argument("--from", dest="first", type=int, metavar="N", help="from this iteration on (the next)")
-    parser.add_argument("--to", dest="last", type=int, metavar="M", help="up to this iteration")
-    parser.add_argument("--list", action="store_true", help="show what holds")
-    parser.add_argument("--drop", type=int, metavar="K", help="take direction K back")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="what the agent is told in its prompt")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="the first iteration (default: the next)")
+    parser.add_argument("--to", dest="last", type=int, metavar="M", help="the last iteration (default: none)")
+    parser.add_argument("--list", action="store_true", help="list the directions")
+    parser.add_argument("--drop", type=int, metavar="K", help="remove direction K")
 
 
 def run(options: argparse.Namespace) -> int:

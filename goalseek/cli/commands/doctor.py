@@ -19,9 +19,9 @@ _COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``doctor`` takes."""
-    parser.add_argument("--quick", action="store_true", help="leave out what runs the verifier")
-    parser.add_argument("--outside", action="store_true", help="a command that fails in the sandbox is tried outside")
-    parser.add_argument("--live", action="store_true", help="ask the provider something small, which may cost a little")
+    parser.add_argument("--quick", action="store_true", help="make only checks that do not run the verifier")
+    parser.add_argument("--outside", action="store_true", help="run a command that failed in the sandbox outside it")
+    parser.add_argument("--live", action="store_true", help="ask the provider one question; may cost a little")
 
 
 def run(options: argparse.Namespace) -> int:

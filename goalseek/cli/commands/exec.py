@@ -37,12 +37,14 @@ from goalseek.sandbox.supervisor import run_in_terminal
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``exec`` takes."""
     parser.epilog = (
-        "verify is the place of the last verify command: with what setup gives, and the outputs of the commands before "
-        "it where they are kept (log.keep_outputs). What is left there reaches no measurement."
+        "With --as verify, it runs where the last verify command runs, with what setup gives, and the outputs of the "
+        "earlier commands where log.keep_outputs kept them. No measurement sees what it leaves there."
     )
-    parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help="whose place (verify)")
-    parser.add_argument("--at", metavar="N|best", help="the tree of this iteration, or of the baseline (the incumbent)")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help="a shell, where there is none")
+    whose, tree = "in whose sandbox (default: verify)", "an iteration's tree, best or baseline (default: the incumbent)"
+    parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help=whose)
+    parser.add_argument("--at", metavar="N|best", help=tree)
+    command = "the command (default: your shell)"
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help=command)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -92,7 +94,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             run_setup(verifier, log)  # where its result for this ruler is gone
         except NoNumber as failed:
             printed = log.content().decode("utf-8", "replace").rstrip()
-            raise GoalseekError(f"{failed.why}\n{printed}", "mend it, then the same again", BAD_FINDING) from None
+            raise GoalseekError(f"{failed.why}\n{printed}", "correct it, then try again", BAD_FINDING) from None
         root = verifier.bench.sync_to(command.sees, tree)
         below = root / project.places.prefix
         if command.sees != "hidden":
@@ -101,7 +103,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
             missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
             if missing:
-                text = f"not kept of that measurement, and not here: {abbreviate(missing)}; see log.keep_outputs"
+                text = f"of that measurement {abbreviate(missing)} were not kept; see log.keep_outputs"
                 print(f"goalseek: {text}", file=sys.stderr)
         if any(other.keep for other in config.manifest.verify):
             verifier.bench.forget(command.sees)

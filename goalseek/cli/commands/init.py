@@ -137,17 +137,17 @@ def _text(path: Path) -> str:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``init`` takes."""
-    parser.add_argument("--yes", action="store_true", help="ask nothing: take what was found by looking")
-    parser.add_argument("--name", metavar="NAME", help="of the project: a-z, 0-9 and - (the folder's)")
-    parser.add_argument("--writable", metavar="GLOB", action="append", help="what may change; once for each")
-    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never gets; once for each")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
+    parser.add_argument("--name", metavar="NAME", help="the project's name: a-z, 0-9 and - (default: the folder's)")
+    parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
+    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never sees; repeatable")
     parser.add_argument("--run", dest="command", metavar="CMD", help="the command that measures")
     parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
-    parser.add_argument("--regex", metavar="R", help="of what it prints, one group: 'accuracy: ([0-9.]+)'")
-    parser.add_argument("--direction", choices=("maximize", "minimize"), help="what is better")
-    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="the command's tree (both)")
-    parser.add_argument("--provider", metavar="P", help="who proposes")
-    parser.epilog = "Here --query is the metric's: JMESPath in $GOALSEEK_RUN_DIR/metrics.json, instead of --regex."
+    parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
+    parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
+    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what the command sees (default: both)")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes")
+    parser.epilog = "Here --query is the metric's: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
 
 
 def run(options: argparse.Namespace) -> int:

@@ -28,15 +28,15 @@ from goalseek.project.state_file import ACTIVE_STATUSES, read_state
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``iterate`` takes."""
     many = parser.add_mutually_exclusive_group()
-    many.add_argument("-n", dest="count", type=int, metavar="N", help="so many iterations (1)")
-    many.add_argument("--forever", action="store_true", help="until a limit, the target, or ^C")
-    parser.add_argument("--for", dest="duration", metavar="8h", help="no new iteration after so long")
-    parser.add_argument("--until", metavar="'accuracy>=0.99'", help="NAME OP NUMBER, of the metric or a guard")
-    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the manifest's")
-    parser.add_argument("--model", metavar="M", help="the provider's model")
-    parser.add_argument("--new", action="store_true", help="begin a new run")
-    parser.add_argument("--no-wait", action="store_true", help="where another run is at work, end with 0, silently")
-    parser.add_argument("--detach", action="store_true", help="climb on away from this terminal, and say how to watch")
+    many.add_argument("-n", dest="count", type=int, metavar="N", help="the number of iterations (default: 1)")
+    many.add_argument("--forever", action="store_true", help="go on until a limit, the target or ^C")
+    parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
+    parser.add_argument("--until", metavar="GOAL", help="stop at, for example, 'accuracy>=0.99'; or a guard's name")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
+    parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
+    parser.add_argument("--new", action="store_true", help="begin a new run, whose limits count from zero")
+    parser.add_argument("--no-wait", action="store_true", help="end with 0, silently, where another run is at work")
+    parser.add_argument("--detach", action="store_true", help="climb in the background, and say how to watch")
 
 
 def run(options: argparse.Namespace) -> int:

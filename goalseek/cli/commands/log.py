@@ -27,16 +27,16 @@ _FLUSH_SECONDS = 0.1
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``log`` takes."""
-    parser.add_argument("--last", type=int, metavar="N", help="the newest N")
+    parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--kept", action="store_true", help="only what was kept")
-    only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome])
+    only.add_argument("--kept", action="store_true", help="only the kept changes")
+    only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
     reasons = [reason.value for reason in Reason]
-    parser.add_argument("--reason", metavar="R", choices=reasons, help="such as worse, tie, no_change")
+    parser.add_argument("--reason", metavar="R", choices=reasons, help="only this one, such as worse or tie")
     parser.add_argument(
-        "--since", metavar="I", help="an iteration, a time, an age: 12, 2026-11-21T07:00, yesterday, 2h"
+        "--since", metavar="I", help="from an iteration, a time or an age on: 12, 2026-11-21T07:00, yesterday, 2h"
     )
-    parser.add_argument("-o", dest="file", metavar="FILE", help="to FILE.csv, FILE.jsonl or FILE.parquet")
+    parser.add_argument("-o", dest="file", metavar="FILE", help="write to FILE.csv, FILE.jsonl or FILE.parquet")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     selection = _selection(options)
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
-        raise GoalseekError("-o takes whole records, and no --query", hint)
+        raise GoalseekError("-o writes whole records, so it takes no --query", hint)
     manifest = load_manifest(options)
     history = History(manifest.results)
     export = None

@@ -11,7 +11,7 @@ from typing import Any
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.manifest import json_schema
+from goalseek.manifest.loading import SCHEMAS, published_schema
 from goalseek.values import to_plain
 
 _OPEN_SIDES = (-math.inf, math.inf)
@@ -19,23 +19,24 @@ _OPEN_SIDES = (-math.inf, math.inf)
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``manifest`` takes."""
-    parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show")
+    parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show", help="default: show")
     help_text = (
-        "the schema of: the manifest (usual), a line of results.jsonl, an event of iterate --json, an agent's brief"
+        "with schema, of what: the manifest (default), a line of results.jsonl, an event of iterate --json, or the "
+        "brief of an agent"
     )
     package = Path(__file__).parents[2]
     parser.epilog = (
         f"The templates of the prompts are in {package / 'providers' / 'prompts'}; their manual is "
         f"{package / 'guide' / 'prompts.md'}."
     )
-    parser.add_argument("of", nargs="?", choices=json_schema.NAMES, help=help_text)
+    parser.add_argument("of", nargs="?", choices=SCHEMAS, help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the manifest or a schema."""
     if options.what == "schema":
         options.json = True
-        print_json(options, json_schema.published_schema(options.of or "manifest"))
+        print_json(options, published_schema(options.of or "manifest"))
         return 0
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")

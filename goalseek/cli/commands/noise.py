@@ -18,7 +18,7 @@ from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
 from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
@@ -33,17 +33,17 @@ _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``noise`` takes."""
-    parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="so many runs (10)")
-    alone = parser.add_argument_group("without a manifest, in any folder, in no sandbox")
-    alone.add_argument("--run", dest="command", metavar="CMD", help="the command to run, as sh takes it")
-    alone.add_argument("--regex", metavar="R", help="of what it prints, one group: 'loss: ([0-9.]+)'")
-    alone.add_argument("--wall", action="store_true", default=None, help="its wall time in seconds, minimized")
-    alone.add_argument("--direction", choices=("maximize", "minimize"), help="what is better")
-    alone.add_argument("--matches", choices=("only", "last"), help="where the regex matches more than once (only)")
-    alone.add_argument("--timeout", metavar="T", help="of one run: 90s, 20m")
+    parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
+    alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
+    alone.add_argument("--run", dest="command", metavar="CMD", help="the command to run, by sh -c")
+    alone.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'loss: ([0-9.]+)'")
+    alone.add_argument("--wall", action="store_true", default=None, help="the number is its wall time in seconds")
+    alone.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
+    alone.add_argument("--matches", choices=("only", "last"), help="which match counts (default: only one may be)")
+    alone.add_argument("--timeout", metavar="TIME", help="of one run: 90, 20m, '2 hours'")
     parser.epilog = (
-        "With --run, --query is the metric's: JMESPath in the JSON that the command prints. Runs of a project's "
-        "verifier are recorded, and those made before count for -n; of a command without a manifest nothing is kept."
+        "With --run, --query is the metric's: a JMESPath in the JSON that the command prints. Without --run, runs are "
+        "recorded, and those of the same tree that were made before count for -n."
     )
 
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         what = f"{metric.name} of {commit[:12]}, {'the incumbent' if incumbent else 'HEAD'}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
-        is_time = metric.source == "wall"
+        is_time = metric.source in TIME_SOURCES
         climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time)
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
@@ -74,9 +74,9 @@ def _run_command(options: argparse.Namespace) -> int:
     sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
     is_maximized = bool(options.wall) and options.direction == "maximize"
     refuse(
-        (len(sources) != 1, "one of --regex, --query and --wall says what the number is", _EXAMPLE),
-        (bool(options.manifest), "-m and --run: a manifest has its own command", "leave one of them out"),
-        (is_maximized, "--wall: of a time, less is better", "leave out --direction"),
+        (len(sources) != 1, "give one of --regex, --query and --wall, which says what the number is", _EXAMPLE),
+        (bool(options.manifest), "-m and --run: a manifest has its own command", "leave out one of the two"),
+        (is_maximized, "--wall: of two times the shorter is better", "leave out --direction"),
         (bool(options.matches and not options.regex), "--matches is for --regex", "leave it out"),
     )
     reading = Reading(
@@ -138,7 +138,7 @@ def _measure(
         print_json(options, {**plain, **_figures(measurements, failures, climb, report)})
     elif report is None:
         count = "1 run" if measurements else "no run"
-        print_message(options, f"noise: {count} with a number, and two at least are needed to see it")
+        print_message(options, f"noise: {count} with a number; it takes at least two to see how much it varies")
     else:
         before = sum(measurement.before for measurement in measurements)
         head = f"{what}: {pluralize(len(values), 'run')}"

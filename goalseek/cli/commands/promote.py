@@ -20,7 +20,7 @@ from goalseek.files import open_export
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_number, pluralize
+from goalseek.humanize import format_distinct, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
@@ -46,11 +46,11 @@ class Plan:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``promote`` takes."""
-    parser.add_argument("--branch", metavar="NAME", help="make this new branch of the kept changes")
-    parser.add_argument("--onto", metavar="REV", help="on this base (the commit that the climb began at)")
-    parser.add_argument("--squash", action="store_true", help="as one commit")
-    parser.add_argument("--patch", metavar="FILE", help="as a mailbox for git am, - for stdout")
-    parser.add_argument("--measure", action="store_true", help="measure base and result afresh in turn, and settle it")
+    parser.add_argument("--branch", metavar="NAME", help="make the commits, on this new branch")
+    parser.add_argument("--onto", metavar="REV", help="the base (default: the commit that the climb began at)")
+    parser.add_argument("--squash", action="store_true", help="make one commit of them")
+    parser.add_argument("--patch", metavar="FILE", help="write them as a mailbox for git am; - is stdout")
+    parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
     if load_standing(manifest).baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
-        raise GoalseekError("nothing is measured yet, so nothing was kept", hint)
+        raise GoalseekError("nothing is measured yet, so no change was kept", hint)
     if not options.measure:
         with contextlib.closing(open_repository(manifest)) as repository:
             return _carry_out(options, repository, _planner(options, manifest, repository), None)
@@ -104,7 +104,7 @@ def _carry_out(
             last = as_user.commit_without_hooks(repository, objects, plan.promoted, plan.base)
             patch = as_user.format_mailbox(objects, plan.base, last)
     if not plan.promoted:
-        print_message(options, "nothing was kept, or the base has it all: there is nothing to promote")
+        print_message(options, "there is nothing to promote: no change was kept, or the base has them all")
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
             stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)
@@ -137,7 +137,7 @@ def _carry_out(
 
 def _measurement_line(result: BaseComparison) -> str:
     settled = result.compared.settled
-    text = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
+    text = f"measured on this base: {' → '.join(format_distinct(settled.before, settled.after))}"
     return "; ".join([f"{text}, {result.compared.in_words('the base', 'the result')}", *result.broken])
 
 
@@ -155,9 +155,9 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: B
             print(f"        {paint(path, 'grey')}")
     if plan.unlike and not result:
         unlike = ", ".join(plan.unlike)
-        print(f"the base changed {unlike} as well: what comes out there was never measured; --measure does")
+        print(f"the base changed {unlike} as well, so nobody has measured this result; --measure does")
     elif not plan.unlike:
-        print("in its writable files this is the best commit, as it was measured")
+        print("its writable files are those of the best commit, as it was measured")
     if result:
         color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
         print(paint(_measurement_line(result), color))
@@ -168,4 +168,4 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: B
     elif not commit:
         flags = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
         command = with_manifest_option("goalseek promote --branch NAME", options.manifest)
-        print(f"this was a preview; make them with: {command}{flags}")
+        print(f"this was a preview; to make the commits: {command}{flags}")

@@ -16,9 +16,11 @@ from goalseek.project.opening import open_project, open_repository
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``prune`` takes."""
-    help_text = "artifact folders to keep, the newest (log.keep_runs); the baseline's and the best's stay anyway"
+    help_text = (
+        "keep the newest N artifact folders (default: log.keep_runs); the baseline's and the best's stay in any case"
+    )
     parser.add_argument("--keep", type=int, metavar="N", help=help_text)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
 def run(options: argparse.Namespace) -> int:

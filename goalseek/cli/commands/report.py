@@ -1,8 +1,12 @@
-"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request."""
+"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request.
+
+``goalseek serve``: the page, live, reachable from this machine only.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest, start_folder
@@ -20,24 +24,32 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report`` takes."""
-    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    """What ``report`` takes, or ``serve``."""
+    results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
+    if parser.prog.endswith("serve"):
+        parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+        return
     where = (
-        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - for stdout (report.html beside the records)"
+        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
+        "records)"
     )
     parser.add_argument("-o", dest="file", metavar="FILE", help=where)
-    parser.add_argument("--format", choices=("html", "svg", "md"), help="where the file's name does not say it (html)")
-    parser.add_argument("--settle", action="store_true", help="measure baseline and best afresh first")
+    parser.add_argument(
+        "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
+    )
+    parser.add_argument("--settle", action="store_true", help="first do what `goalseek settle` does")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report; prints its path."""
+    """Writes the report and prints its path, or serves it."""
+    if options.command_name == "serve":
+        return _serve(options)
     if options.file == "-" and wants_json(options):
         raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
         _settle(options)
-    source = report_source(options)
+    source = _source(options)
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
@@ -45,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first"
+        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first record"
         raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
@@ -58,21 +70,31 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(options: argparse.Namespace) -> int:
+    """Serves until ^C, which is its ordinary end."""
+    from goalseek.views.report.server import PageServer
+
+    with PageServer(_source(options), options.port) as server:
+        try:
+            print_answer(options, {"url": server.url}, server.url)
+            sys.stdout.flush()
+            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            print_message(options, "ended")
+    return 0
+
+
 def _settle(options: argparse.Namespace) -> None:
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
+    from goalseek.cli.commands.settle import settle
     from goalseek.cli.watch import line_view
-    from goalseek.evaluation.measurements import Evaluation
-    from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.fitness import check_fit
-    from goalseek.project.opening import open_project
 
-    with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
-        check_fit(project)
-        settle_on_request(Evaluation(project, project.config()))
+    settle(options, line_view(options))
 
 
-def report_source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
     if options.results is None:
         loaded = load_manifest(options)

@@ -12,9 +12,9 @@ from goalseek.views.report.server import PageServer
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``serve`` takes."""
-    results = "a results.jsonl from elsewhere, or its folder (this project's)"
+    results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
-    parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="the port (default: any that is free)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             print_answer(options, {"url": server.url}, server.url)
             sys.stdout.flush()
-            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
+            print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             print_message(options, "ended")

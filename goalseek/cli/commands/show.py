@@ -24,14 +24,14 @@ _DIGITS_MOST = 18
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
     parser.add_argument(
-        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best, baseline, or the last"
+        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best or baseline (default: last)"
     )
-    parser.add_argument("--diff", action="store_true", help="the patch")
-    parser.add_argument("--plan", action="store_true", help="the plan")
-    parser.add_argument("--prompt", action="store_true", help="every prompt of the iteration")
-    parser.add_argument("--output", action="store_true", help="what provider and verifier printed")
+    parser.add_argument("--diff", action="store_true", help="print the patch")
+    parser.add_argument("--plan", action="store_true", help="print the plan")
+    parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
+    parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
     parser.add_argument(
-        "--files", metavar="DIR", help="the changed files, what the verifier left, and the kept outputs, into DIR"
+        "--files", metavar="DIR", help="copy the changed files, the verifier's files and the kept outputs into DIR"
     )
 
 
@@ -108,7 +108,7 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
         record = history.iteration(int(which))
     else:
-        raise GoalseekError(f"{which!r} is no iteration's number, best or baseline", "see: goalseek log")
+        raise GoalseekError(f"{which!r} is no iteration's number, best, baseline or last", "see: goalseek log")
     if record is None:
         from goalseek.project.paths import fetch_hint
 
@@ -123,7 +123,7 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
         return path.read_bytes()
     if not record.commit_hash or not record.parent_commit_hash:
         message = f"iteration {record.iteration} has no patch"
-        raise GoalseekError(message, "it changed nothing, or its artifacts are gone")
+        raise GoalseekError(message, "it changed nothing, or its artifacts were removed")
     from goalseek.errors import GitFailed
     from goalseek.git.command import git
     from goalseek.git.location import locate
@@ -133,11 +133,11 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
     try:
         return git("diff-tree", *how, record.parent_commit_hash, record.commit_hash, git_dir=git_dir)
     except GitFailed as error:
-        raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*") from None
+        raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*:refs/goalseek/*") from None
 
 
 def _missing_artifacts(record: IterationRecord) -> GoalseekError:
-    message = f"the artifacts of iteration {record.iteration} are gone: older than log.keep_runs, or removed"
+    message = f"the artifacts of iteration {record.iteration} were removed; log.keep_runs says how many stay"
     hint = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
     return GoalseekError(message, hint)
 
@@ -148,14 +148,14 @@ def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
     except OSError:
         if not folder.is_dir():
             raise _missing_artifacts(record) from None
-        raise GoalseekError(f"there is no {folder / name}", "its phase was not reached, or it was pruned") from None
+        raise GoalseekError(f"there is no {folder / name}", "it was never written, or it was pruned") from None
 
 
 def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     if not options.files:
-        raise GoalseekError("--files names no folder", "name a new folder")
+        raise GoalseekError("--files needs a folder", "name a new folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise GoalseekError(f"--files {target}: is not an empty folder", "name a new folder")
+        raise GoalseekError(f"--files {target}: this is not an empty folder", "name a new folder")
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -12,6 +12,7 @@ from goalseek.humanize import at_least, format_dollars, format_duration, format_
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
+from goalseek.project.state_file import describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, one_line, painter
@@ -19,8 +20,8 @@ from goalseek.views.terminal_text import Paint, one_line, painter
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``status`` takes."""
-    parser.add_argument("--watch", action="store_true", help="go on showing it; q or ^C leaves")
-    parser.add_argument("--output", action="store_true", help="with what the agent and the verifier print")
+    parser.add_argument("--watch", action="store_true", help="show it until the climb ends; q or ^C leaves")
+    parser.add_argument("--output", action="store_true", help="show what the agent and the verifier print, too")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,8 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
-    why = f" ({summary.stop_reason})" if summary.stop_reason and summary.stop_reason != summary.status else ""
-    lines = [f"{paint(summary.project, 'bold')}: {summary.status}{why}"]
+    lines = [f"{paint(summary.project, 'bold')}: {describe_end(summary.status, summary.stop_reason)}"]
     if summary.phase:
         lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
     if summary.silent:
@@ -60,9 +60,10 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         return [*lines, "nothing is measured yet", f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"
     gain = summary.best.value - summary.baseline.value
+    best, baseline = (format_number(mark.value, summary.unit) for mark in (summary.best, summary.baseline))
     lines.append(
-        f"  best       {paint(format_number(summary.best.value), 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {format_number(summary.baseline.value)}, {gain:+.6g}"
+        f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
+        f"iteration {summary.best.iteration}; baseline {baseline}, {gain:+.6g}"
     )
     if summary.last:
         last = summary.last

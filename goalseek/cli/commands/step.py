@@ -27,8 +27,8 @@ class _StepWatch(AskingWatch, SandboxWatch):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``step`` takes."""
-    parser.add_argument("--provider", metavar="P", help="who proposes, instead of the manifest's")
-    parser.add_argument("--model", metavar="M", help="the provider's model")
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
+    parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
 
 
 def run(options: argparse.Namespace) -> int:

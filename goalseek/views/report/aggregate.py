@@ -72,10 +72,7 @@ class ThinnedList(Generic[Item]):
 
 @dataclass
 class Climb:
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
-
-    ``measured`` counts the candidates that had a number.
-    """
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration."""
 
     epoch: int = 0
     metric: str = "metric"
@@ -83,7 +80,6 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
-    measured: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -189,13 +185,12 @@ class ReportFigures:
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
         else:
-            climb.measured += row.metric.value is not None
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
                 tries, climb.best = climb.kept, try_of(row, label)
             tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
-        climb.noise = climb.noise.after_iteration(row.runs, row.outcome, row.metric.odds, code)
+        climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
         climb.spending.add_iteration(row)
         self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
         for incident in incidents_of(row):

@@ -15,7 +15,7 @@ from goalseek.locks import lock_holder
 from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.manifest.tables import Guard
 from goalseek.project.paths import fetch_hint
-from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_state
+from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, format_phase, read_state
 from goalseek.project.status import read_overview
 from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.diffs import Diff, Patches, diff_of, patch_limit
@@ -108,7 +108,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
             status, phase, fetch_hint(source.loaded) or error.hint, (), bounds, error.message, is_live=is_live
         )
     return ProjectState(
-        status=_status(summary.status, summary.stop_reason or ""),
+        status=describe_end(summary.status, summary.stop_reason),
         phase=format_phase(read_state(source.state)) if summary.phase else "",
         next=summary.next,
         differs=summary.differs,
@@ -126,16 +126,12 @@ def current_activity(source: Source) -> tuple[str, str]:
     state = read_state(source.state)
     status = one_line(str(state.get("status") or ("pending" if source.loaded else "")), 40)
     if status not in ACTIVE_STATUSES:
-        return _status(status, one_line(str(state.get("stop_reason") or ""), 40)), ""
+        return describe_end(status, str(state.get("stop_reason"))), ""
     own = own_folder(source.loaded) if source.loaded else None
     if own and lock_holder(own) is None:
         return "interrupted", ""
     phase, beat = format_phase(state), one_line(str(state.get("heartbeat_at")), 40)
     return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
-
-
-def _status(status: str, why: str) -> str:
-    return f"{status} ({why})" if why and why != status else status
 
 
 def _bounds(guard: Guard) -> Iterator[str]:

@@ -14,6 +14,7 @@ REASONS: dict[str, str] = {
     Reason.TIE: "the same number, and no fewer lines",
     Reason.WITHIN_NOISE: "better by less than the noise",
     Reason.BELOW_MIN_DELTA: "better by less than min_delta",
+    Reason.SEED_FIXED: "better with one fixed seed only",
     Reason.GUARD: "a guard's bound was broken",
     Reason.NOT_VALID: "a number outside its valid range",
     Reason.VERIFY_FAILED: "a verify command ended with an error",

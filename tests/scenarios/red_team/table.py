@@ -1,7 +1,7 @@
-"""The README's table of attacks, made from what the red team's tests assert by doing.
+"""The table of attacks in the guide's page on security, made from what the red team's tests assert by doing.
 
 Every attack declares at which levels it succeeds; the slow tests play it at each level and hold it to that. So what is
-counted here is what they found. ``python tests/scenarios/red_team/table.py`` writes it into the README.
+counted here is what they found. ``python tests/scenarios/red_team/table.py`` writes it there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SCENARIOS = Path(__file__).parents[1]
-README = SCENARIOS.parents[1] / "README.md"
+PAGE = SCENARIOS.parents[1] / "goalseek" / "guide" / "security.md"
 if __name__ == "__main__":
     sys.path[:0] = [str(SCENARIOS), str(SCENARIOS.parent / "support")]
 
@@ -85,12 +85,12 @@ def _open(level: str) -> str:
     return f"* {SHOWN[level]} does not stop: {lists}.\n"
 
 
-def readme() -> str:
-    """The README as it should be."""
-    text = README.read_text()
+def page() -> str:
+    """The page as it should be."""
+    text = PAGE.read_text()
     assert BEGIN in text and END in text
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: BEGIN + table() + END, text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
-    README.write_text(readme())
+    PAGE.write_text(page())

@@ -1,0 +1,71 @@
+"""``goalseek help``: the topics of the guide, or one of its pages: rich at a terminal, as it is written in a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+import textwrap
+
+from goalseek.cli.output import print_answer, wants_json
+from goalseek.cli.registry import COMMANDS, topics
+from goalseek.errors import GoalseekError
+from goalseek.humanize import first_sentence
+from goalseek.views.terminal_text import is_coloured, terminal_width
+
+_WIDEST = 100
+_HEAD = ("goalseek help TOPIC shows one of these pages:", "")
+_FOOT = ("", "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``help`` takes."""
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="a topic of the guide, or a command")
+    parser.epilog = "Without a topic, it lists them. In a pipe a page is plain text: goalseek help noise | less"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the list of topics, or the page of one. Raises GoalseekError for a topic that has none."""
+    if options.topic is None:
+        return _list_topics(options)
+    pages = topics()
+    if options.topic not in pages:
+        near = difflib.get_close_matches(options.topic, [*pages, *COMMANDS], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"topics: {', '.join(pages)}; commands: goalseek --help"
+        raise GoalseekError(f"the guide has no page {options.topic!r}", hint)
+    text = pages[options.topic].read_text("utf-8")
+    if options.topic in COMMANDS:
+        text += f"\nThe options of the command: `goalseek {options.topic} --help`.\n"
+    if is_coloured(sys.stdout, options.color) and not wants_json(options):
+        _print_rich(text)
+    else:
+        print_answer(options, {"topic": options.topic, "text": text}, text.rstrip("\n"))
+    return 0
+
+
+def _list_topics(options: argparse.Namespace) -> int:
+    rows = [
+        {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
+        for topic, page in topics().items()
+    ]
+    indent = 4 + max(len(topic) for topic in topics())
+    columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
+    lines = [
+        line
+        for row in rows
+        for line in textwrap.wrap(
+            f"  {row['topic']:<{indent - 2}}{row['summary']}", columns, subsequent_indent=" " * indent
+        )
+    ]
+    print_answer(options, rows, *_HEAD, *lines, *_FOOT)
+    return 0
+
+
+def _print_rich(text: str) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    console = Console(file=sys.stdout, force_terminal=True, theme=Theme({"markdown.code": "cyan"}))
+    page = Markdown(text, code_theme="ansi_light", hyperlinks=False)
+    console.print(page, width=min(console.width, _WIDEST))

@@ -1,0 +1,113 @@
+"""``goalseek help`` and the pages of the guide: what they and the README show is there, parses and is short enough."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import GUIDE, PAGES, README, blocks_in, commands
+from project import Project
+
+from goalseek.cli import main
+from goalseek.cli.registry import COMMANDS, topics
+from goalseek.humanize import first_sentence
+from goalseek.manifest import validation
+from goalseek.manifest.tables import Manifest
+from goalseek.views.terminal_text import strip_colour
+
+LONGEST_PAGE = 150
+BASE: dict[str, Any] = {
+    "version": 1,
+    "project": {"name": "demo"},
+    "scope": {"writable": ["src/**"]},
+    "metric": {"direction": "maximize"},
+    "verify": [{"run": "make check"}, {"run": "make score", "name": "score"}],
+}
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: path.stem)
+def page(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_a_page_has_a_title_a_first_sentence_and_an_end(page: Path) -> None:
+    text = page.read_text()
+    assert re.match(r"# \S.*\n\n\S", text)
+    assert 10 < len(first_sentence(text)) <= 120
+    assert len(text.splitlines()) <= LONGEST_PAGE or page == README
+    assert text.count("```") % 2 == 0
+
+
+def test_every_command_of_a_page_parses(page: Path) -> None:
+    found = commands(page.read_text())
+    for words in found:
+        if not words or words[0].isupper():
+            continue  # COMMAND stands for any
+        with contextlib.suppress(SystemExit):  # --help
+            main._parse(words, *main._split(words))
+        if words[0] == "help" and words[1:] and not words[1].isupper():
+            assert words[1] in topics() or words[1] in COMMANDS, words
+    assert found or page.stem == "glossary"
+
+
+def test_every_manifest_of_a_page_is_valid(page: Path) -> None:
+    """A block of some tables is completed; one of other tables, such as a script's, is TOML."""
+    for body in blocks_in(page.read_text(), "toml"):
+        given = tomllib.loads(body)
+        if given.keys() <= {field.name for field in fields(Manifest)}:
+            whole: dict[str, Any] = {
+                key: BASE.get(key, {}) | value if isinstance(value, dict) else value for key, value in given.items()
+            }
+            if not {"query", "regex", "source"} & whole.get("metric", {}).keys():
+                whole["metric"] = {**BASE["metric"], **whole.get("metric", {}), "query": "score"}
+            assert validation.validate(page, body, {**BASE, **whole}).version == 1
+
+
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not target.startswith(("http:", "https:", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), target
+
+
+def test_what_a_page_may_not_have_is_found(page: Path) -> None:
+    text = "`goalseek iterate --fast`\n\n```sh\ncd x && goalseek shw 12 > y\n```\n```console\n$ goalseek show best\nx\n```\n"
+    assert commands(text) == [["shw", "12"], ["show", "best"], ["iterate", "--fast"]]
+    assert commands("```cron\n* * cd a && P=b goalseek iterate --no-wait >>l 2>&1\n```") == [["iterate", "--no-wait"]]
+    assert commands("```ini\nExecStart=%h/.local/bin/goalseek iterate --forever\n```") == [["iterate", "--forever"]]
+    assert commands("```sh\njournalctl -u goalseek -f\n```\n```yaml\n- run: goalseek log && x\n```") == [["log"]]
+    with pytest.raises(main.GoalseekError):
+        main._parse(["shw", "12"], *main._split(["shw", "12"]))
+
+
+def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
+    listed = project.run("help").stdout
+    for topic in topics():
+        assert f"\n  {topic} " in listed
+        text = (GUIDE / f"{topic}.md").read_text()
+        shown = project.run("help", topic).stdout
+        assert shown.startswith(text) == (shown == text) != (topic in COMMANDS)
+    rows = json.loads(project.run("help", "--json").stdout)
+    assert [row["topic"] for row in rows] == [path.stem for path in sorted(GUIDE.glob("*.md"))]
+    assert json.loads(project.run("help", "prompts", "--json").stdout)["text"].startswith("# The prompts")
+
+
+def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project: Project) -> None:
+    assert project.run("help", "doctor").stdout == project.run("doctor", "--help").stdout != ""
+    ended = project.run("help", "promts")
+    assert ended.exit_code == 2 and "did you mean 'prompts'?" in ended.stderr
+    ended = project.run("help", "xyzzy")
+    assert ended.exit_code == 2 and "topics: " in ended.stderr and "prompts" in ended.stderr
+
+
+def test_a_page_with_colours_is_laid_out_within_a_hundred_columns(project: Project) -> None:
+    shown = project.run("help", "prompts", "--color", "always").stdout
+    assert "\x1b[" in shown and "```" not in shown and "| --- |" not in shown
+    assert "your own" in strip_colour(shown).lower()
+    assert max(map(len, strip_colour(shown).splitlines())) <= 100

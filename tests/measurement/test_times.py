@@ -1,0 +1,97 @@
+"""A number that is a time: whose it is, and that it is the time of something which depends on the candidate."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import Any
+
+import pytest
+from project import Project, Projects
+
+BUILD: dict[str, Any] = {"name": "build", "run": "cp answer.json program", "outputs": ["program"]}
+RUN = {"name": "run", "run": "cat answer.json"}
+CHECK = {"name": "check", "run": "sh hidden/judge.sh", "sees": "hidden"}
+WALL = {"direction": "minimize", "source": "wall"}
+FILES = {"answer.json": "{}\n", "hidden/judge.sh": "true\n"}
+BLIND = "metric is the time of check, which neither sees the candidate nor gets `outputs`"
+
+
+def make(make_project: Projects, *commands: dict[str, Any], **metric: str) -> Project:
+    project = make_project(files=FILES, manifest={"verify": list(commands), "metric": {**WALL, **metric}})
+    project.set_moves("{ }\n")
+    return project
+
+
+def crosses(project: Project) -> tuple[int, list[str]]:
+    ended = project.run("--json", "doctor", "--quick")
+    findings = [json.loads(line) for line in ended.stdout.splitlines()]
+    return ended.exit_code, [finding["text"] for finding in findings if not finding["ok"]]
+
+
+@pytest.mark.parametrize(
+    "commands, metric, problem",
+    [
+        ((BUILD, RUN), {}, "2 verify commands; whose time is it?"),
+        ((BUILD, RUN), {"source": "cpu"}, 'source = "cpu"'),
+        ((RUN, CHECK), {"command": "check"}, BLIND),
+        ((CHECK,), {}, BLIND),
+        ((RUN,), {}, ""),
+        ((BUILD, RUN), {"command": "build"}, ""),
+        ((BUILD, CHECK), {"command": "check"}, ""),
+    ],
+    ids=["wall of two", "cpu of two", "of the check", "of a lone check", "of one", "a name", "of what was built"],
+)
+def test_a_new_baseline_and_doctor_refuse_a_time_of_which_it_is_unclear_whose(
+    make_project: Projects, commands: tuple[dict[str, Any], ...], metric: dict[str, str], problem: str
+) -> None:
+    project = make(make_project, *commands, **metric)
+    code, texts = crosses(project)
+    assert (code, len(texts)) == ((1, 1) if problem else (0, 0)), texts
+    assert problem in "".join(texts)
+    if not problem:
+        return
+    ended = project.run("baseline")
+    assert ended.exit_code == 2 and problem in ended.stderr
+    if len(commands) > 1 and "command" not in metric:
+        assert 'metric.command = "build", or metric.command = "run"' in ended.stderr
+    assert project.records() == []
+
+
+def test_a_guard_on_the_time_of_a_check_that_knows_no_candidate_is_refused(make_project: Projects) -> None:
+    guard = {"name": "took", "source": "wall", "command": "check", "max": 5}
+    tables = {"verify": [RUN, CHECK], "metric": {**WALL, "command": "run"}, "guard": [guard]}
+    project = make_project(files=FILES, manifest=tables)
+    assert "[[guard]]: took is the time of check" in project.run("baseline").stderr
+
+
+def test_a_climb_whose_ruler_is_pinned_goes_on_and_its_next_baseline_is_refused(make_project: Projects) -> None:
+    project = make(make_project, BUILD, RUN, command="run")
+    project.check("baseline")
+    project.set_manifest({"verify": [BUILD, RUN], "metric": WALL})
+    assert project.climb()[-1]["verify"][1]["name"] == "run"
+    assert crosses(project)[0] == 1
+    assert project.run("baseline").exit_code == 2
+
+
+SPIN = "import sys, time\nwhile time.process_time() < {seconds}: pass\ntime.sleep(0.4)\n"
+
+
+@pytest.mark.slow
+def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Projects) -> None:
+    python = f"{shlex.quote(sys.executable)} -S work.py"
+    guard = {"name": "took", "source": "wall", "max": 60}
+    project = make_project(
+        files={"work.py": SPIN.format(seconds=0.3)},
+        manifest={
+            "scope": {"writable": ["work.py"]},
+            "metric": {"direction": "minimize", "source": "cpu", "noise": "none"},
+            "guard": [guard],
+            "verify": [{"name": "work", "run": f"{python} & wait"}],
+        },
+    )
+    project.set_moves({"files": {"work.py": SPIN.format(seconds=0.05)}})
+    baseline, faster = project.climb()
+    assert 0.3 <= baseline["metric"]["value"] < 0.6 and baseline["guards"]["took"] > 0.7
+    assert faster["outcome"] == "kept" and 0.05 <= faster["metric"]["value"] < 0.3

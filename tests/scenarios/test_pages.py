@@ -1,0 +1,110 @@
+"""What the pages of the guide print about providers, reports, promoting and Python works as printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from project import Project, Projects, answer
+
+import goalseek
+
+GUIDE = Path(goalseek.__file__).parent / "guide"
+
+
+def block_with(page: str, language: str, words: str) -> str:
+    """The one block of a page in this language that has these words."""
+    fenced = re.findall(rf"^```{language}\n(.*?)^```$", (GUIDE / f"{page}.md").read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = (body for body in fenced if words in body)
+    return textwrap.dedent(block)
+
+
+def commands(page: str, words: str) -> list[list[str]]:
+    lines = block_with(page, "console", words).splitlines()
+    return [shlex.split(line.removeprefix("$ goalseek "), comments=True) for line in lines if "$ goalseek " in line]
+
+
+def test_the_ways_out_do_what_is_printed(project: Project) -> None:
+    project.set_moves(answer(2), answer(1), answer(3))
+    project.climb("iterate", "-n", "3")
+    report, serve = commands("exports", "night.html")
+    assert serve == ["serve"]
+    others = [*commands("exports", "night.csv"), *commands("exports", "manifest schema")]
+    assert len(others) == 10
+    for words in [report, *others]:
+        project.check(*("2" if word == "12" else word for word in words))
+    assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)
+    assert (project.folder / "night.csv").read_text().count("\n") == 5
+
+
+def test_what_promote_is_said_to_do_it_does(project: Project) -> None:
+    project.set_moves(answer(2), answer(1), answer(3))
+    project.climb("iterate", "-n", "3")
+    project.git("switch", "--quiet", "--create", "elsewhere")
+    lines = commands("promote", "home.patch")
+    assert len(lines) == 4
+    for number, words in enumerate(lines):
+        project.check(*(f"faster{number}" if word == "faster" else word for word in words))
+    assert "measured on this base: 1 → 3" in project.check("promote", "--onto", "main", "--measure")
+    assert (project.folder / "home.patch").exists()
+
+
+def test_a_kept_change_is_left_out_as_printed(project: Project) -> None:
+    project.write({"other.json": "1\n"})
+    project.set_manifest({"scope": {"writable": ["*.json"], "hidden": ["hidden/**"]}})
+    project.commit("two files")
+    project.set_moves({"files": {"answer.json": answer(2), "other.json": "2\n"}}, answer(3), answer(4))
+    project.climb("iterate", "-n", "2")
+    promote, merge, revert, baseline = block_with("promote", "console", "git revert").splitlines()
+    project.check(*shlex.split(promote)[2:])
+    project.git(*shlex.split(merge)[2:])
+    project.git(*(project.git("rev-parse", "HEAD") if word == "COMMIT" else word for word in shlex.split(revert)[2:]))
+    project.check(*shlex.split(baseline)[2:])
+    assert project.iterations()[-1]["metric"]["value"] == 2
+    assert project.climb("iterate")[-1]["outcome"] == "kept"
+
+
+def test_the_lines_that_remove_a_climb_leave_nothing_of_it(project: Project) -> None:
+    project.set_moves(answer(2))
+    project.climb()
+    before = project.git("for-each-ref", "refs/heads/main")
+    prune, *others = block_with("storage", "console", "update-ref").replace("digits", "demo").splitlines()
+    project.check(*shlex.split(prune)[2:])
+    for line in others:
+        script = line.removeprefix("$ ")
+        subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=project.folder, check=True, timeout=60)
+    assert project.git("for-each-ref") == before
+    assert not list(project.top.glob("**/goalseek/demo")) and not list(project.top.glob(".goalseek/demo"))
+    assert project.climb("iterate")[-1]["iteration"] == 1, "it begins anew"
+
+
+def test_the_marks_a_program_and_moves_are_read_as_printed(make_project: Projects) -> None:
+    tuned = make_project(
+        "tuned",
+        files={"answer.json": block_with("providers", "python", "# goalseek: float"), "hidden/x": "1"},
+        manifest={"provider": {"name": "tune"}},
+    )
+    assert "turns LEARNING_RATE, DEPTH, KERNEL" in tuned.run("doctor", "--quick").stdout
+    asked = make_project("asked")
+    asked.manifest.write_text(
+        asked.manifest.read_text().partition("[provider]")[0] + block_with("providers", "toml", "propose.sh")
+    )
+    assert "propose.sh" in asked.check("manifest", "show")
+    played = make_project("played", manifest={"scope": {"writable": ["train.py"], "hidden": ["hidden/**"]}})
+    played.write({"train.py": "STEP = 0.5\n"})
+    played.commit("to train")
+    played.script.write_text(block_with("providers", "toml", "[[move]]"))
+    assert played.climb("iterate")[-1]["hypothesis_summary"] == "a smaller step"
+
+
+def test_the_lines_of_python_run_as_printed(project: Project) -> None:
+    project.set_moves(answer(3))
+    code = block_with("python", "python", "import goalseek").replace("iterations=20", "iterations=1")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout.splitlines() == ["0 baseline 1.0", "1 kept 3.0"], done.stderr

@@ -1,0 +1,93 @@
+"""A candidate that fixes its seed: its runs agree to the last bit, where the incumbent's never do."""
+
+import random
+
+import pytest
+from noise_sessions import Session, baseline_state, metric_of, record_of, runs_of, update_noise
+
+from goalseek.phase_values import Verdict
+from goalseek.statistics.noise_report import is_tie_improbable
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.sequential_test import next_step
+from goalseek.values import Outcome, Reason
+
+DOWN = metric_of("minimize")
+SPREAD = (100.1239817, 101.2938471, 99.3847562, 100.4958671, 100.0293847)
+COARSE = (100.0, 101.0, 99.0, 100.5, 100.2)
+
+
+def verdict_of(answer: object) -> Verdict:
+    assert isinstance(answer, Verdict)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("values", "improbable"),
+    [
+        (SPREAD, True),
+        (SPREAD[:3], True),
+        (SPREAD[:2], False),
+        ((*SPREAD, SPREAD[0]), False),
+        ((*SPREAD, SPREAD[0] + 1e-13), False),
+        (COARSE, False),
+        (tuple(right / 1797 for right in (1650, 1661, 1643, 1652, 1671)), False),
+        (tuple(100 * right / 997 for right in (850, 861, 843, 852, 871)), False),
+        (tuple(sum(folds) / 5 for folds in ((0.9, 0.92, 0.93, 0.9, 0.95), (0.9,) * 5, (0.91,) * 5)), False),
+        ((1.0, 1.0 + 3e-16, 1.0 + 9e-16, 1.0 + 5e-15), False),
+        ((1e308, -1e308, 0.0), False),
+        ((5e-324, 0.0, 1e-323), False),
+        ((1.234, 1.2351, 1.2333, 1.2347), False),
+        ((1.23412983, 1.23519283, 1.23331928, 1.23471028), True),
+    ],
+)
+def test_a_tie_is_improbable_where_no_coarse_grid_holds_the_values(values: tuple[float, ...], improbable: bool) -> None:
+    assert is_tie_improbable(values) == improbable
+
+
+def test_shares_of_a_test_set_are_a_grid_and_times_are_not() -> None:
+    draw = random.Random(7)
+    for _ in range(200):
+        accuracies = [sum(draw.random() < 0.9 for _ in range(60)) / 60 for _ in range(draw.randint(3, 12))]
+        assert not is_tie_improbable(accuracies)
+        assert is_tie_improbable([draw.lognormvariate(0, 0.1) for _ in range(5)])
+
+
+def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_if_that_agrees_too() -> None:
+    state = baseline_state(*SPREAD)
+    assert next_step(DOWN, state, runs_of("candidate", 90.0, 90.0)) == "candidate"
+    verdict = verdict_of(next_step(DOWN, state, runs_of("candidate", 90.0, 90.0, 90.0)))
+    assert (verdict.outcome, verdict.reason) == (Outcome.REVERTED, Reason.SEED_FIXED)
+    assert verdict.why.startswith("3 runs under different seeds gave the same number: its seed is fixed")
+    assert "metric.allow_fixed_seed = true" in verdict.why
+    moved = runs_of("candidate", 90.0, 90.0, 90.001)
+    assert next_step(DOWN, state, moved) == "incumbent"
+    assert verdict_of(next_step(DOWN, state, moved + runs_of("incumbent", 100.3))).reason == Reason.BETTER
+    assert verdict_of(next_step(DOWN, state, runs_of("candidate", 90.0, 90.001))).reason == Reason.BETTER
+
+
+def test_who_means_a_fixed_seed_says_so_and_a_coarse_metric_ties_by_chance() -> None:
+    tied, spread, coarse = runs_of("candidate", 90.0, 90.0), baseline_state(*SPREAD), baseline_state(*COARSE)
+    allowed = metric_of("minimize", allow_fixed_seed=True)
+    assert verdict_of(next_step(allowed, spread, tied)).reason == Reason.BETTER
+    assert verdict_of(next_step(DOWN, coarse, tied)).reason == Reason.BETTER
+    assert verdict_of(next_step(metric_of("minimize", max_repeats=2), spread, tied)).reason == Reason.SEED_FIXED
+    small = verdict_of(next_step(metric_of("minimize", min_delta="15%"), spread, tied))
+    assert small.reason == Reason.BELOW_MIN_DELTA, "no run is spent on what is not kept anyway"
+
+
+def test_an_incumbent_that_gives_one_number_itself_makes_no_tie_improbable() -> None:
+    state = update_noise(baseline_state(*SPREAD), record_of(1, "kept", runs_of("candidate", 90.0, 90.0, 90.0), 9.0))
+    runs = runs_of("candidate", 80.0) + runs_of("incumbent", 90.0) + runs_of("candidate", 80.0)
+    assert verdict_of(next_step(DOWN, state, runs)).reason == Reason.BETTER
+
+
+def test_repeats_under_a_fixed_seed_are_no_repeats_of_the_noise() -> None:
+    before, runs = baseline_state(*SPREAD), runs_of("candidate", 90.0, 90.0, 90.0)
+    session = Session(DOWN, lambda of: 90.0, state=before)
+    session.candidate()
+    assert session.rulings[-1].reason == Reason.SEED_FIXED
+    assert session.state.pairs == before.pairs and session.state.clock == before.clock + 3
+    assert (session.state.kept, session.state.tested) == (0, 1)
+    other = before.after_iteration(runs, (Outcome.REVERTED, Reason.WITHIN_NOISE), 0.1, ("tree", "ruler"))
+    assert other.pairs == (*before.pairs, (90.0, 90.0), (90.0, 90.0))
+    assert isinstance(other, NoiseState)
