@@ -193,19 +193,16 @@ def _seconds_since(timestamp: str, now: datetime) -> float:
 
 
 def format_since(timestamp: str, now: datetime) -> str:
-    """``for 5m 20s, since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
+    """``since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
 
     ``now`` is an aware time.
     """
     try:
-        start = datetime.fromisoformat(timestamp)
-        seconds = max(int((now - start).total_seconds()), 0)
+        local = datetime.fromisoformat(timestamp).astimezone()
     except (TypeError, ValueError):
         return f"since {timestamp}"
-    local = start.astimezone()
     is_today = local.date() == now.astimezone().date()
-    duration = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
-    return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
+    return f"since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
 def first_sentence(page: str) -> str:

@@ -71,7 +71,9 @@ COMMANDS = {
     ),
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
-        "take home", "Print the manifest with its defaults, or a JSON Schema", "goalseek manifest schema records"
+        "take home",
+        "Print the manifest with its defaults, explain a key, or print a JSON Schema",
+        "goalseek manifest explain scope.share",
     ),
     "prune": Command(
         "take home", "Remove workspaces, benches and old artifacts; records stay", "goalseek prune --keep 20 --dry-run"

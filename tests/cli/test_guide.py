@@ -48,12 +48,10 @@ def test_a_page_has_a_title_a_first_sentence_and_an_end(page: Path) -> None:
 def test_every_command_of_a_page_parses(page: Path) -> None:
     found = commands(page.read_text())
     for words in found:
-        if not words or words[0].isupper():
-            continue  # COMMAND stands for any
+        if not words or words[0].isupper() or words[1:2] == ["TOPIC"]:
+            continue  # it stands for any
         with contextlib.suppress(SystemExit):  # --help
             main._parse(words, *main._split(words))
-        if words[0] == "help" and words[1:] and not words[1].isupper():
-            assert words[1] in topics() or words[1] in COMMANDS, words
     assert found or page.stem == "glossary"
 
 
@@ -92,7 +90,7 @@ def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
         assert f"\n  {topic} " in listed
         text = (GUIDE / f"{topic}.md").read_text()
         shown = project.run("help", topic).stdout
-        assert shown.startswith(text) == (shown == text) != (topic in COMMANDS)
+        assert shown.startswith(text) and (shown != text) == (topic in COMMANDS)
     rows = json.loads(project.run("help", "--json").stdout)
     assert [row["topic"] for row in rows] == [path.stem for path in sorted(GUIDE.glob("*.md"))]
     assert json.loads(project.run("help", "prompts", "--json").stdout)["text"].startswith("# The prompts")

@@ -29,8 +29,8 @@ from goalseek.humanize import format_age, format_short_age
 from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
-from goalseek.values import Usage, VerifierRun, to_line, to_plain
-from goalseek.views.lines import record_line
+from goalseek.values import Phase, Usage, VerifierRun, to_line, to_plain
+from goalseek.views.lines import LineWatch, record_line
 
 NOW = datetime.now(UTC)
 ESCAPE = "\x1b"
@@ -407,3 +407,22 @@ def test_records_of_a_million_cost_the_same_at_their_end(project: Project, monke
     newest = list(select_records(History(path), Selection(last=20)))
     assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
     assert 0 < sum(sizes) < path.stat().st_size / 20 and min(sizes) > 0
+
+
+def test_a_note_says_to_which_iteration_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = LineWatch(lambda text, name: text, is_quiet=False, is_verbose=False)
+    watch.on_note("before")
+    watch.on_phase(3, Phase.VERIFY)
+    watch.on_note("meanwhile")
+    watch.on_record(
+        replace(records.iteration(3, 3, "reverted", "worse"), notes=("at the end",), dropped_files=("a.txt",))
+    )
+    watch.on_phase(3, Phase.SETTLE)
+    watch.on_note("after")
+    assert capsys.readouterr().err.splitlines() == [
+        "note: before",
+        "note: iteration 3: meanwhile",
+        "note: iteration 3: at the end",
+        "note: iteration 3: files outside the scope were left out: a.txt",
+        "note: after",
+    ]

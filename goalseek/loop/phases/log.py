@@ -122,7 +122,7 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
 def _incumbent_notes(evidence: Evidence) -> tuple[str, ...]:
     """A note for each measurement in which the incumbent failed; the next measurement replaces it."""
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
-    return tuple(f"the incumbent failed in run {number}, and was measured once more" for number in failed)
+    return tuple(f"the incumbent gave no number in run {number}, and was measured once more" for number in failed)
 
 
 def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
     if not steps.resumed_from:
         return ()
     names = ", ".join(map(str, steps.resumed_from))
-    return (f"an earlier invocation ended in the middle; this one went on from its {names}",)
+    return (f"an earlier invocation ended in the middle; this one used what it had stored: {names}",)
 
 
 def weakest_isolation(config: Config) -> str:
