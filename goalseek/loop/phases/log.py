@@ -17,8 +17,8 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
+from goalseek.project.fitness import exposing_commands
 from goalseek.project.landing import Landing, landing
-from goalseek.project.preflight import exposing_commands
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
