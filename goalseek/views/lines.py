@@ -95,7 +95,7 @@ class LineWatch(AskingWatch, SandboxWatch):
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
         values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
-        print(f"settled: {record.metric} {values}, {record.why}", flush=True)
+        print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
         """The result of a look at the holdout."""

@@ -142,7 +142,7 @@ def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: P
         for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
             (own / "lock").write_text(json.dumps({**note, **gone}))
             asked = project.run("stop")
-            assert asked.exit_code == 4 and "has not said who it is yet" in asked.stderr
+            assert asked.exit_code == 4 and "its process is only beginning" in asked.stderr
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
         assert "process" in str(lock_holder(own)), "nobody can look there"
         (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))

@@ -391,7 +391,7 @@ def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> N
     assert (record["iteration"], *outcome(record), record["metric"]["value"]) == (1, "kept", "better", 3)
     calls = (3, 2) if where == "author" else (2, 3)
     assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
-    assert tokens(record) == 500 and "came to no answer" in "; ".join(record["notes"])
+    assert tokens(record) == 500 and "ended without an answer" in "; ".join(record["notes"])
     project.check("audit")
 
 
@@ -409,7 +409,7 @@ def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_no
     assert len(commits(project)) == 4
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
     reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
-    assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
+    assert reviews == ["1.md", "2.md"] and not any("ended without an answer" in note for note in record["notes"])
     project.check("audit")
 
 
