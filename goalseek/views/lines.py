@@ -43,7 +43,8 @@ class SandboxWatch(Observer):
         """The level of the sandbox: what it does not enforce, why, and how to get a better one."""
         if level.name == "bubblewrap":
             if not self._is_quiet:
-                print("; ".join((f"sandbox: {level.name}", *not_enforced)), file=sys.stderr)
+                gaps = (f"a program in {clause}" for clause in not_enforced)  # each begins with "it"
+                print("; ".join((f"sandbox: {level.name}", *gaps)), file=sys.stderr)
             return
         head = (
             "no sandbox: programs run as you"

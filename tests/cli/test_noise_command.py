@@ -140,7 +140,7 @@ class TestOfAnyCommand:
         assert ended_here.exit_code == 0
         assert [run["value"] for run in found["runs"]] == [run["seed"] for run in found["runs"]]
         assert len({run["seed"] for run in found["runs"]}) == 10
-        assert "in no sandbox" in ended_here.stderr
+        assert "outside the sandbox" in ended_here.stderr
         assert found["direction"] is None
         assert [path.name for path in tmp_path.iterdir()] == ["home"], "nothing is written"
 

@@ -80,7 +80,7 @@ def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbe
     assert state(climbed) == before
     ended = climbed.run("audit", "--rerun", "1")
     assert ended.exit_code == 0
-    assert "with the pinned verifier and the seed of then" in ended.stdout
+    assert "with the pinned verifier and the recorded seed" in ended.stdout
     assert ": the same\n  score: " in ended.stdout and "again, to the last bit" in ended.stdout
     assert "measuring iteration 1 again" in ended.stderr and "nothing was recorded" in ended.stderr
     assert climbed.run("audit").exit_code == 0

@@ -61,7 +61,7 @@ def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
     if wants_json(options):
         print_json(options, result)
     else:
-        seed = "a seed of its own" if result.seed is None else f"the seed of then, {result.seed}"
+        seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
         within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
         print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}")
