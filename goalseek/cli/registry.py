@@ -72,7 +72,7 @@ COMMANDS = {
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
         "take home",
-        "Print the manifest, explain one of its keys, or print a JSON Schema",
+        "Print the manifest, explain one of its keys, or print a schema",
         "goalseek manifest explain scope.share",
     ),
     "prune": Command(
