@@ -130,7 +130,7 @@ def better_or_worse(gain: float) -> str:
     return "worse" if gain < 0 else "better"
 
 
-_MAX_ODDS = 1000
+_MAX_ODDS = 9  # the odds are an estimate, and as good as these after a few runs already
 
 
 def format_comparison(
@@ -138,10 +138,10 @@ def format_comparison(
 ) -> str:
     """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
 
-    ``gain`` is in the metric's units, positive where better; percents are of the incumbent's median.
+    ``gain`` is in the metric's units, positive where better; percents are of ``incumbent``, its median.
     """
-    gain_text = format_gain(gain, incumbent, in_percent)
-    gain_text = f"{gain_text} {better_or_worse(gain)}" if gain else "as before"
+    size = format_gain(gain, incumbent, in_percent)
+    gain_text = f"{size} {better_or_worse(gain)} than {format_number(incumbent)}" if gain else "as before"
     candidate = pluralize(runs[0], "run")
     return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
 
@@ -152,17 +152,21 @@ def format_gain(gain: float, whole: float, in_percent: bool) -> str:
 
 
 def format_percent(share: float) -> str:
-    """A share (1 is the whole) in percent: ``3.1%``, ``12%``, ``0.04%``."""
-    return f"{100 * share:.0f}%" if share >= 1 else f"{100 * share:.{2 if share < 0.1 else 3}g}%"
+    """A share (1 is the whole) in percent: ``3.1%``, ``-12%``, ``0.04%``; of ten or more as a multiple: 47.3 times."""
+    size = abs(share)
+    if size >= 10:
+        return (f"{share:,.0f}" if 100 <= size < 1e6 else f"{share:.3g}") + "×"  # noqa: RUF001 - times
+    return f"{100 * share:.0f}%" if size >= 1 else f"{100 * share:.{2 if size < 0.1 else 3}g}%"
 
 
 def format_odds(odds: float | None) -> str:
-    """``odds 14:1``, ``odds 1:3``; "" for None."""
+    """``odds of a real gain 4:1``, ``1:3``, ``>9:1``, ``<1:9``; "" for None."""
     if odds is None:
         return ""
     larger = odds if odds >= 1 else 1 / odds if odds > 0 else float("inf")
-    text = f"{_MAX_ODDS}" if larger >= _MAX_ODDS else f"{larger:.2g}" if larger < 10 else f"{larger:.0f}"
-    return f"odds {text}:1" if odds >= 1 else f"odds 1:{text}"
+    text = f"{min(larger, _MAX_ODDS):.2g}"
+    capped = "" if larger <= _MAX_ODDS else ">" if odds > 1 else "<"
+    return f"odds of a real gain {capped}{text}:1" if odds >= 1 else f"odds of a real gain {capped}1:{text}"
 
 
 _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
@@ -189,19 +193,16 @@ def _seconds_since(timestamp: str, now: datetime) -> float:
 
 
 def format_since(timestamp: str, now: datetime) -> str:
-    """``for 5m 20s, since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
+    """``since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
 
     ``now`` is an aware time.
     """
     try:
-        start = datetime.fromisoformat(timestamp)
-        seconds = max(int((now - start).total_seconds()), 0)
+        local = datetime.fromisoformat(timestamp).astimezone()
     except (TypeError, ValueError):
         return f"since {timestamp}"
-    local = start.astimezone()
     is_today = local.date() == now.astimezone().date()
-    duration = f"{seconds}s" if seconds < 60 else format_duration(float(seconds))
-    return f"for {duration}, since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
+    return f"since {local:{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}}"
 
 
 def first_sentence(page: str) -> str:

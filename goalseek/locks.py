@@ -51,9 +51,9 @@ class Holder(Struct, frozen=True):
         return self.in_words()
 
     def in_words(self, now: datetime | None = None) -> str:
-        """The holder in words; with ``now``, for how long it has held the lock."""
+        """The holder in words; with ``now``, in local time."""
         if not self.pid:
-            return "its process has not said who it is yet"
+            return "its process is only beginning"
         start = f"since {self.since}" if now is None else format_since(self.since, now)
         return f"process {self.pid} on {self.host}, {start}"
 
@@ -190,9 +190,9 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
     is_elsewhere = bool(holder.manifest) and holder.manifest != manifest
     where = f"in {Path(holder.manifest).parent}" if is_elsewhere else activity() if holder.doing in _WITH_PHASES else ""
     command = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
-    details = ", ".join(filter(None, (holder.in_words(datetime.now(UTC)), command, where)))
+    details = "; ".join(filter(None, (command, holder.in_words(datetime.now(UTC)), where)))
     after = " after its iteration" if holder.is_climbing else ""
-    hint = f"wait for it, or end it{after}: {holder.stop_hint}" if holder.pid else "wait for it"
+    hint = f"wait until it ends, or end it{after}: {holder.stop_hint}" if holder.pid else "wait until it ends"
     return GoalseekError(f"another run is at work: {details}", hint, LOCKED)
 
 

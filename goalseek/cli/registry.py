@@ -57,6 +57,9 @@ COMMANDS = {
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
     ),
+    "settle": Command(
+        "take home", "Measure the baseline and the best again, in turn: the gain to claim", "goalseek settle"
+    ),
     "report": Command(
         "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
     ),
@@ -68,7 +71,9 @@ COMMANDS = {
     ),
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
-        "take home", "Print the manifest with its defaults, or a JSON Schema", "goalseek manifest schema records"
+        "take home",
+        "Print the manifest with its defaults, explain a key, or print a JSON Schema",
+        "goalseek manifest explain scope.share",
     ),
     "prune": Command(
         "take home", "Remove workspaces, benches and old artifacts; records stay", "goalseek prune --keep 20 --dry-run"
@@ -80,7 +85,7 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve"}
+MODULES = {"decline": "approve", "serve": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {

@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goalseek.doctor.isolation import cheat_remedy
+from msgspec import structs
+
+from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Difference, Entry, Objects
@@ -18,14 +20,15 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
-from goalseek.statistics.sequential_test import AcceptanceRule
+from goalseek.statistics.sequential_test import MIN_CANDIDATE_RUNS, AcceptanceRule, describe_fixed_seed, has_fixed_seed
 from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.scope import is_tool_cache
 from goalseek.workspace.screening import AddedFiles, known_path_refusal
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
+_MOST_CHEATS = 1000
 
 
 class Cheat(DataClass):
@@ -69,7 +72,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -
     try:
         for index, cheat in enumerate(cheats):
             if not cheat.unfit:
-                yield _finding(manifest, cheat, _verdict(project, subject, cheat, _FIRST_NUMBER + index))
+                yield _finding(manifest, cheat, *_verdict(project, subject, cheat, _FIRST_NUMBER + index))
     finally:
         sync_bench(Evaluation(project, subject.config), subject.tree)
 
@@ -132,22 +135,38 @@ def _lines_saved(objects: Objects, before: str, after: str) -> int:
     return sum(int(row[1]) - int(row[0]) for row in rows if row[0].isdigit() and row[1].isdigit())
 
 
-def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> Verdict:
+def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> tuple[Verdict, bool]:
+    """The verdict, and whether all runs of the cheat gave one number where those of the unchanged code differ."""
     if cheat.refused:
-        return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused)
+        return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused), False
     if not cheat.tree:
-        return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change")
+        return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change"), False
     evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
     standing, manifest = project.standing, subject.config.manifest
     # Before a baseline: the value that it would have.
-    value, guards = representative([measurement.value for measurement in subject.known]), subject.known[-1].guards
+    values = [measurement.value for measurement in subject.known]
+    value, guards = representative(values), subject.known[-1].guards
     if standing.incumbent and standing.baseline:
         value, guards = standing.incumbent.value, standing.baseline.guards
+        values = [run.value for run in standing.noise.incumbent]
     rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), cheat.lines_saved)
-    return rule.plain_verdict(evidence)
+    verdict = rule.plain_verdict(evidence)
+    if not verdict or manifest.metric.noise == "none" or len(set(values)) < 2:
+        return verdict, False
+    for repeat in range(1, MIN_CANDIDATE_RUNS + 1):
+        seed = unused_seed(project, number + repeat * _MOST_CHEATS)
+        again = measure_target(project, subject.variant(cheat.tree), seed)
+        if again.failure or again.runs[0].value != verdict.value:
+            return verdict, False
+        evidence = evidence.plus(again)
+    cheat_values = values_of(evidence.runs, "candidate")
+    if has_fixed_seed(manifest.metric, cheat_values, values):
+        why = describe_fixed_seed(len(cheat_values))
+        verdict = structs.replace(verdict, outcome=Outcome.REVERTED, reason=Reason.SEED_FIXED, why=why)
+    return verdict, True
 
 
-def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict) -> CheatFinding:
+def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, has_one_number: bool) -> CheatFinding:
     how = "WON" if verdict else "lost" if cheat.tree else "lost without being measured"
     text = f"{cheat.patch} {how}: {verdict.outcome} / {verdict.reason}: {verdict.why}"
     if cheat.left_out:
@@ -155,6 +174,8 @@ def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict) -> CheatFinding
     remedy = cheat_remedy(manifest) if verdict else ""
     if verdict.reason == Reason.SIMPLER:
         remedy = "it moves no number, and is kept for its fewer lines: let it change the number, or take it out"
+    elif verdict and has_one_number:
+        remedy = fixed_seed_remedy(manifest)
     is_lost = not verdict
     ruling = (verdict.outcome, verdict.reason, verdict.value)
     return CheatFinding("cheat", is_lost, text, remedy, cheat.patch, is_lost, *ruling)

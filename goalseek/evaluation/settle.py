@@ -67,7 +67,7 @@ def settle_at_end(evaluation: Evaluation) -> None:
     killed_seconds = sum(seconds_outside(project, settle_key(standing)).phases.values())
     spent = standing.for_run(project.run_id).spending(killed_seconds, Usage())
     pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
-    later = "settle it with: goalseek report --settle"
+    later = "settle it with: goalseek settle"
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
         return
@@ -112,7 +112,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
-    result = settle(metric.direction, pairs)
+    result = settle(metric.direction, pairs, standing.noise.all_positive)
     record = SettleRecord(
         seq=0,
         kind="settle",

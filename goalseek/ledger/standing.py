@@ -66,8 +66,8 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``tip`` is where the last landing moved it. ``keeps`` and ``measured``, the candidates that had a number, are of
-    this epoch; ``outcomes`` and ``spend`` are of this run. A failed call is no try: it leaves ``stagnation`` as it was.
+    ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
+    this run. A call that failed is no try: it leaves ``stagnation`` as it was.
     """
 
     seq: int = -1
@@ -88,7 +88,6 @@ class Standing(Struct, frozen=True):
     best: MeasuredCommit | None = None
     last: IterationRecord | None = None
     keeps: int = 0
-    measured: int = 0
     stagnation: int = 0
     provider_failures: int = 0
     crashes: int = 0
@@ -188,7 +187,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             keeps=0,
-            measured=0,
             settled=None,
             holdout=(),
         )
@@ -198,7 +196,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         tried=standing.tried + 1,
         played=_played_after(standing.played, record),
         provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
-        measured=standing.measured + (record.metric.value is not None),
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
     if record.outcome != Outcome.KEPT:

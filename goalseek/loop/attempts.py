@@ -167,7 +167,7 @@ class Attempts:
         attempt.rejected = rejected
         if self.top.candidate:
             self._others.append(attempt)
-            note = f"sent back to its author, it came to nothing: {rejected.reason}, {rejected.why}"
+            note = f"the change went back to its author, without success: {rejected.why} ({rejected.reason})"
             self.notes = (*self.notes, note)
         else:
             self._others.append(self.top)

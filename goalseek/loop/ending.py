@@ -15,9 +15,9 @@ from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
+from goalseek.project.fitness import EXPOSED, exposing_commands
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
-from goalseek.statistics.noise_report import format_luck
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
 _GO_ON = "the same command goes on"
@@ -113,10 +113,10 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     iterations = standing.last_iteration - standing.baseline.iteration
     kept = standing.best != standing.baseline
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
+    if exposing_commands(manifest):
+        parts.append(EXPOSED)
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
-    if luck := format_luck(standing.measured, standing.noise.differed):
-        parts.append(luck)
     parts += _format_cost(standing, manifest, iterations)
     return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if kept else "goalseek log"])
 
@@ -131,7 +131,9 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
     if settled:
         return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_format_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {' → '.join(format_distinct(before, after))}" + (", not settled" if is_noisy else "")
+    return f"{name} {' → '.join(format_distinct(before, after))}" + (
+        ", not settled: goalseek settle" if is_noisy else ""
+    )
 
 
 def _format_settled(record: SettleRecord) -> str:
@@ -143,7 +145,7 @@ def _format_settled(record: SettleRecord) -> str:
     low, high = record.interval
     is_exact = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
     text += ", exactly" if is_exact else f" ± {_format_amount((high - low) / 2, record.in_percent)}"
-    return text if low > 0 or high < 0 else f"{text}, which may be luck"
+    return text if low > 0 or high < 0 else f"{text}, which may be no gain"
 
 
 def _format_change(change: float, in_percent: bool) -> str:

@@ -15,10 +15,11 @@ from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_fit, check_provider
+from goalseek.project.fitness import check_fit, check_provider, exposure_note
 from goalseek.project.landing import check_refs
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning
@@ -26,9 +27,13 @@ from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.values import Stop, StopReason, Usage
 
+_SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
+
 
 def check_before_climb(project: Project) -> None:
     """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
+    if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
+        project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
     check_refs(project)
     check_provider(project, entries)
@@ -42,6 +47,7 @@ class Invocation:
         self._ends = ends
         self._began = time.monotonic()
         self._count = 0
+        self._seconds = 0.0
         self._config: Config | None = None
         self._failures_before = sys.maxsize  # the least seen in this invocation: an answer begins the count anew
         project.stop = None
@@ -79,6 +85,7 @@ class Invocation:
     def count_iteration(self, record: IterationRecord) -> None:
         """Counts an iteration; one whose verifier said stop is the last."""
         self._count += 1
+        self._seconds += sum(record.seconds.values())
         assert self._config
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
@@ -92,12 +99,18 @@ class Invocation:
             self.project.stop = reached.stop
 
     def claim(self) -> None:
-        """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout."""
+        """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout.
+
+        After a number of iterations it only settles, and that only where it costs little of what they took.
+        """
         project, config = self.project, self._config
         assert project.stop and config
-        if project.stop.reason not in RUN_STOP_REASONS:
+        is_run_over = project.stop.reason in RUN_STOP_REASONS
+        cost = seconds_to_settle(config.manifest, project.standing)
+        if is_run_over or (project.stop.reason == StopReason.COUNT and cost < _SETTLING_SHARE * self._seconds):
+            settle_at_end(Evaluation(project, config))
+        if not is_run_over:
             return
-        settle_at_end(Evaluation(project, config))
         look_at_holdout(Evaluation(project, config), is_end=True)
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)

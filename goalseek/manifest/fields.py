@@ -167,27 +167,36 @@ _alpha = _bounded(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, 
 _cost = _bounded(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', int | float, "none")
 _price = _bounded(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", int | float)
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
+_DURATION = {**_TEXT_OR_NUMBER, "title": "duration"}
+_MARGIN = {**_TEXT_OR_NUMBER, "title": "number or percentage"}
+_LIMIT = {**_TEXT_OR_NUMBER, "title": "number"}
 _NAME: dict[str, Any] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": _LONGEST_NAME}
-_PATH = {"type": "string", "pattern": "^[^/]"}
-_DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
-_PAIR: dict[str, Any] = {"type": ["array", "string"], "items": {"type": "number"}, "minItems": 2}
+_MOMENT = {"type": "string", "format": "date-time", "title": "date and time"}
+_PATH = {"type": "string", "pattern": "^[^/]", "title": "path"}
+_DEVICES: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}, "title": "list of paths"}
+_PAIR: dict[str, Any] = {
+    "type": ["array", "string"],
+    "items": {"type": "number"},
+    "minItems": 2,
+    "title": "two numbers",
+}
 Patterns = tuple[str, ...]
 Command = str | tuple[str, ...]
-Seconds = Annotated[float | None, FieldForm(_duration, _TEXT_OR_NUMBER)]
-Timeout = Annotated[float | str | None, FieldForm(_timeout, _TEXT_OR_NUMBER)]
-Size = Annotated[int, FieldForm(humanize.parse_size, {"type": ["string", "integer"]})]
-Margin = Annotated[float | str, FieldForm(_margin, _TEXT_OR_NUMBER)]
-LeastMargin = Annotated[float | str, FieldForm(_least_margin, _TEXT_OR_NUMBER)]
-Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1})]
+Seconds = Annotated[float | None, FieldForm(_duration, _DURATION)]
+Timeout = Annotated[float | str | None, FieldForm(_timeout, _DURATION)]
+Size = Annotated[int, FieldForm(humanize.parse_size, {"type": ["string", "integer"], "title": "size"})]
+Margin = Annotated[float | str, FieldForm(_margin, _MARGIN)]
+LeastMargin = Annotated[float | str, FieldForm(_least_margin, _MARGIN)]
+Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1, "title": "whole number"})]
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
-Alpha = Annotated[float | None, FieldForm(_alpha, _TEXT_OR_NUMBER)]
-Amount = Annotated[float | None, FieldForm(_optional, _TEXT_OR_NUMBER)]
-Cost = Annotated[float | None, FieldForm(_cost, _TEXT_OR_NUMBER)]
+Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
+Amount = Annotated[float | None, FieldForm(_optional, _LIMIT)]
+Cost = Annotated[float | None, FieldForm(_cost, _LIMIT)]
 NotNegative = Annotated[float, FieldForm(_price, {"type": "number", "minimum": 0})]
 Endpoint = Annotated[str | None, FieldForm(_endpoint, {"type": "string"})]
-Moment = Annotated[datetime | None, FieldForm(_moment, {"type": "string", "format": "date-time"})]
+Moment = Annotated[datetime | None, FieldForm(_moment, _MOMENT)]
 Name = Annotated[str, FieldForm(_name, _NAME)]
 InnerPath = Annotated[str, FieldForm(_inner_path, _PATH)]
 InnerPaths = Annotated[Patterns, FieldForm(_inner_paths, {"type": "array", "items": _PATH})]

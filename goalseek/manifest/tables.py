@@ -10,6 +10,9 @@ from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest import fields as form
+from goalseek.manifest.provider_tables import Price as Price
+from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
+from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
 from goalseek.values import DataClass
 
 Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
@@ -21,55 +24,97 @@ class Project(DataClass, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: form.Name
+    """The project's name, after which the branch `goalseek/<name>` and the folder of its records are called.
+    Example: `name = "digits"`"""
     repo: str = "."
+    """The repository's folder, for a manifest that lies outside of it. Example: `repo = "../digits"`"""
     program: str | None = None
+    """The file with your instructions for the agent; by default `program.md` beside the manifest, if there is one.
+    Example: `program = "docs/agent.md"`"""
 
 
 class ScopeTable(DataClass, kw_only=True):
-    """Which files a candidate consists of, and which it may see. Gitignore-style globs."""
+    """Which files a candidate consists of, and which it may see. Where globs overlap, the first of hidden, read_only,
+    generated and writable counts."""
 
     writable: form.SomePatterns
+    """The files that a candidate may change, as globs in the style of `.gitignore`.
+    Example: `writable = ["experiment.py", "src/**"]`"""
     generated: form.Patterns = ()
+    """Files that programs may write in the trees; they never count as a change and are never committed.
+    Example: `generated = ["out/**"]`"""
     read_only: form.Patterns = ()
+    """Files that no candidate may change although `writable` names them; other tracked files are read-only anyway.
+    Example: `read_only = ["src/data/**"]`"""
     hidden: form.Patterns = ()
+    """Tracked files that the agent never gets; only verify commands that see `hidden` or `both` find them.
+    Example: `hidden = ["score.py", "labels/**"]`"""
     hidden_from: form.Folder = None
+    """A folder outside of the repository with more hidden files, which appear at the same paths in the trees.
+    Example: `hidden_from = "../digits-verifier"`"""
     share: form.InnerPaths = ()
+    """Paths that git ignores, or submodules, which all programs need; they are read-only and never copied.
+    Example: `share = [".venv", "data"]`"""
     strays: Literal["drop", "reject"] = "drop"
+    """What happens to new files outside the scope: `drop` leaves them out, `reject` refuses the candidate.
+    Example: `strays = "reject"`"""
 
 
 class Setup(DataClass, kw_only=True):
-    """Run once for each ruler, on the baseline's tree without the hidden files; each measurement gets a copy."""
+    """A command that prepares the trees, once for each pinned verifier: on the baseline, without the hidden files."""
 
     run: form.Command
+    """The command that prepares the trees; it sees the baseline without the hidden files.
+    Example: `run = "cmake -S . -B build && cmake --build build"`"""
     gives: form.InnerPaths = ()
+    """Folders that the command makes; each measurement gets its own copy of them. Example: `gives = ["build"]`"""
     network: bool = False
+    """Whether the command may use the network. Example: `network = true`"""
     timeout: form.Seconds = 1800.0
+    """How long the command may take. Example: `timeout = "1h"`"""
 
 
 class VerifyCommand(DataClass, kw_only=True):
-    """One command of the measurement. ``timeout`` is in seconds, "auto", or none; ``output_max`` in bytes."""
+    """One command of the measurement. They run in order, and the first that fails rejects the candidate."""
 
     run: form.Command
+    """The command: a text runs under `sh -c`, a list of words runs as it is. Example: `run = "python3 train.py"`"""
     name: str = ""
+    """The command's name, which `metric.command` uses; by default its first word. Example: `name = "train"`"""
     cwd: form.FolderPath = "."
+    """The folder in which the command runs, relative to the manifest's. Example: `cwd = "tests"`"""
     sees: Sees | None = None
+    """Which files the command finds: `candidate` without hidden ones, `hidden` without candidate code, or `both`.
+    Example: `sees = "hidden"`"""
     outputs: form.Globs = ()
+    """Files, folders and globs that later commands find at the same path. Example: `outputs = ["predictions.csv"]`"""
     output_max: form.Size = 2 * 2**30
+    """How large the outputs of the command may be, together. Example: `output_max = "500MiB"`"""
     once: bool = False
+    """Whether the command runs once a candidate, also where the measurement is repeated: for builds, lint and tests.
+    Example: `once = true`"""
     keep: form.Globs = ()
+    """Build caches that outlive the command; one candidate may then influence the next, so it is weaker.
+    Example: `keep = [".ninja_deps"]`"""
     timeout: form.Timeout = "auto"
+    """How long the command may take; `auto` is three times the slowest run of the baseline, and at least a minute.
+    Example: `timeout = "20m"`"""
     network: bool = False
+    """Whether the command may use the network. Example: `network = true`"""
 
 
 class Variables(DataClass, kw_only=True):
-    """What a program's environment gets beside the published list."""
+    """What the environment of programs has beside a few usual variables."""
 
     pass_: form.Patterns = ()
+    """Variables of your own environment that the programs get too. Example: `pass = ["CUDA_VISIBLE_DEVICES"]`"""
     set: dict[str, str] = field(default_factory=dict)
+    """Variables with values of their own; `${HOME}` and other variables of yours are replaced in them.
+    Example: `set = { OMP_NUM_THREADS = "1" }`"""
 
 
 class EnvironmentTable(DataClass, kw_only=True):
-    """The additions to the environment of the verifier and of the agent."""
+    """What the environments of the verifier and of the agent have beside a few usual variables."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
@@ -79,13 +124,25 @@ class Reading(DataClass, kw_only=True):
     """How one number is read from what a measurement left behind."""
 
     name: str = ""
+    """The number's name in records and messages; by default the text of `query`. Example: `name = "accuracy"`"""
     source: Source | None = None
+    """Where the number stands: a `json` file, `stdout`, `stderr`, or the command's seconds: `wall` or `cpu`.
+    Example: `source = "stderr"`"""
     path: form.InnerPath = "metrics.json"
+    """The JSON file, in `$GOALSEEK_RUN_DIR` or one of `outputs`; a `.jsonl` file is a list of its rows.
+    Example: `path = "scores.json"`"""
     query: str | None = None
+    """The [JMESPath](https://jmespath.org) of the number in the JSON file. Example: `query = "test.accuracy"`"""
     regex: str | None = None
+    """The regular expression that finds the number in a text; its one group is the number.
+    Example: `regex = 'loss: ([0-9.]+)'`"""
     matches: Literal["only", "last"] = "only"
+    """Which match of `regex` counts: `only` refuses a second one, `last` takes the last. Example: `matches = "last"`"""
     command: str = ""
+    """The verify command whose output or time is read; by default the last one. Example: `command = "train"`"""
     valid: form.Range = None
+    """The lowest and the highest number that can be true; any other rejects the candidate.
+    Example: `valid = [0.0, 1.0]`"""
 
     @property
     def unit(self) -> str:
@@ -94,112 +151,164 @@ class Reading(DataClass, kw_only=True):
 
 
 class Metric(Reading, kw_only=True):
-    """The number that is climbed, and what counts as better.
-
-    ``repeats`` runs make one measurement, by ``aggregate``. ``alpha`` is None for "auto"; ``window`` is in verifier
-    runs, ``settle`` in pairs; ``examples`` is the size of a fixed evaluation set. With ``allow_fixed_seed`` a candidate
-    may win whose runs agree to the last bit though the incumbent's never do.
-    """
+    """The number that is to become better, how it is read, and when a change is kept."""
 
     direction: Literal["maximize", "minimize"]
+    """Which numbers are better: `maximize` prefers high ones, `minimize` low ones. Example: `direction = "maximize"`"""
     target: form.Amount = None
+    """The number at which the run ends, as a success. Example: `target = 0.99`"""
     min_delta: form.LeastMargin = 0.0
+    """The least gain that a kept change must have, absolute or in percent. Example: `min_delta = "0.5%"`"""
     noise: Literal["auto", "none", "always"] = "auto"
+    """When runs are repeated: `auto` where the baseline's runs differ, `always`, or `none`.
+    Example: `noise = "none"`"""
     max_repeats: form.Repeats = 8
+    """How many runs a candidate gets at most where runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
+    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.02 and 0.2.
+    Example: `alpha = 0.05`"""
     window: form.Positive = 30
+    """How many runs of the verifier old a run of the incumbent may be, and still count in a comparison.
+    Example: `window = 20`"""
     settle: form.Count = 5
+    """How many pairs of baseline and best are measured afresh when a run ends; `none` measures none.
+    Example: `settle = 10`"""
     repeats: form.Positive = 1
+    """How many runs make one measurement. Example: `repeats = 4`"""
     aggregate: Literal["median", "mean", "min", "max"] = "median"
+    """How the numbers of `repeats` runs become one. Example: `aggregate = "min"`"""
     examples: form.Count = None
+    """How many examples a fixed evaluation set has; a gain that luck reaches on so many is reported.
+    Example: `examples = 500`"""
     exclusive: str = "none"
+    """A name for what one measurement at a time may use; all on this machine that give it wait for each other.
+    Example: `exclusive = "gpu0"`"""
     allow_fixed_seed: bool = False
+    """Whether a candidate may win whose runs agree to the last bit, though those of the incumbent differ by seed.
+    Example: `allow_fixed_seed = true`"""
 
 
 class Guard(Reading, kw_only=True):
-    """A second number with a bound. Increases and decreases are held against the baseline."""
+    """A second number, whose bounds no kept change may break."""
 
     min: float | None = None
+    """The lowest number with which a candidate is kept. Example: `min = 0.9`"""
     max: float | None = None
+    """The highest number with which a candidate is kept. Example: `max = 512`"""
     max_increase: form.Margin | None = None
+    """How far the number may rise above the baseline's, absolute or in percent. Example: `max_increase = "5%"`"""
     max_decrease: form.Margin | None = None
+    """How far the number may fall below the baseline's, absolute or in percent. Example: `max_decrease = 0.01`"""
 
 
 class Holdout(VerifyCommand, kw_only=True):
-    """A command whose number decides nothing, and how it is read: at a run's end, or after each keep too."""
+    """A verify command whose number decides nothing, and which no agent gets in any form."""
 
     when: Literal["end", "kept"] = "end"
+    """When the number is measured: at the `end` of a run, or after each `kept` change too. Example: `when = "kept"`"""
     source: Source | None = None
+    """Where the number stands, as in `[metric]`. Example: `source = "stderr"`"""
     path: form.InnerPath = "metrics.json"
+    """The JSON file, as in `[metric]`. Example: `path = "scores.json"`"""
     query: str | None = None
+    """The [JMESPath](https://jmespath.org) of the number in the JSON file. Example: `query = "test.accuracy"`"""
     regex: str | None = None
+    """The regular expression that finds the number in a text, as in `[metric]`. Example: `regex = 'loss: ([0-9.]+)'`"""
     matches: Literal["only", "last"] = "only"
+    """Which match of `regex` counts, as in `[metric]`. Example: `matches = "last"`"""
     valid: form.Range = None
+    """The lowest and the highest number that can be true. Example: `valid = [0.0, 1.0]`"""
 
 
 class Cheat(DataClass, kw_only=True):
-    """A patch that games the metric: ``doctor`` shows that it loses. The agent never sees it."""
+    """A patch that games the metric: `goalseek doctor` shows that it loses. The agent never sees it."""
 
     patch: form.InnerPath
+    """The file of the patch, as `git diff` prints it. Example: `patch = "cheats/print.patch"`"""
 
 
 class Budget(DataClass, kw_only=True):
-    """What may be spent. ``time`` is active time in seconds; ``tokens`` are input, cached and output together."""
+    """What may be spent."""
 
     iterations: form.Count = None
+    """How many iterations there may be. Example: `iterations = 200`"""
     time: form.Seconds = None
+    """How much active time may be spent; waiting for a provider and interruptions are not in it.
+    Example: `time = "8h"`"""
     tokens: form.Count = None
+    """How many tokens agents may use: input, cached and output together. Example: `tokens = 2_000_000`"""
     cost_usd: form.Cost = None
+    """How many dollars agents may cost, as they report it or by `[[price]]`. Example: `cost_usd = 20.0`"""
 
 
 class Limits(Budget, kw_only=True):
-    """When a run ends by itself. ``total`` is a budget of all runs of the project together."""
+    """When a run ends by itself."""
 
     deadline: form.Moment = None
+    """The moment at which the run ends. Example: `deadline = 2026-12-01T07:00:00Z`"""
     stagnation: form.Count = 10
+    """After how many iterations without a kept change the prompts ask for another kind of change.
+    Example: `stagnation = 15`"""
     stagnation_stop: form.Count = None
+    """After how many iterations without a kept change the run ends and asks for a person.
+    Example: `stagnation_stop = 40`"""
     failures: form.Count = 20
+    """How many failed calls of the provider, or crashed candidates, in a row end the run. Example: `failures = 10`"""
     total: Budget = Budget()
+    """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
 
 
 class SandboxTable(DataClass, kw_only=True):
-    """How agent and candidate are kept apart from the rest of the machine; paths as people write them."""
+    """How agent and candidate are kept apart from the rest of the machine."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    """How programs are kept apart: the best of the levels that works here, or the one that is named.
+    Example: `mode = "landlock"`"""
     agent_network: bool = True
+    """Whether the agent may use the network. Example: `agent_network = false`"""
     read: form.Patterns = ()
+    """More paths of this machine that programs may read. Example: `read = ["~/.cache/huggingface"]`"""
     cache: form.Patterns = ()
+    """Folders that goalseek keeps between measurements; one candidate may then influence the next, so it is weaker.
+    Example: `cache = ["~/.cache/ccache"]`"""
     devices: form.Devices = "auto"
+    """Devices that verify commands may use; `auto` is the graphics cards. Example: `devices = ["/dev/nvidia0"]`"""
 
 
 class ApproveTable(DataClass, kw_only=True):
-    """Which verdicts take effect only with a person's word: none, a keep, or each."""
+    """Which verdicts wait for a person."""
 
     before: Literal["never", "kept", "each"] = "never"
+    """Which verdicts wait for a person: none, that a change is `kept`, or `each`. Example: `before = "kept"`"""
 
 
 class NotifyTable(DataClass, kw_only=True):
     """A program that is told of a kept change, a spent budget, a question and the end, as JSON on its stdin."""
 
     command: form.Patterns | None = None
+    """The program that is told; it gets one JSON object on its standard input.
+    Example: `command = ["sh", "-c", "cat >> ~/goalseek.jsonl"]`"""
     on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
+    """Which events it is told. Example: `on = ["stopped", "needs_human"]`"""
 
 
 class LogTable(DataClass, kw_only=True):
-    """Where records and artifacts lie, relative to the manifest's folder, and how much stays.
-
-    ``keep_runs`` artifact folders, the newest; outputs of the best only, of none, or of every kept candidate.
-    """
+    """Where records and artifacts lie, and how many stay."""
 
     home: form.FolderPath = ".goalseek"
+    """The folder of records and artifacts, in the manifest's folder. Example: `home = "experiments"`"""
     keep_runs: form.Count = 500
+    """How many artifact folders stay, the newest; records stay all. Example: `keep_runs = 50`"""
     keep_outputs: Literal["best", "none", "kept"] = "best"
+    """Whose `outputs` stay: those of the `best`, of every `kept` change, or of `none`.
+    Example: `keep_outputs = "kept"`"""
 
 
 class Manifest(DataClass, kw_only=True):
     """A whole manifest, checked, with every default in place."""
 
     version: Literal[1]
+    """The version of the manifest's format, which is 1. Example: `version = 1`"""
     project: Project
     scope: ScopeTable
     metric: Metric
@@ -217,45 +326,3 @@ class Manifest(DataClass, kw_only=True):
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()
-
-
-class ProviderTable(DataClass, kw_only=True):
-    """Who proposes. The keys below ``plan`` belong to the provider that the comment names."""
-
-    name: str
-    model: str = ""
-    timeout: form.Seconds = 1800.0
-    fallback: tuple[str | ProviderTable, ...] = ()
-    billing: Literal["auto", "api", "subscription"] = "auto"
-    endpoint: form.Endpoint = None
-    credentials: form.Patterns | None = None
-    plan: ProviderTable | None = None
-    repair: form.Whole = 1
-    prompts: str = ""
-    record: form.Folder = None
-    command: form.Patterns | None = None  # command; of another, the program with words that come first
-    ask_plan: bool = False  # command
-    script: str = "moves.toml"  # scripted
-    recordings: str = ""  # replay
-    sampler: Literal["tpe", "cmaes", "random"] = "tpe"  # tune
-    seed: int = 0  # tune
-
-
-class ReviewTable(DataClass, kw_only=True):
-    """Who gives a second opinion on what would be kept, by which criteria.
-
-    ``max_cycles`` is how often a change may go back to its author.
-    """
-
-    provider: str | ProviderTable
-    criteria: form.Patterns
-    max_cycles: form.Positive = 3
-
-
-class Price(DataClass, kw_only=True):
-    """What a model costs where its agent does not say so: dollars per million tokens; ``cached`` like input if none."""
-
-    model: str
-    input: form.NotNegative
-    output: form.NotNegative
-    cached: form.NotNegative | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.files import write_atomic
-from goalseek.humanize import format_moment, format_since
+from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
 from goalseek.values import DataClass, StopReason, to_plain
@@ -129,14 +129,12 @@ class StateFile:
 
 
 def format_phase(state: dict[str, Any], now: datetime | None = None) -> str:
-    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where nobody is at work.
-
-    With ``now``, as people say it: ``for 5m, since 00:00``.
-    """
+    """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where nobody is at work. With ``now``: ``for 5m``."""
     if state.get("status") not in ACTIVE_STATUSES or not state.get("phase"):
         return ""
     start = str(state.get("phase_started_at"))
-    duration = f"since {start}" if now is None else format_since(start, now)
+    seconds = seconds_since(state, "phase_started_at") if now else None
+    duration = f"since {start}" if seconds is None else f"for {format_duration(max(seconds, 0.0))}"
     return f"in {state['phase']} of iteration {state.get('iteration')} {duration}"
 
 

@@ -161,7 +161,9 @@ class UsageLog:
             if call.failed:
                 notes.append(f"in {call.phase} {call.failed}")
             elif call.charged is not None:
-                notes.append(f"a call in {call.phase} came to no answer; it is charged {_usage_text(call.charged)}")
+                notes.append(
+                    f"a call in {call.phase} ended without an answer; it counts as {_usage_text(call.charged)}"
+                )
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(dict.fromkeys(notes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from goalseek.humanize import format_number, parse_share, pluralize
+from goalseek.humanize import format_distinct, format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.guards import guard_violation, range_violation
@@ -39,7 +39,7 @@ def compare_values(direction: str, min_delta: float | str, incumbent: float, val
     An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
     """
     delta = incumbent - value if direction == "minimize" else value - incumbent
-    new, old = format_number(value), format_number(incumbent)
+    new, old = format_distinct(value, incumbent)
 
     def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
         return Verdict(outcome, reason, why, value, incumbent, delta)
@@ -53,6 +53,7 @@ def compare_values(direction: str, min_delta: float | str, incumbent: float, val
         return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
     margin = parse_share(min_delta, incumbent)
     if delta < margin:
-        why = f"{new} beats {old} by {format_number(delta)}, less than min_delta, {format_number(margin)}"
+        gain, least = format_distinct(delta, margin)
+        why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
         return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
     return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta)}")

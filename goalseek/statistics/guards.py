@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from goalseek.humanize import format_number, parse_share
+from goalseek.humanize import format_distinct, format_number, parse_share
 from goalseek.manifest.tables import Guard
 
 
 def guard_violation(guard: Guard, value: float, baseline: float | None) -> str | None:
     """Which bound of the guard the value breaks, in words; None where it holds."""
-    value_text = f"{guard.name} is {format_number(value)}"
+    what, limit, more = "", 0.0, ""
     if guard.min is not None and value < guard.min:
-        return f"{value_text}, below its minimum, {format_number(guard.min)}"
-    if guard.max is not None and value > guard.max:
-        return f"{value_text}, above its maximum, {format_number(guard.max)}"
-    if baseline is None:
+        what, limit = "below its minimum,", guard.min
+    elif guard.max is not None and value > guard.max:
+        what, limit = "above its maximum,", guard.max
+    elif baseline is None:
         return None
-    if guard.max_increase is not None and value > baseline + parse_share(guard.max_increase, baseline):
-        return f"{value_text}, up from {format_number(baseline)} by more than {guard.max_increase}"
-    if guard.max_decrease is not None and value < baseline - parse_share(guard.max_decrease, baseline):
-        return f"{value_text}, down from {format_number(baseline)} by more than {guard.max_decrease}"
-    return None
+    elif guard.max_increase is not None and value > baseline + parse_share(guard.max_increase, baseline):
+        what, limit, more = "up from", baseline, f" by more than {guard.max_increase}"
+    elif guard.max_decrease is not None and value < baseline - parse_share(guard.max_decrease, baseline):
+        what, limit, more = "down from", baseline, f" by more than {guard.max_decrease}"
+    if not what:
+        return None
+    value_text, limit_text = format_distinct(value, limit)
+    return f"{guard.name} is {value_text}, {what} {limit_text}{more}"
 
 
 def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float], baseline: Mapping[str, float]) -> str:
@@ -37,7 +40,9 @@ def range_violation(name: str, valid: tuple[float | None, float | None] | None, 
     low, high = valid or (None, None)
     if valid is None or ((low is None or low <= value) and (high is None or value <= high)):
         return None
-    return f"{name} is {format_number(value)}, outside its valid range, {format_range(valid)}"
+    limit = low if low is not None and value < low else high
+    assert limit is not None
+    return f"{name} is {format_distinct(value, limit)[0]}, outside its valid range, {format_range(valid)}"
 
 
 def format_range(valid: tuple[float | None, float | None]) -> str:

@@ -50,15 +50,31 @@ class SettledDifference(Struct, frozen=True):
         return f"{text}, {pluralize(self.pairs, 'pair')}"
 
 
-def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> SettledDifference:
+NEAR_ZERO = 0.1  # of the other value
+
+
+def is_share(direction: str, before: float, after: float) -> bool:
+    """Whether a difference is given as a share of ``before``, and not in the metric's units.
+
+    It is not where a value is zero or less, nor where a metric that is minimized comes near zero: a tenth of the other
+    value or less. Later values are near zero then too, so a project does not go from one to the other and back.
+    """
+    low, high = sorted((before, after))
+    return low > 0 and (direction == "maximize" or low > NEAR_ZERO * high)
+
+
+def settle(direction: str, pairs: Sequence[tuple[float, float]], all_positive: bool = True) -> SettledDifference:
     """The difference of pairs (before, after), with Student's 95% interval of its mean.
 
-    Where all values are positive the mean is that of their logarithms' differences, given as a share: the
-    smaller value for minimize, or the larger for maximize, over the other. Raises ValueError without a pair.
+    As a share (``is_share``) the mean is that of their logarithms' differences: the smaller value for minimize, or the
+    larger for maximize, over the other. ``all_positive`` is whether every value of the climb was more than zero.
+    Raises ValueError without a pair.
     """
     if not pairs:
         raise ValueError("nothing was measured")
-    positive = all(value > 0 for pair in pairs for value in pair)
+    before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
+    positive = all_positive and all(value > 0 for pair in pairs for value in pair)
+    positive = positive and is_share(direction, before, after)
     scale = scale_of(direction, positive)
     gains = [scale.x(before) - scale.x(after) for before, after in pairs]
     count, gain = len(gains), mean(gains)
@@ -70,7 +86,6 @@ def settle(direction: str, pairs: Sequence[tuple[float, float]]) -> SettledDiffe
     if count > 1:
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
         interval = (in_units(gain - reach), in_units(gain + reach))
-    before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
     return SettledDifference(count, before, after, in_units(gain), interval, positive)
 
 

@@ -179,17 +179,3 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     if abs(score) - 1 <= _normal_quantile(0.975) * error:
         return None
     return -median([step / distance for step, distance in steps]) * (count - 1)
-
-
-_CANDIDATE_LIMIT = 10**5
-
-
-def format_luck(measured: int, has_moved: bool) -> str:
-    """``luck alone would have kept about 3``; "" where nothing was measured, or the same code always gave one number.
-
-    ``measured`` are the candidates that had a number: one that was never measured cannot be lucky.
-    """
-    if not measured or not has_moved:
-        return ""
-    expected = expected_false_keeps(min(measured, _CANDIDATE_LIMIT))
-    return f"luck alone would have kept {f'about {expected:.0f}' if expected >= 1 else 'less than one'}"

@@ -195,7 +195,7 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
         log_odds, alpha = comparison.log_odds(), alpha_of(metric, state)
         is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
         known = [run.value for run in state.incumbent] if not calibrating else []
-        is_fixed = not metric.allow_fixed_seed and _has_fixed_seed(candidate_values, known + fresh)
+        is_fixed = has_fixed_seed(metric, candidate_values, known + fresh)
         if is_fixed and len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats):
             return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
@@ -207,18 +207,26 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     return "incumbent" if len(incumbent_values) < needed else "candidate"
 
 
-def _has_fixed_seed(candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
-    """Whether the candidate gives one number under every seed, though its incumbent hardly ever gives one twice."""
+def has_fixed_seed(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
+    """Whether the candidate gives one number under every seed, though its incumbent hardly ever gives one twice.
+
+    False where the manifest allows that.
+    """
     is_tie = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(set(candidate_values)) == 1
-    return is_tie and is_tie_improbable(incumbent_values)
+    return is_tie and not metric.allow_fixed_seed and is_tie_improbable(incumbent_values)
+
+
+def describe_fixed_seed(runs: int) -> str:
+    """Why a candidate with a fixed seed is reverted, after so many runs of it."""
+    return (
+        f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
+        "luck; metric.allow_fixed_seed = true would keep it"
+    )
 
 
 def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
     first = next(index for index, run in enumerate(runs) if run.of == "candidate")
     return values_of(runs[:first], "incumbent")
-
-
-_SEED_FIXED = "its seed is fixed, and its gain may be that seed's luck; metric.allow_fixed_seed = true would keep it"
 
 
 def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
@@ -230,7 +238,7 @@ def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: 
     if reason == Reason.BETTER and gain < margin:
         reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
     elif reason == Reason.SEED_FIXED:
-        why = f"{len(comparison.candidate)} runs under different seeds gave the same number: {_SEED_FIXED} ({why})"
+        why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
     elif reason == Reason.WITHIN_NOISE and gain <= 0:
         reason = Reason.WORSE if gain < 0 else Reason.TIE
     return Verdict(

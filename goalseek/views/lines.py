@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
 from goalseek.sandbox.level import SandboxLevel, installation_hint
-from goalseek.values import Outcome, Stop
+from goalseek.values import Outcome, Phase, Stop
 from goalseek.views.asking import AskingWatch
 from goalseek.views.terminal_text import (
     OUTCOME_COLORS,
@@ -63,29 +63,34 @@ class LineWatch(AskingWatch, SandboxWatch):
         super().__init__(paint_chatter or (lambda text, name: text), is_quiet)
         self._paint = paint
         self._is_verbose = is_verbose
+        self._iteration: int | None = None
 
     def on_note(self, text: str) -> None:
-        """A line on stderr."""
-        print(f"note: {replace_unprintable(text)}", file=sys.stderr)
+        """A line on stderr, with the number of the iteration that is under way."""
+        which = "" if self._iteration is None else f"iteration {self._iteration}: "
+        print(f"note: {which}{replace_unprintable(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A line on stderr where ``is_verbose``."""
+        self._iteration = None if name in (Phase.SETTLE, Phase.HOLDOUT) else iteration
         if self._is_verbose:
             print(f"{iteration:>4}  {name}", file=sys.stderr)
 
     def on_record(self, record: IterationRecord) -> None:
         """The iteration's line."""
         print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
+        self._iteration = record.iteration
         for note in record.notes:
             self.on_note(note)
         if record.dropped_files and not self._is_quiet:
-            self.on_note(f"left out: {', '.join(record.dropped_files)}")
+            self.on_note(f"files outside the scope were left out: {', '.join(record.dropped_files)}")
+        self._iteration = None
         if self._is_verbose:
             print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
-        values = " to ".join(format_number(value, record.unit) for value in (record.baseline, record.best))
+        values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
         print(f"settled: {record.metric} {values}, {record.why}", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:

@@ -11,8 +11,10 @@ from goalseek.humanize import (
     better_or_worse,
     format_age,
     format_cost,
+    format_distinct,
     format_duration,
     format_number,
+    format_odds,
     format_short_age,
 )
 from goalseek.ledger.records import IterationRecord, IterationSummary
@@ -95,13 +97,12 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
-    value = "none" if metric.value is None else format_number(metric.value, metric.unit)
-    against = f", against {format_number(metric.incumbent, metric.unit)}" if metric.incumbent is not None else ""
-    better = (
-        f": {format_number(abs(metric.delta), metric.unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
-    )
-    odds = f", odds {format_number(metric.odds)}" if metric.odds is not None else ""
-    yield metric.name, f"{value}{against}{better}{odds}"
+    numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
+    texts = format_distinct(*numbers, unit=unit)
+    value, *rest = texts if metric.value is not None else ("none", *texts)
+    against = f", against {rest[0]}" if rest else ""
+    better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
+    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
     yield from ((name, format_number(guard)) for name, guard in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)

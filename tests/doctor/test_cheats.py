@@ -29,10 +29,10 @@ def brings(path: str, line: str = "new") -> str:
     return f"{head}@@ -0,0 +1 @@\n+{line}\n"
 
 
-def with_cheats(place: Path, metric: str = "", more: str = "", **cheats: str) -> Case:
+def with_cheats(place: Path, metric: str = "", more: str = "", verifier: str = GUARDED, **cheats: str) -> Case:
     """A project whose cheats are committed in ``cheats/``."""
     tables = "".join(f'[[cheat]]\npatch = "cheats/{name}.patch"\n' for name in cheats)
-    case = make_case(place, GUARDED, metric=metric, more=tables + more)
+    case = make_case(place, verifier, metric=metric, more=tables + more)
     (case.folder / "cheats").mkdir()
     for name, text in cheats.items():
         (case.folder / f"cheats/{name}.patch").write_text(text)
@@ -87,6 +87,34 @@ def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path:
     (tree,) = (case.home / "cache/goalseek").glob("*/bench/tree")
     assert (tree / "answer.txt").read_text() == "5\n"
     assert case.git("status", "--porcelain") == ""
+
+
+SEEDED = """\
+echo ran >> "{runs}"; read value fixed < answer.txt; test -z "$fixed" || GOALSEEK_SEED=7
+printf 'score: %s.%010d\\n' "$value" "$GOALSEEK_SEED"; test "$value" -ge 0"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", ["", ", allow_fixed_seed = true"])
+def test_a_cheat_that_fixes_the_seed_loses_by_that_once_the_noise_is_known_or_gets_that_remedy(
+    tmp_path: Path, allowed: str
+) -> None:
+    case = with_cheats(
+        tmp_path,
+        allowed,
+        verifier=SEEDED,
+        seed=change("answer.txt", "5", "9 fixed"),
+        big=change("answer.txt", "5", "9"),
+    )
+    early, big = cheats_of(case.run("--json", "doctor"))
+    assert (early["lost"], early["reason"]) == (False, "better"), "two numbers do not show how often they agree"
+    assert "it fixes the seed" in early["remedy"] and "it fixes the seed" not in big["remedy"]
+    assert ("take out metric.allow_fixed_seed" in early["remedy"]) == bool(allowed)
+    assert case.run("baseline").exit_code == 0
+    late, big = cheats_of(case.run("--json", "doctor"))
+    assert (late["lost"], late["reason"]) == ((False, "better") if allowed else (True, "seed_fixed"))
+    assert "3 runs under different seeds gave the same number" in late["text"] or allowed
+    assert (big["lost"], big["reason"]) == (False, "better")
 
 
 @pytest.mark.slow

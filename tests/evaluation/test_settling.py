@@ -16,6 +16,7 @@ from noisy import METRIC, NOISY, journal
 from project import FILES, Project, answer, home
 from records import SETTLED
 
+import goalseek
 from goalseek.evaluation.settle import needs_settling, pairs_in_time, seconds_to_settle
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ScopeTable, VerifyCommand
@@ -126,10 +127,11 @@ class TestSettling:
         home("during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and not of_kind(project, "settle")
-        assert "the best, measured again, has no number" in ended.stderr and "report --settle" in ended.stderr
+        assert "the best, measured again, has no number" in ended.stderr and "with: goalseek settle" in ended.stderr
         assert project.run("report", "--settle").exit_code == 1
         home("during").unlink()
-        assert project.run("report", "--settle").exit_code == 0
+        settled = project.run("settle")
+        assert settled.exit_code == 0 and settled.stdout.startswith("settled: score 1.")
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
 
     @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
@@ -141,7 +143,7 @@ class TestSettling:
         project.climb("iterate", "-n", "1")
         project.set_manifest({"metric": SETTLE, "limits": limit})
         ended = project.run("iterate", "--forever")
-        assert ended.exit_code == 0 and "no time is left" in ended.stderr and "report --settle" in ended.stderr
+        assert ended.exit_code == 0 and "no time is left" in ended.stderr and "goalseek settle" in ended.stderr
         assert not of_kind(project, "settle")
 
     def test_what_never_moved_has_nothing_to_settle(self, project: Project) -> None:
@@ -149,9 +151,31 @@ class TestSettling:
         project.set_moves(answer(2))
         project.climb("iterate", "--forever")
         assert not of_kind(project, "settle")
-        told = project.run("report", "--settle")
+        told = project.run("settle")
         assert told.exit_code == 0 and "the metric never moved" in told.stderr
         assert not of_kind(project, "settle")
+
+    @pytest.mark.parametrize("share", [0.0, 1e9], ids=["dear", "cheap"])
+    def test_a_number_of_iterations_settles_by_itself_where_that_costs_little_of_them(
+        self, make_project: Callable[..., Project], monkeypatch: pytest.MonkeyPatch, share: float
+    ) -> None:
+        monkeypatch.setattr("goalseek.loop.invocation._SETTLING_SHARE", share)
+        project = project_of(make_project, limits={"time": "1h"})
+        list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))
+        settled = of_kind(project, "settle")
+        assert len(settled) == (1 if share else 0)
+        seconds = sum(sum(record["seconds"].values()) for record in project.iterations())
+        spent = json.loads(project.run("--json", "status").stdout)["spend"]["seconds"]
+        charged = sum(record["seconds"] for record in settled)
+        assert spent == pytest.approx(seconds + charged, abs=1e-3) and bool(charged) == bool(share)
+
+    def test_settle_answers_in_json_and_takes_no_copy(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        events = [json.loads(line) for line in project.run("--json", "settle").stdout.splitlines()]
+        (settled,) = [event for event in events if event["event"] == "settle"]
+        assert settled["record"]["why"] == of_kind(project, "settle")[0]["why"]
+        assert project.run("settle", "results.jsonl").exit_code == 2
 
     @pytest.mark.slow
     def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(

@@ -19,7 +19,7 @@ BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.js
 CALLED = 'echo . >> "$HOME/calls"\n'
 CLOSED = CALLED + 'echo "429 Too Many Requests" >&2; exit 75\n'
 CLOSED_NOTE = "in APPLY_CHANGE command could not reach its model"
-RESUMED_NOTE = "an earlier invocation ended in the middle; this one went on from its context, plan"
+RESUMED_NOTE = "an earlier invocation ended in the middle; this one used what it had stored: context, plan"
 WORKS = CALLED + f"echo better; {BETTER}\n"
 
 

@@ -74,7 +74,9 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
     records = waiting.climb("iterate", "-n", "2")
     assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
     assert home("called").read_text() == "x\n" * 2
-    told = "an earlier invocation ended in the middle; this one went on from its context, plan, change, candidate"
+    told = (
+        "an earlier invocation ended in the middle; this one used what it had stored: context, plan, change, candidate"
+    )
     assert [record["notes"] for record in records] == [[], [told], []]
     assert "- resumed in the middle of an iteration: 1" in waiting.run("report", "-o", "-", "--format", "md").stdout
     assert home("measured").read_text().split() == ["0", "1", "1", "2"]
@@ -102,7 +104,7 @@ def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: sign
 def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     second = waiting.run("iterate")
-    assert second.exit_code == 4 and f"process {started.pid} on {socket.gethostname()}, for " in second.stderr
+    assert second.exit_code == 4 and f"process {started.pid} on {socket.gethostname()}, since " in second.stderr
     assert "in VERIFY of iteration 1 for " in second.stderr
     assert waiting.run("baseline").exit_code == 4
     silent = waiting.run("iterate", "--no-wait")

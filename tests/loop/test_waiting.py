@@ -129,7 +129,7 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert os.getsid(pid) == pid
     refused = waiting.run("iterate")
     assert refused.exit_code == 4
-    named = r"at work: process \d+ on \S+, for \d+s, since \d\d:\d\d, in VERIFY of iteration 0 for \d+s, since "
+    named = r"at work: process \d+ on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
     assert re.search(named, refused.stderr), refused.stderr
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()

@@ -142,7 +142,9 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
     assert phases() == ["plan", "apply"], "the plan was stored"
     record = project.iterations()[-1]
     assert record["usage"]["input_tokens"] == 140 and not record["usage"]["estimated"]
-    assert record["notes"] == ["an earlier invocation ended in the middle; this one went on from its context, plan"]
+    assert record["notes"] == [
+        "an earlier invocation ended in the middle; this one used what it had stored: context, plan"
+    ]
 
 
 @pytest.mark.slow

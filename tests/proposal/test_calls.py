@@ -238,7 +238,7 @@ def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(project: Project
 
 
 KILLS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-RESUMED = "an earlier invocation ended in the middle; this one went on from its context"
+RESUMED = "an earlier invocation ended in the middle; this one used what it had stored: context"
 
 
 @KILLS
@@ -249,7 +249,7 @@ def test_a_call_that_was_killed_is_charged_the_median_call(project: Project, num
     record = project.climb()[-1]
     assert (record["iteration"], record["outcome"]) == (3, "kept")
     assert record["usage"] == {**{name: 2 * amount for name, amount in USAGE.items()}, "estimated": True}
-    charged = "a call in APPLY_CHANGE came to no answer; it is charged 100 tokens, 0.25 dollars"
+    charged = "a call in APPLY_CHANGE ended without an answer; it counts as 100 tokens, 0.25 dollars"
     assert record["notes"] == [charged, f"{RESUMED}, plan"]
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
@@ -270,7 +270,7 @@ def test_kills_are_each_charged_and_count_for_the_limit(project: Project, number
     assert (record["iteration"], tokens(record)) == (1, 600 + 500 + 100)
     assert not record["usage"]["estimated"], "each said what it used, and nothing else is known"
     *charged, resumed = record["notes"]
-    assert [note.partition("charged ")[2] for note in charged] == ["600 tokens", "500 tokens"]
+    assert [note.partition("counts as ")[2] for note in charged] == ["600 tokens", "500 tokens"]
     assert resumed.startswith(RESUMED)
 
 
@@ -281,7 +281,7 @@ def test_a_killed_plan_is_half_of_what_an_iteration_costs(project: Project) -> N
     killed_in_the_call(project, signal.SIGKILL)
     record = project.climb()[-1]
     assert (tokens(record), record["usage"]["estimated"]) == (300, True)
-    charged = "a call in PLAN came to no answer; it is charged 100 tokens, 0.25 dollars"
+    charged = "a call in PLAN ended without an answer; it counts as 100 tokens, 0.25 dollars"
     assert record["notes"] == [charged, RESUMED]
 
 

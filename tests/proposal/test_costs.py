@@ -163,7 +163,7 @@ def test_a_call_that_died_with_goalseek_is_charged_what_the_session_in_its_home_
     started.communicate(timeout=30)
     record = project.climb()[-1]
     assert (record["outcome"], tokens(record)) == ("kept", 100 + 450 + 100), record["notes"]
-    assert "came to no answer; it is charged 450 tokens" in record["notes"][0]
+    assert "ended without an answer; it counts as 450 tokens" in record["notes"][0]
 
 
 @AGENTS

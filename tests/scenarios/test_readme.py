@@ -1,26 +1,82 @@
 """What the README prints works as printed."""
 
+import hashlib
+import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pages
-from project import Project, Projects, answer
+import pytest
+import tomli_w
+from project import Project, Projects
 from red_team import table
 
 README = pages.README.read_text()
-VALIDATE = """\
-import json, sys
-scope = {}
-exec(open("experiment.py").read(), scope)
-json.dump({"accuracy": 1 - abs(scope["STEP"] - 0.1)}, open(sys.argv[sys.argv.index("--output") + 1], "w"))
+TRAIN = """\
+STEP = 3  # goalseek: int 1..9
+with open("predictions.csv", "w") as file:
+    for line in open("data.csv"):
+        print(int(line) % STEP, file=file)
 """
+STEAL = 'import shutil\nshutil.copy("hidden/labels.csv", "predictions.csv")\n'
+SCORE = """\
+import json, os
+predicted, labels = (open(path).read().split() for path in ("predictions.csv", "hidden/labels.csv"))
+right = sum(one == other for one, other in zip(predicted, labels, strict=True))
+with open(os.environ["GOALSEEK_RUN_DIR"] + "/metrics.json", "w") as file:
+    json.dump({"accuracy": right / len(labels)}, file)
+"""
+PYTHON = {
+    "train.py": TRAIN,
+    "data.csv": "".join(f"{number}\n" for number in range(40)),
+    "hidden/labels.csv": "".join(f"{number % 7}\n" for number in range(40)),
+    "hidden/score.py": SCORE,
+}
+READ = """\
+#include <iostream>
+#include <thread>
+int main() {
+    long sum = 0;
+    for (long number; std::cin >> number;) sum += number;
+    // wait
+    std::cout << sum << '\\n';
+}
+"""
+FORGE = """\
+#include <cstdlib>
+int main() { return std::system("sha256sum answer.txt > hidden/answer.sha256"); }
+"""
+CPP = {
+    "src/main.cpp": READ.replace("// wait", "std::this_thread::sleep_for(std::chrono::milliseconds(400));"),
+    "hidden/input.txt": "1 2 3\n",
+    "hidden/answer.sha256": hashlib.sha256(b"6\n").hexdigest() + "  answer.txt\n",
+}
+WORDS = """\
+wrong=$(sort marked.txt hidden/spam.txt | uniq -u | wc -l)
+echo "right: $(($(wc -l < mails.txt) - wrong))"
+"""
+TEXT = {
+    "words.txt": "winner\n",
+    "mails.txt": "prize prize prize\nprize Prize\nwinner\n",
+    "hidden/spam.txt": "prize prize prize\nprize Prize\nwinner\n",
+    "hidden/score.sh": WORDS,
+}
 
 
 def blocks(language: str) -> list[str]:
-    """The README's blocks in a language, without their indentation."""
     return pages.blocks_in(README, language)
+
+
+def records(project: Project) -> list[dict[str, Any]]:
+    """The iterations, whatever the project is called."""
+    (path,) = project.folder.glob(".goalseek/*/logs/results.jsonl")
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    return [row for row in rows if row["kind"] == "iteration"]
+
+
+def best(project: Project) -> float:
+    return max(record["metric"]["value"] for record in records(project) if record["outcome"] in ("baseline", "kept"))
 
 
 def block_with(language: str, words: str) -> str:
@@ -28,66 +84,53 @@ def block_with(language: str, words: str) -> str:
     return found
 
 
-def test_the_nine_line_manifest_and_the_five_minutes_after_it(make_project: Projects) -> None:
-    manifest = block_with("toml", "validate_results.py")
-    assert len(manifest.splitlines()) == 9
-    project = make_project(
-        files={
-            "experiment.py": "STEP = 0.5\n",
-            "validate_results.py": VALIDATE,
-            "hidden/labels": "1\n",
-            "moves.toml": block_with("toml", "[[move]]"),
-        },
-        manifest=manifest + '\n[provider]\nname = "scripted"\n',
-    )
+def test_python_and_json_and_the_commands_of_the_quick_start(make_project: Projects) -> None:
+    project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "tune"\n')
     commands = [line for body in blocks("sh") for line in body.splitlines() if line.startswith("goalseek ")]
     assert len(commands) == 6
     for command in commands:
         ended = project.run(*shlex.split(command, comments=True)[1:])
         assert ended.exit_code == 0, (command, ended.stderr)
-    climbed = project.folder / ".goalseek" / "digits" / "logs" / "results.jsonl"
-    assert '"value":1.0' in climbed.read_text()
+    assert best(project) == 1
+    promoted = project.run("promote", "--branch", "better")
+    assert promoted.exit_code == 0 and "+STEP = 7 " in project.git("diff", "main", "better")
 
 
-def test_the_commands_of_the_morning_after_do_what_is_printed(project: Project) -> None:
-    project.set_moves(answer(2), answer(1), answer(3))
-    project.climb("iterate", "-n", "3")
-    told = README.partition("## The morning after")[2].partition("\n## ")[0]
-    every = [line.removeprefix("$ goalseek ") for line in told.splitlines() if line.startswith("$ goalseek ")]
-    lines = [line for line in every if not line.startswith("serve")]  # which goes on until ^C
-    assert len(lines) == len(every) - 1 == 8
-    project.git("switch", "--quiet", "--create", "elsewhere")
-    for number, line in enumerate(lines):
-        words = shlex.split(
-            line.replace("show 12", "show 2").replace("--branch faster", f"--branch f{number}"), comments=True
-        )
-        ended = project.run(*words)
-        assert ended.exit_code == 0, (words, ended.stderr)
-    assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)
-    assert "measured on this base: 1 → 3" in project.run("promote", "--onto", "main", "--measure").stdout
+@pytest.mark.needs("bwrap")
+def test_candidate_code_cannot_open_the_hidden_files_of_the_quick_start(make_project: Projects) -> None:
+    project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "scripted"\n')
+    project.write({"moves.toml": tomli_w.dumps({"move": [{"title": "steal", "files": {"train.py": STEAL}}]})})
+    project.check("iterate")
+    record = records(project)[1]
+    assert record["reason"] == "verify_failed" and "No such file" in record["why"]
 
 
-def test_the_marks_and_the_consent_are_read_as_printed(make_project: Projects) -> None:
-    tuned = make_project(
-        "tuned",
-        files={"answer.json": block_with("python", "# goalseek: float"), "hidden/x": "1"},
-        manifest={"provider": {"name": "tune"}},
+@pytest.mark.slow
+@pytest.mark.needs("bwrap", "c++")
+def test_cpp_and_time_of_the_quick_start(make_project: Projects) -> None:
+    project = make_project(files=CPP, manifest=block_with("toml", '"fast"') + '\n[provider]\nname = "scripted"\n')
+    moves = [{"title": "forge", "files": {"src/main.cpp": FORGE}}, {"title": "fast", "files": {"src/main.cpp": READ}}]
+    project.write({"moves.toml": tomli_w.dumps({"move": moves})})
+    project.check("iterate", "-n", "2")
+    base, forged, fast = records(project)
+    assert base["metric"]["value"] > 0.4 > fast["metric"]["value"]
+    assert (forged["reason"], fast["reason"]) == ("verify_failed", "better")
+    assert "check ended with 1" in forged["why"]
+
+
+def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
+    project = make_project(
+        files=TEXT | {"propose.sh": block_with("sh", "propose.sh")}, manifest=block_with("toml", '"spam"')
     )
-    assert "turns LEARNING_RATE, DEPTH, KERNEL" in tuned.run("doctor", "--quick").stdout
-    manifest = block_with("toml", "validate_results.py") + "\n" + block_with("toml", 'name = "command"')
-    asked = make_project(
-        "asked", files={"experiment.py": "", "validate_results.py": "", "hidden/x": ""}, manifest=manifest
-    )
-    assert "my-agent" in asked.run("manifest", "show").stdout
-
-
-def test_the_lines_of_python_run_as_printed(project: Project) -> None:
-    project.set_moves('{"score": 3}\n')
-    code = block_with("python", "import goalseek").replace("iterations=20", "iterations=1")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.stdout.splitlines() == ["0 baseline 1.0", "1 kept 3.0"], done.stderr
+    (project.folder / "propose.sh").chmod(0o755)
+    project.commit("executable")
+    for _ in range(20):  # by chance
+        project.check("iterate")
+        if best(project) == 3:
+            break
+    kept = records(project)[-1]
+    assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 3)
+    assert kept["hypothesis_summary"].lower() == "mark mails with the word prize"
 
 
 def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here() -> None:

@@ -136,11 +136,13 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
-    assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse, 1 run against 5")
+    assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse than 100.2, 1 run against 5")
     ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
     assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
-    assert ruling.why == "10.2% better, odds 9.5:1, 2 runs against 3; less than min_delta, 15.03"
+    assert (
+        ruling.why == "10.2% better than 100.2, odds of a real gain >9:1, 2 runs against 3; less than min_delta, 15.03"
+    )
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     session.draw = lambda of: 90.0 if of == "candidate" else 100.1
@@ -150,7 +152,7 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",
         "better",
-        "10.2% better, odds 9.5:1, 2 runs against 3",
+        "10.2% better than 100.2, odds of a real gain >9:1, 2 runs against 3",
     )
 
 
@@ -256,11 +258,13 @@ def test_scale_and_spread_of_known_values() -> None:
 @pytest.mark.parametrize(
     ("told", "line"),
     [
-        ((3.1, 100.0, True, 14.2, (3, 5)), "3.1% better, odds 14:1, 3 runs against 5"),
-        ((0.4, 100.0, True, 1 / 3, (4, 5)), "0.4% better, odds 1:3, 4 runs against 5"),
-        ((-0.5, -2.0, False, None, (1, 8)), "0.5 worse, 1 run against 8"),
-        ((0.0, 1.0, True, 0.5, (8, 8)), "as before, odds 1:2, 8 runs against 8"),
-        ((50.0, 100.0, True, 5e6, (8, 8)), "50% better, odds 1000:1, 8 runs against 8"),
+        ((3.1, 100.0, True, 14.2, (3, 5)), "3.1% better than 100, odds of a real gain >9:1, 3 runs against 5"),
+        ((3.1, 100.0, True, 7.6, (3, 5)), "3.1% better than 100, odds of a real gain 7.6:1, 3 runs against 5"),
+        ((0.4, 100.0, True, 1 / 3, (4, 5)), "0.4% better than 100, odds of a real gain 1:3, 4 runs against 5"),
+        ((0.4, 100.0, True, 0.01, (4, 5)), "0.4% better than 100, odds of a real gain <1:9, 4 runs against 5"),
+        ((-0.5, -2.0, False, None, (1, 8)), "0.5 worse than -2, 1 run against 8"),
+        ((0.0, 1.0, True, 0.5, (8, 8)), "as before, odds of a real gain 1:2, 8 runs against 8"),
+        ((-99.98, 1.0, True, None, (1, 8)), "100× worse than 1, 1 run against 8"),  # noqa: RUF001
     ],
 )
 def test_the_line_for_people(told: tuple[float, float, bool, float | None, tuple[int, int]], line: str) -> None:

@@ -1,9 +1,9 @@
 """The arithmetic of a noise report, against values worked out elsewhere."""
 
 import random
-from pathlib import Path
 
 import pytest
+from pages import GUIDE
 
 from goalseek.statistics.intervals import settle, student_quantile
 from goalseek.statistics.noise_report import (
@@ -70,13 +70,13 @@ def test_a_share_of_the_value_where_all_are_positive() -> None:
     assert report.drift is None
 
 
-def test_the_power_is_in_the_metrics_units_and_the_readmes() -> None:
+def test_the_power_is_in_the_metrics_units_and_the_guides() -> None:
     assert power_line(2.0)[1] == (4.0, 0.75)
     assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    page = (GUIDE / "noise.md").read_text()
     effects = " | ".join(f"{effect:g}" for effect, _ in POWER)
     shares = " | ".join(f"{share:.0%}" for _, share in POWER)
-    assert f"in sd of one run | {effects} |" in readme and f"is kept, about | {shares} |" in readme
+    assert f"in sd of one run | {effects} |" in page and f"is kept, about | {shares} |" in page
 
 
 def test_quantiles_are_those_of_the_tables() -> None:
@@ -109,6 +109,9 @@ def test_equal_pairs_are_no_difference_and_an_interval_of_no_width_is_said_to_be
     assert settle("minimize", [(10, 9)] * 2).in_words() == "10% better (exactly), 2 pairs"
     assert settle("maximize", [(-2, 1)] * 3).in_words() == "3 better (exactly), 3 pairs"
     assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
+    assert settle("maximize", [(0.1, 10.0)] * 2).in_words() == "99× better (exactly), 2 pairs"  # noqa: RUF001
+    unsure = settle("maximize", [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)]).in_words()
+    assert unsure == "743% better (95% interval -98.1% to 3,718×), 3 pairs"  # noqa: RUF001
     narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
     assert narrow == "50% better (95% interval 50% to 50%, rounded), 2 pairs"
     with pytest.raises(ValueError, match="nothing was measured"):
@@ -124,3 +127,11 @@ def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
         assert interval
         held += interval[0] <= 0.05 <= interval[1]
     assert 925 <= held <= 975
+
+
+def test_near_zero_a_difference_is_in_the_metrics_units_and_stays_so() -> None:
+    assert settle("minimize", [(15.04, 0.25)] * 2).in_words() == "14.79 better (exactly), 2 pairs"
+    assert settle("minimize", [(15.04, -0.25)] * 2).in_words() == "15.29 better (exactly), 2 pairs"
+    assert settle("minimize", [(0.25, 15.04)] * 2).in_words() == "14.79 worse (exactly), 2 pairs"
+    assert settle("minimize", [(15.0, 3.0)] * 2).in_words() == "80% better (exactly), 2 pairs"
+    assert settle("minimize", [(15.0, 3.0)] * 2, all_positive=False).in_words() == "12 better (exactly), 2 pairs"

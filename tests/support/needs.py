@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 PACKAGES = {
     "bwrap": "bubblewrap",
+    "c++": "g++",
     "cc": "gcc",
     "ccache": "ccache",
     "chromium": "chromium",

@@ -7,12 +7,17 @@ writes the published files again.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import json
+import tomllib
 from typing import Any
 
 from goalseek.ledger.records import KINDS, READABLE_SCHEMAS
-from goalseek.manifest import validation
+from goalseek.manifest import tables, validation
 from goalseek.manifest.loading import SCHEMAS, schema_file
+from goalseek.values import DataClass
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REASONS = {
@@ -36,7 +41,43 @@ def to_text(schema: dict[str, Any]) -> str:
 
 def _manifest() -> dict[str, Any]:
     text = json.dumps(validation.type_adapter().json_schema()).replace('"pass_"', '"pass"')
-    return _with_title("goalseek manifest", json.loads(text))
+    schema = json.loads(text)
+    _document(schema, tables.Manifest)
+    for name, shape in schema["$defs"].items():
+        _document(shape, getattr(tables, name))
+    return _with_title("goalseek manifest", schema)
+
+
+def _document(shape: dict[str, Any], table: type) -> None:
+    """Adds the sentence and the example of each key, and takes away titles that only repeat its name."""
+    for name, (sentence, example) in key_texts(table).items():
+        shape["properties"][name] |= {"description": sentence, "examples": [example]}
+    for name, node in shape["properties"].items():
+        if name == "alpha":
+            node["default"] = "auto"  # which is read as None, as "none" is for other keys
+        if node.get("title") == name.replace("_", " ").title():
+            del node["title"]
+
+
+def key_texts(table: type) -> dict[str, tuple[str, Any]]:
+    """The sentence and the example of each key of a table that has some, from the docstrings below its fields."""
+    texts: dict[str, tuple[str, Any]] = {}
+    for base in reversed(table.__mro__):
+        if not issubclass(base, DataClass) or base is DataClass:
+            continue
+        (body,) = ast.parse(inspect.getsource(base)).body
+        assert isinstance(body, ast.ClassDef)
+        for field, doc in itertools.pairwise(body.body):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr)):
+                continue
+            name = ast.unparse(field.target).removesuffix("_")
+            sentence, _, example = " ".join(ast.literal_eval(doc.value).split()).partition(" Example: ")
+            texts[name] = sentence, _to_json(tomllib.loads(example.strip("`"))[name])
+    return texts
+
+
+def _to_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=lambda moment: moment.isoformat()))
 
 
 def _records() -> dict[str, Any]:

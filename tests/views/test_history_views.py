@@ -29,8 +29,8 @@ from goalseek.humanize import format_age, format_short_age
 from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
-from goalseek.values import Usage, VerifierRun, to_line, to_plain
-from goalseek.views.lines import record_line
+from goalseek.values import Phase, Usage, VerifierRun, to_line, to_plain
+from goalseek.views.lines import LineWatch, record_line
 
 NOW = datetime.now(UTC)
 ESCAPE = "\x1b"
@@ -302,7 +302,13 @@ def test_show_tells_when_how_likely_and_what_it_cost_and_refuses_what_names_no_i
     by_subscription = record(0, AGES[0], usage=Usage(0, 0, 30, about_usd=1234.5))
     written(project, [by_subscription, *night_records()[1:]])
     shown = project.run("show", "1").stdout
-    for expected in ("3 d ago", "2.5, against 1", "odds 12", "100 tokens in, 20 cached, 30 out, $0.50", "size"):
+    for expected in (
+        "3 d ago",
+        "2.5, against 1",
+        "odds of a real gain >9:1",
+        "100 tokens in, 20 cached, 30 out, $0.50",
+        "size",
+    ):
         assert expected in shown
     assert "two words" in shown
     assert "0 tokens in, 0 cached, 30 out, about $1,234.50 by subscription" in project.run("show", "0").stdout
@@ -401,3 +407,22 @@ def test_records_of_a_million_cost_the_same_at_their_end(project: Project, monke
     newest = list(select_records(History(path), Selection(last=20)))
     assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
     assert 0 < sum(sizes) < path.stat().st_size / 20 and min(sizes) > 0
+
+
+def test_a_note_says_to_which_iteration_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = LineWatch(lambda text, name: text, is_quiet=False, is_verbose=False)
+    watch.on_note("before")
+    watch.on_phase(3, Phase.VERIFY)
+    watch.on_note("meanwhile")
+    watch.on_record(
+        replace(records.iteration(3, 3, "reverted", "worse"), notes=("at the end",), dropped_files=("a.txt",))
+    )
+    watch.on_phase(3, Phase.SETTLE)
+    watch.on_note("after")
+    assert capsys.readouterr().err.splitlines() == [
+        "note: before",
+        "note: iteration 3: meanwhile",
+        "note: iteration 3: at the end",
+        "note: iteration 3: files outside the scope were left out: a.txt",
+        "note: after",
+    ]

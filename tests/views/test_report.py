@@ -246,7 +246,7 @@ class TestOfANight:
         for incident in ("the verifier timed out", "a call to the agent was killed", "nothing was at work", "1h 00m"):
             assert incident in page.text, incident
         assert len(page.of_class("band")) == len(page.of_class("kept")) + 1
-        assert "the number that decided is a lucky pick among many, and flatters" in page.text
+        assert "the number that decided is the best of many noisy ones, so it flatters. goalseek settle" in page.text
 
     def test_all_that_happened_in_a_night_is_told(self, shared_datadir: Path) -> None:
         """The night has every reason, guards, waits, kills, resumes, and two of each: rulers, runs, agents, levels."""
@@ -256,7 +256,7 @@ class TestOfANight:
             "val_loss 3.41 → 3.07408",
             "9.8% ± 0.7% better",
             "Settled: 9.8% better (95% interval 9.1% to 10.5%), 5 pairs, measured afresh in turn.",
-            "6 kept of 80 tries; luck alone would have kept about 3",
+            "6 kept of 80 tries",
             "1 Jan 00:00 to 20:30 UTC",
             "$30.53 and about $2.79 by subscription",
             "sandbox: bubblewrap (41), landlock (40)",

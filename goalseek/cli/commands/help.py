@@ -20,20 +20,25 @@ _FOOT = ("", "goalseek --help lists the commands; goalseek help COMMAND shows th
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``help`` takes."""
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="a topic of the guide, or a command")
+    names = dict.fromkeys([*topics(), *COMMANDS])
+    help_text = "a topic of the guide, or a command"
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=_read_topic, choices=names, help=help_text)
     parser.epilog = "Without a topic, it lists them. In a pipe a page is plain text: goalseek help noise | less"
 
 
+def _read_topic(text: str) -> str:
+    if text in topics() or text in COMMANDS:
+        return text
+    near = difflib.get_close_matches(text, [*topics(), *COMMANDS], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"topics: {', '.join(topics())}; commands: goalseek --help"
+    raise GoalseekError(f"the guide has no page {text!r}", hint)
+
+
 def run(options: argparse.Namespace) -> int:
-    """Prints the list of topics, or the page of one. Raises GoalseekError for a topic that has none."""
+    """Prints the list of topics, or the page of one."""
     if options.topic is None:
         return _list_topics(options)
-    pages = topics()
-    if options.topic not in pages:
-        near = difflib.get_close_matches(options.topic, [*pages, *COMMANDS], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"topics: {', '.join(pages)}; commands: goalseek --help"
-        raise GoalseekError(f"the guide has no page {options.topic!r}", hint)
-    text = pages[options.topic].read_text("utf-8")
+    text = topics()[options.topic].read_text("utf-8")
     if options.topic in COMMANDS:
         text += f"\nThe options of the command: `goalseek {options.topic} --help`.\n"
     if is_coloured(sys.stdout, options.color) and not wants_json(options):

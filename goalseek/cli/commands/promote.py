@@ -20,7 +20,7 @@ from goalseek.files import open_export
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_number, pluralize
+from goalseek.humanize import format_distinct, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
@@ -137,7 +137,7 @@ def _carry_out(
 
 def _measurement_line(result: BaseComparison) -> str:
     settled = result.compared.settled
-    text = f"measured on this base: {format_number(settled.before)} → {format_number(settled.after)}"
+    text = f"measured on this base: {' → '.join(format_distinct(settled.before, settled.after))}"
     return "; ".join([f"{text}, {result.compared.in_words('the base', 'the result')}", *result.broken])
 
 

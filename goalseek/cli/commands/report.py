@@ -1,8 +1,12 @@
-"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request."""
+"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request.
+
+``goalseek serve``: the page, live, reachable from this machine only.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest, start_folder
@@ -20,9 +24,12 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report`` takes."""
+    """What ``report`` takes, or ``serve``."""
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
+    if parser.prog.endswith("serve"):
+        parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+        return
     where = (
         "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
         "records)"
@@ -31,16 +38,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
     )
-    parser.add_argument("--settle", action="store_true", help="first measure the baseline and the best again, in turn")
+    parser.add_argument("--settle", action="store_true", help="first do what `goalseek settle` does")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report; prints its path."""
+    """Writes the report and prints its path, or serves it."""
+    if options.command_name == "serve":
+        return _serve(options)
     if options.file == "-" and wants_json(options):
         raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
         _settle(options)
-    source = report_source(options)
+    source = _source(options)
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
@@ -61,21 +70,31 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(options: argparse.Namespace) -> int:
+    """Serves until ^C, which is its ordinary end."""
+    from goalseek.views.report.server import PageServer
+
+    with PageServer(_source(options), options.port) as server:
+        try:
+            print_answer(options, {"url": server.url}, server.url)
+            sys.stdout.flush()
+            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            print_message(options, "ended")
+    return 0
+
+
 def _settle(options: argparse.Namespace) -> None:
     if options.results is not None:
         raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
+    from goalseek.cli.commands.settle import settle
     from goalseek.cli.watch import line_view
-    from goalseek.evaluation.measurements import Evaluation
-    from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.fitness import check_fit
-    from goalseek.project.opening import open_project
 
-    with open_project(load_manifest(options), line_view(options), doing="report --settle") as project:
-        check_fit(project)
-        settle_on_request(Evaluation(project, project.config()))
+    settle(options, line_view(options))
 
 
-def report_source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace) -> Source:
     """The records that the command line names. Raises GoalseekError where there are none."""
     if options.results is None:
         loaded = load_manifest(options)

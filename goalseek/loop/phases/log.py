@@ -17,6 +17,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
+from goalseek.project.fitness import exposing_commands
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -123,7 +124,7 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
 def _incumbent_notes(evidence: Evidence) -> tuple[str, ...]:
     """A note for each measurement in which the incumbent failed; the next measurement replaces it."""
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
-    return tuple(f"the incumbent failed in run {number}, and was measured once more" for number in failed)
+    return tuple(f"the incumbent gave no number in run {number}, and was measured once more" for number in failed)
 
 
 def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
@@ -131,13 +132,14 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
     if not steps.resumed_from:
         return ()
     names = ", ".join(map(str, steps.resumed_from))
-    return (f"an earlier invocation ended in the middle; this one went on from its {names}",)
+    return (f"an earlier invocation ended in the middle; this one used what it had stored: {names}",)
 
 
 def weakest_isolation(config: Config) -> str:
-    """The ``sees`` of the verify command that is least isolated from the candidate."""
-    seen = [command.sees for command in config.manifest.verify]
-    return "both" if "both" in seen else str(seen[-1])
+    """``both`` where candidate code could read what is hidden; else what the command that decides shows it."""
+    if exposing_commands(config.manifest):
+        return "both"
+    return "hidden" if config.manifest.verify[-1].sees == "hidden" else "candidate"
 
 
 def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:

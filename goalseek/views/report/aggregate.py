@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.values import Outcome
-from goalseek.views.report.costs import Spending
+from goalseek.values import Outcome, Phase, Usage
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
     HoldoutRow,
@@ -22,6 +21,7 @@ from goalseek.views.report.rows import (
     RunRow,
     SettleRow,
     Try,
+    UsageRow,
     label_of,
     look_of,
     settled_of,
@@ -35,6 +35,57 @@ UNREADABLE_LINE = "a line of results.jsonl that is no record"
 _LEVELS_MOST = 20
 _LABELS_MOST = 100
 _LIST_MOST = 100
+_PARTS: dict[str, str] = {
+    **dict.fromkeys((Phase.PLAN, Phase.APPLY_CHANGE, "REPAIR", Phase.REVIEW), "agent"),
+    Phase.VERIFY: "verifier",
+}
+_NAMED_MOST = 50
+_OTHERS = "others"
+_NAMELESS = "not named"
+
+
+@dataclass
+class Spending:
+    """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model."""
+
+    parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
+    commands: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, UsageRow] = field(default_factory=dict)
+    _settling: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All active seconds."""
+        return sum(self.parts.values())
+
+    @property
+    def total(self) -> Usage:
+        """The usage of all providers together."""
+        whole = UsageRow()
+        for usage in self.usage.values():
+            whole.add(usage)
+        return whole.usage()
+
+    def add_iteration(self, row: IterationRow) -> None:
+        """Adds an iteration."""
+        for phase, seconds in row.seconds.items():
+            self.parts[_PARTS.get(phase, "goalseek")] += seconds
+        for command in row.verify:
+            name = _bounded_name(command.name, 60, self.commands)
+            self.commands[name] += command.seconds  # type: ignore[assignment]
+        if row.usage.is_known:
+            who = _bounded_name(f"{row.provider} {row.model}".strip() or _NAMELESS, 80, self.usage)
+            self.usage.setdefault(who, UsageRow()).add(row.usage)
+
+    def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
+        """Adds a run of the verifier outside an iteration, or a look at the holdout."""
+        self.parts["verifier"] += seconds
+        self._settling += seconds if is_of_settling else 0.0
+
+    def add_settled(self, seconds: float) -> None:
+        """Adds a settling: of its seconds only those that are not in measurement records already."""
+        self.parts["verifier"] += max(0.0, seconds - self._settling)
+        self._settling = 0.0
 
 
 class EarlierClimb(NamedTuple):
@@ -72,10 +123,7 @@ class ThinnedList(Generic[Item]):
 
 @dataclass
 class Climb:
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
-
-    ``measured`` counts the candidates that had a number.
-    """
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration."""
 
     epoch: int = 0
     metric: str = "metric"
@@ -83,7 +131,6 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
-    measured: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -100,6 +147,11 @@ class Climb:
     def tried(self) -> int:
         """The number of iterations without the baseline."""
         return self.kept.added + self.rejected.added
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether candidate code could read the hidden files in one of the iterations."""
+        return any(verifier == "both" for _, verifier in self.levels)
 
     @property
     def is_settled(self) -> bool:
@@ -184,7 +236,6 @@ class ReportFigures:
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
         else:
-            climb.measured += row.metric.value is not None
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
                 tries, climb.best = climb.kept, try_of(row, label)
@@ -222,3 +273,11 @@ class ReportFigures:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
         others = [other for other in self.climb.looks if other.look != look.look]
         self.climb.looks = [*others, look][-_LIST_MOST:]
+
+
+def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
+    """The name of at most ``limit`` characters in a text, or another where there are too many names."""
+    if text in names:
+        return text
+    name = one_line(text, limit)
+    return name if name in names or len(names) < _NAMED_MOST else _OTHERS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
-from goalseek.statistics.noise_report import format_luck
+from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
 from goalseek.views.report.rows import Label, Try
@@ -67,12 +67,14 @@ def claim_of(climb: Climb) -> Claim:
 
 
 def format_gain(before: float, after: float, direction: str) -> str:
-    """``43.3% better``; where the number before is not positive, ``better by 2``."""
+    """``43.3% better``; near zero and below, ``better by 2``."""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
     word = better_or_worse(gain)
-    return f"{format_percent(abs(gain) / before)} {word}" if before > 0 else f"{word} by {format_number(abs(gain))}"
+    if is_share(direction, before, after):
+        return f"{format_percent(abs(gain) / before)} {word}"
+    return f"{word} by {format_number(abs(gain))}"
 
 
 def format_change(try_: Try, direction: str) -> str:
@@ -83,26 +85,31 @@ def format_change(try_: Try, direction: str) -> str:
 
 
 def format_kept(climb: Climb) -> str:
-    """``3 kept of 12 tries``; for a noisy metric also the number that luck alone would have kept."""
-    text = f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
-    luck = format_luck(climb.measured, climb.noise.differed)
-    return f"{text}; {luck}" if luck else text
+    """``3 kept of 12 tries``."""
+    return f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:
     """The reservation to state beside the number, and whether it is a warning."""
     if climb.settled and not climb.is_settled:
-        text = "It was settled before the newest keep; the number shown is the one that this keep was decided by."
+        text = (
+            "It was settled before the newest change was kept. The number shown is the one that decided about that "
+            "change: goalseek settle measures it afresh."
+        )
         return text, True
     if climb.settled:
         unsure = "Zero lies within the interval, or there was only one pair: this may be no gain at all."
         return ("", False) if climb.settled.is_sure else (unsure, True)
     if climb.noise.differed:
-        return "Not settled: the number that decided is a lucky pick among many, and flatters.", True
+        text = (
+            "Not settled: the number that decided is the best of many noisy ones, so it flatters. "
+            "goalseek settle measures baseline and best afresh, in turn."
+        )
+        return text, True
     if climb.noise.agreed >= 2:
         text = "The same code gave the same number to the last digit each time, so there was nothing to settle."
         return text, False
-    return "Not settled: this is the number that the keep was decided by.", False
+    return "Not settled: this is the number that decided.", False
 
 
 class RejectedGroup(NamedTuple):

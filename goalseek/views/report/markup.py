@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from goalseek.humanize import format_cost, format_duration, format_number, format_odds
+from goalseek.humanize import format_cost, format_duration, format_number
 from goalseek.views.report.claim import format_change
 from goalseek.views.report.words import format_look, format_sandboxes
 from goalseek.views.terminal_text import replace_unprintable
@@ -53,7 +53,6 @@ def _environment() -> Environment:
         "dollars": format_cost,
         "duration": format_duration,
         "number": lambda value: "" if value is None else format_number(value),
-        "odds": format_odds,
         "sandboxes": format_sandboxes,
         "sentence": format_look,
         "thousands": "{:,}".format,

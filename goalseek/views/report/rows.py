@@ -243,7 +243,6 @@ class Try(Struct, frozen=True, gc=False):
     label: Label
     value: float | None
     incumbent: float | None
-    odds: float | None
     title: str
     why: str
     commit: str
@@ -266,7 +265,6 @@ def try_of(row: IterationRow, label: Label) -> Try:
         label=label,
         value=row.metric.value,
         incumbent=row.metric.incumbent,
-        odds=row.metric.odds,
         title=one_line(row.hypothesis_summary, _TEXT_MOST),
         why=one_line(row.why, _TEXT_MOST),
         commit=_hash(row.commit_hash),

@@ -1,0 +1,34 @@
+"""``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import load_manifest
+from goalseek.cli.watch import choose_view
+from goalseek.evaluation.measurements import Evaluation
+from goalseek.evaluation.settle import settle_on_request
+from goalseek.project.fitness import check_fit
+from goalseek.project.observer import Observer
+from goalseek.project.opening import open_project
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``settle`` takes: nothing of its own."""
+    parser.epilog = (
+        "The numbers that decided are the best of many, so they flatter. These runs decide nothing. "
+        "How many pairs there are says metric.settle (5)."
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Settles; the result is printed and recorded."""
+    settle(options, choose_view(options))
+    return 0
+
+
+def settle(options: argparse.Namespace, watch: Observer) -> None:
+    """Settles the climb that the options name, and tells ``watch`` of it."""
+    with open_project(load_manifest(options), watch, doing="settle") as project:
+        check_fit(project)
+        settle_on_request(Evaluation(project, project.config()))

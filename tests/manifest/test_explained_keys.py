@@ -1,0 +1,70 @@
+"""Every key of the manifest is explained: in its schema, by ``goalseek manifest explain`` and in the pages of the guide."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from jsonschema import Draft202012Validator
+from key_pages import HEADS, TABLES, page_of_keys
+from pages import GUIDE
+from project import Project
+from schemas import build_schema
+
+from goalseek.cli.commands.manifest import Key, manifest_keys
+from goalseek.manifest.loading import published_schema
+
+KEYS = manifest_keys()
+VALUES = [key for key in KEYS.values() if not key.inner]
+
+
+def test_the_words_of_the_published_schema_are_those_of_the_tables() -> None:
+    built, published = build_schema("manifest"), published_schema("manifest")
+    for name, shape in [("", built), *built["$defs"].items()]:
+        others = (published["$defs"][name] if name else published)["properties"]
+        for key, node in shape["properties"].items():
+            assert others[key].get("description") == node.get("description"), (
+                f"{name}.{key}: schemas.py writes it again"
+            )
+
+
+@pytest.mark.parametrize("key", VALUES, ids=lambda key: key.name)
+def test_a_key_has_one_sentence_and_an_example_that_its_own_schema_takes(key: Key) -> None:
+    assert key.text.endswith(".") and ". " not in key.text and "``" not in key.text
+    written = tomllib.loads(key.example)[key.last_name]
+    plain = json.loads(json.dumps(written, default=lambda moment: moment.isoformat()))
+    assert plain == key.node["examples"][0] or key.node["format"] == "date-time"
+    node = {**key.node, "$defs": published_schema("manifest")["$defs"]}
+    assert not list(Draft202012Validator(node).iter_errors(plain))
+    assert plain != key.node.get("default"), "an example shows what is not so anyway"
+
+
+def test_every_table_is_on_one_page_and_every_page_is_as_the_tables_say() -> None:
+    assert sorted(name for names in TABLES.values() for name in names) == sorted(key for key in KEYS if "." not in key)
+    for topic in HEADS:
+        assert (GUIDE / f"{topic}.md").read_text() == page_of_keys(topic), "python tests/support/key_pages.py"
+
+
+def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Project) -> None:
+    shown = project.run("manifest", "explain", "scope.share").stdout
+    assert shown.startswith("scope.share: list of paths, default []\n")
+    assert tomllib.loads(shown[shown.index("[scope]") :]) == {"scope": {"share": [".venv", "data"]}}
+    assert project.run("manifest", "explain", "share").stdout == shown
+    assert {row["key"] for row in json.loads(project.run("manifest", "explain", "pass", "--json").stdout)} == {
+        "env.verify.pass",
+        "env.agent.pass",
+    }
+    table = project.run("manifest", "explain", "[[verify]]").stdout
+    assert table.startswith("[[verify]]\n") and "\n  timeout " in table
+    assert 'setup.timeout: duration, default "30m"\n' in project.run("manifest", "explain", "timeout").stdout
+    assert (
+        '\nverify.output_max: size, default "2GiB"\n' in "\n" + project.run("manifest", "explain", "output_max").stdout
+    )
+    assert all(f"[{name}]" in project.run("manifest", "explain").stdout for name in ("scope", "[verify]", "log"))
+
+
+def test_a_key_that_is_not_there_is_refused_with_the_nearest(project: Project) -> None:
+    ended = project.run("manifest", "explain", "scope.writeable")
+    assert ended.exit_code == 2 and "did you mean 'scope.writable'?" in ended.stderr
+    assert "manifest explain lists the tables" in project.run("manifest", "explain", "xyzzy").stderr
