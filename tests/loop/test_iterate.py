@@ -212,7 +212,7 @@ def test_uncommitted_changes_of_the_candidate_are_said_before_a_baseline_and_not
     said = "answer.json has uncommitted changes: the baseline is that of "
     assert f"! committed    {said}HEAD" in project.run("doctor", "--quick").stdout
     first, second = project.run("iterate").stderr, project.run("iterate").stderr
-    assert first.count(f"note: {said}HEAD") == 1 and said not in second
+    assert first.count(f"{said}HEAD") == 1 and said not in second
     assert project.iterations()[0]["metric"]["value"] == 1
     assert f"{said}the incumbent" in project.run("baseline").stderr
 
