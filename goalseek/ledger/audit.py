@@ -184,7 +184,7 @@ class _Auditor:
             if standing:
                 yield from _check_base(record, standing)
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-            yield from value_deviations("another ruler than recorded", f"record {record.seq}", ruler, digest)
+            yield from value_deviations("another verifier than recorded", f"record {record.seq}", ruler, digest)
             folder = self._loaded.runs / f"{record.iteration:04d}"
             yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:

@@ -322,7 +322,7 @@ def _measure(
             print_message(options, f"written, with what is wrong: {path}")
             if not (isinstance(error, NotMeasured) and _asks(options)):
                 raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  Answer anew, or mend it and answer the same.")
+            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")
             answers = interview.ask_again(error.question, answers)
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
