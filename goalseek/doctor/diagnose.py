@@ -162,12 +162,13 @@ def unseen_file_hint(
         return ""
     if command.sees == "hidden":
         text = 'sees = "hidden" shows it none of the candidate\'s code: name what it needs in `outputs` before it'
-        return f'{command.name}: {text}, or write sees = "both"'
+        return f"{command.name}: {text}"
     is_hidden = matcher(manifest.scope.hidden)
     named = [word for word in words_of(command) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
-    return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {named[0]}: write sees = "both"'
+    text = f'sees = "candidate" shows it no hidden file, and it names {named[0]}'
+    return f'{command.name}: {text}: let a command after it that sees = "hidden" read that'
 
 
 class MissingPath(Struct, frozen=True):

@@ -55,7 +55,9 @@ def test_without_consent_it_stays_inside_and_where_the_remedy_names_the_cause_no
     project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
     project.commit("a judge that does not see itself")
     found = examined(project)
-    assert [one["remedy"] for one in found if one["name"] == "verifier" and 'write sees = "both"' in one["remedy"]]
+    assert [
+        one["remedy"] for one in found if one["name"] == "verifier" and 'after it that sees = "hidden"' in one["remedy"]
+    ]
     assert "outside" not in [one["name"] for one in found]
     assert "outside" in [one["name"] for one in examined(project, "--outside")], "it is still done where asked for"
 
