@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.doctor.isolation import SPLIT
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
@@ -47,8 +48,7 @@ def diagnose_sandbox(
     """
     if project.confines.level.name == "none":
         return
-    path = trial_folder(project) / "verifier.log"
-    log = path.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if path.is_file() else ""
+    log = _printed(trial_folder(project))
     paths = _hidden_paths(project, log)
     is_known = bool(remedy) and not paths
     if not ask_consent(is_known):
@@ -161,14 +161,18 @@ def unseen_file_hint(
     if command.sees == "both":
         return ""
     if command.sees == "hidden":
-        text = 'sees = "hidden" shows it none of the candidate\'s code: name what it needs in `outputs` before it'
-        return f"{command.name}: {text}"
+        text = (
+            'sees = "hidden" shows it none of the candidate\'s code: name what it needs in the `outputs` of a command'
+        )
+        return f"{command.name}: {text} before it"
     is_hidden = matcher(manifest.scope.hidden)
-    named = [word for word in words_of(command) if is_hidden(word.removeprefix("./"))]
+    complaints = (
+        word for line in _last_lines(run_folder) if _COMPLAINT.search(line) for word in _words_with_path(line)
+    )
+    named = [word for word in (*words_of(command), *complaints) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
-    text = f'sees = "candidate" shows it no hidden file, and it names {named[0]}'
-    return f'{command.name}: {text}: let a command after it that sees = "hidden" read that'
+    return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {quote_path(named[0])}: {SPLIT}'
 
 
 class MissingPath(Struct, frozen=True):
@@ -198,9 +202,7 @@ def find_missing_path(project: Project, manifest: Manifest, tree: str, run_folde
 
     Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
     """
-    log = run_folder / "verifier.log"
-    text = log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
-    lines = text.splitlines()[-_LAST_LINES:]
+    lines = _last_lines(run_folder)
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
     tree_paths = _TreePaths(project, manifest, entries, {folder for path in entries for folder in parents(path)})
     bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
@@ -212,6 +214,17 @@ def find_missing_path(project: Project, manifest: Manifest, tree: str, run_folde
             if path and (missing := tree_paths.explain_missing(path)):
                 return missing
     return None
+
+
+def _last_lines(run_folder: Path) -> list[str]:
+    """The last lines that the verify commands printed."""
+    return _printed(run_folder).splitlines()[-_LAST_LINES:]
+
+
+def _printed(run_folder: Path) -> str:
+    """The end of what the verify commands printed."""
+    log = run_folder / "verifier.log"
+    return log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
 
 
 def _words_with_path(line: str) -> list[str]:

@@ -112,7 +112,7 @@ def _examine(
     yield from needed
     for name, check in FURTHER_CHECKS.items():
         for finding in run_check(name, check, context):
-            is_sound = is_sound and (finding.ok or name in ("provider", "cheat"))
+            is_sound = is_sound and (finding.ok or name in ("provider", "isolation", "cheat"))
             yield finding
     if is_quick:
         if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:

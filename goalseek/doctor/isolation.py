@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from goalseek.git.ignore import matcher
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
+from goalseek.project.fitness import exposing_commands
 from goalseek.project.preflight import CheckResult
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
@@ -19,15 +20,15 @@ READ_HIDDEN = 'read the number from a command that sees = "hidden" and recompute
 def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
     """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
 
-    Nothing has to be mended; the remedy is "" where nothing can be better.
+    What has to be mended is a command that shows hidden files to candidate code; the remedy is "" where nothing can be
+    better.
     """
     outputs: list[str] = []
     for command in manifest.verify:
-        for text, remedy in (
-            _separation(command, outputs),
-            *_self_reports(manifest, command),
-            *_weaknesses(command),
-        ):
+        is_exposing = command.name in exposing_commands(manifest)
+        text, remedy = _separation(command, outputs, is_exposing)
+        yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
+        for text, remedy in (*_self_reports(manifest, command), *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
         outputs += command.outputs if command.sees != "hidden" else ()
     if manifest.sandbox.cache:
@@ -59,10 +60,10 @@ def fixed_seed_remedy(manifest: Manifest) -> str:
     return f"{what}: a climb reverts such a change where the unchanged code never gives one number twice"
 
 
-def _separation(command: VerifyCommand, outputs: list[str]) -> Note:
-    if command.sees == "both":
-        return ": hidden files and candidate code in one process: anything the code can reach, it can read", SPLIT
-    if command.sees == "candidate":
+def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -> Note:
+    if is_exposing:
+        return ": candidate code runs beside the hidden files, and can read them", SPLIT
+    if command.sees != "hidden":
         return ": runs the candidate, without the hidden files", ""
     if outputs:
         return f": sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code", ""

@@ -15,6 +15,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
+from goalseek.project.fitness import EXPOSED, exposing_commands
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
@@ -112,6 +113,8 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     iterations = standing.last_iteration - standing.baseline.iteration
     kept = standing.best != standing.baseline
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
+    if exposing_commands(manifest):
+        parts.append(EXPOSED)
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
     parts += _format_cost(standing, manifest, iterations)

@@ -15,10 +15,11 @@ from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_fit, check_provider
+from goalseek.project.fitness import check_fit, check_provider, exposure_note
 from goalseek.project.landing import check_refs
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning
@@ -31,6 +32,8 @@ _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation too
 
 def check_before_climb(project: Project) -> None:
     """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
+    if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
+        project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
     check_refs(project)
     check_provider(project, entries)

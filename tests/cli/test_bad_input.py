@@ -288,7 +288,7 @@ def test_a_command_that_needs_what_it_does_not_see_is_told_so(project: Project) 
         project.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": sees}]})
         project.commit()
         said = f'judge: sees = "{sees}" {remedy}'
-        refused(project, 1, "the baseline has no number", said)
+        refused(project, 1, "the baseline has no number", said, "outputs")
         ended = project.run("doctor")
         assert ended.exit_code == 1 and said in ended.stdout
         for trace in project.traces():  # what doctor measured is recorded

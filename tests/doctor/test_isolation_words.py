@@ -42,8 +42,11 @@ def notes(of: Manifest) -> dict[str, str]:
 
 def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> None:
     assert notes(manifest(TRAIN, SCORE)) == APART
-    told = "score: hidden files and candidate code in one process: anything the code can reach, it can read"
-    assert notes(manifest(BOTH)) == {told: SPLIT}
+    exposing = replace(manifest(BOTH), scope=ScopeTable(writable=("train.py",), hidden=("labels.csv",)))
+    (found,) = isolation_notes(exposing)
+    assert not found.ok and found.remedy == SPLIT
+    assert found.text == "score: candidate code runs beside the hidden files, and can read them"
+    assert SPLIT not in notes(manifest(BOTH)).values(), "nothing is hidden"
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,13 @@ CLIMBED = Standing(
     spend=Spend(iterations=31),
 )
 RUN = {"sandbox": "none", "limits": {}, "ruler": ""}
+NOTHING_HIDDEN = {"scope": {"writable": ["answer.json"]}}
 END = "your checkout is untouched · goalseek promote"
 
 
 @pytest.fixture
 def manifest(project: Project) -> Manifest:
+    project.set_manifest(NOTHING_HIDDEN)
     return load(project.manifest).manifest
 
 
@@ -102,7 +104,7 @@ def test_last_line_and_report_say_the_same_of_what_was_kept(
 
 
 def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Projects) -> None:
-    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
+    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC, **NOTHING_HIDDEN})
     noisy.set_moves(answer(40), answer(40), answer(30))
     line = noisy.run("-q", "iterate", "-n", "3").stdout.splitlines()[-1]
     assert ", not settled: goalseek settle · 1 kept of 3 · your" in line
@@ -122,7 +124,7 @@ def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None
 
 
 def test_the_holdout_of_both_is_told(project: Project) -> None:
-    project.set_manifest({"holdout": {"run": "sh hidden/judge.sh", "query": "score"}})
+    project.set_manifest({**NOTHING_HIDDEN, "holdout": {"run": "sh hidden/judge.sh", "query": "score"}})
     manifest = load(project.manifest).manifest
     common = {"kind": "holdout", "ruler": "", "reason": "measured", **HEAD}
     before = HoldoutRecord(look=1, of="baseline", iteration=0, commit_hash="a" * 40, value=3.5, **common)
@@ -135,7 +137,8 @@ def test_the_holdout_of_both_is_told(project: Project) -> None:
 
 
 def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project: Project) -> None:
-    project.set_manifest({"notify": {"command": ["sh", "-c", f'cat > "{project.folder}/told"'], "on": ["stopped"]}})
+    notify = {"command": ["sh", "-c", f'cat > "{project.folder}/told"'], "on": ["stopped"]}
+    project.set_manifest({**NOTHING_HIDDEN, "notify": notify})
     project.set_moves(answer(2), answer(1.5), answer(3))
     ended = project.run("-q", "iterate", "-n", "2")
     line = f"score 1 → 2 · 1 kept of 2 · {END}"

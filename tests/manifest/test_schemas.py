@@ -74,7 +74,7 @@ def test_what_is_written_in_a_climb_is_as_published_and_what_is_not_is_found(
     )
     tables = {"provider": {"name": "command", "command": ["sh", str(agent)]}, "limits": {"stagnation": 2, "tokens": 99}}
     project = make_project(files=FILES, manifest={**tables, "guard": [{"query": "size", "max": 20}]})
-    assert project.run("doctor").exit_code == 0
+    assert "✓ sabotage" in project.run("doctor").stdout
     ended = project.run("iterate", "-n", "6", "--json")
     assert ended.exit_code == 0, ended.stderr
     records = project.records()
@@ -97,7 +97,7 @@ def test_what_is_written_in_a_climb_is_as_published_and_what_is_not_is_found(
     assert briefs[-1]["history"]
     record = project.iterations()[1]
     for change in (
-        *({"kind": "other"}, {"schema": 2}, {"outcome": "lost"}, {"reason": "worse"}, {"metric": None}),
+        *({"kind": "other"}, {"schema": 3}, {"outcome": "lost"}, {"reason": "worse"}, {"metric": None}),
         *({"iteration": "1"}, {"changed_files": "a"}, {"usage": {"input_tokens": "many"}}),
     ):
         assert wrong("records", {**record, **change}), change

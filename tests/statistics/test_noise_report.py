@@ -1,9 +1,9 @@
 """The arithmetic of a noise report, against values worked out elsewhere."""
 
 import random
-from pathlib import Path
 
 import pytest
+from pages import GUIDE
 
 from goalseek.statistics.intervals import settle, student_quantile
 from goalseek.statistics.noise_report import (
@@ -70,13 +70,13 @@ def test_a_share_of_the_value_where_all_are_positive() -> None:
     assert report.drift is None
 
 
-def test_the_power_is_in_the_metrics_units_and_the_readmes() -> None:
+def test_the_power_is_in_the_metrics_units_and_the_guides() -> None:
     assert power_line(2.0)[1] == (4.0, 0.75)
     assert [share for _, share in power_line(1.0)] == sorted(share for _, share in power_line(1.0))
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    page = (GUIDE / "noise.md").read_text()
     effects = " | ".join(f"{effect:g}" for effect, _ in POWER)
     shares = " | ".join(f"{share:.0%}" for _, share in POWER)
-    assert f"in sd of one run | {effects} |" in readme and f"is kept, about | {shares} |" in readme
+    assert f"in sd of one run | {effects} |" in page and f"is kept, about | {shares} |" in page
 
 
 def test_quantiles_are_those_of_the_tables() -> None:

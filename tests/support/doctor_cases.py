@@ -15,7 +15,7 @@ MANIFEST = """\
 version = 1
 project.name = "demo"
 scope.writable = ["answer.txt"]
-scope.hidden = ["judge.sh"]
+scope.read_only = ["judge.sh"]
 sandbox.mode = "none"
 metric = {{ name = "score", direction = "maximize", regex = 'score: (\\S+)'{metric} }}
 

@@ -17,6 +17,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
+from goalseek.project.fitness import exposing_commands
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -78,6 +79,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         attempts=result.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
+        base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
@@ -133,9 +135,10 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
 
 
 def weakest_isolation(config: Config) -> str:
-    """The ``sees`` of the verify command that is least isolated from the candidate."""
-    seen = [command.sees for command in config.manifest.verify]
-    return "both" if "both" in seen else str(seen[-1])
+    """``both`` where candidate code could read what is hidden; else what the command that decides shows it."""
+    if exposing_commands(config.manifest):
+        return "both"
+    return "hidden" if config.manifest.verify[-1].sees == "hidden" else "candidate"
 
 
 def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:

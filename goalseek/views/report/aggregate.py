@@ -149,6 +149,11 @@ class Climb:
         return self.kept.added + self.rejected.added
 
     @property
+    def is_exposed(self) -> bool:
+        """Whether candidate code could read the hidden files in one of the iterations."""
+        return any(verifier == "both" for _, verifier in self.levels)
+
+    @property
     def is_settled(self) -> bool:
         """Whether the best was settled since it was kept."""
         return self.settled is not None and self.best is not None and self.settled_at >= self.best.iteration

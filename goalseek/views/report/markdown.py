@@ -12,7 +12,7 @@ from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.claim import claim_of, format_kept, rejected_groups
 from goalseek.views.report.markup import render
 from goalseek.views.report.source import ProjectState
-from goalseek.views.report.words import REASONS, format_usage
+from goalseek.views.report.words import REASONS, VERIFIERS, format_usage
 from goalseek.views.terminal_text import one_line
 
 _KEPT_MOST = 100
@@ -33,6 +33,7 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         kept=climb.kept.items[-_KEPT_MOST:],
         groups=rejected_groups(climb, _NEWEST),
         reasons=REASONS,
+        verifiers=VERIFIERS,
         next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
         code=code_span,
     )

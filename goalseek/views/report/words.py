@@ -40,7 +40,7 @@ SANDBOXES = {
 VERIFIERS = {
     "hidden": "What decided was computed by commands that run none of the candidate's code.",
     "candidate": "The numbers were reported by commands that run the candidate's code.",
-    "both": "A verify command had hidden files and the candidate's code in one place: code there could read them.",
+    "both": "Candidate code could read the hidden files: a verify command ran it in one tree with them.",
 }
 
 

@@ -1,0 +1,53 @@
+"""A verify command that shows hidden files to candidate code: said wherever the number is shown, and by doctor."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from project import Project, answer
+
+EXPOSED = "candidate code can read the hidden files"
+SPLIT = {
+    "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"]},
+    "verify": [
+        {"name": "predict", "run": "cp answer.json out.json", "sees": "candidate", "outputs": ["out.json"]},
+        {"name": "judge", "run": 'cp out.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "hidden"},
+    ],
+}
+READ_ONLY = {"scope": {"writable": ["answer.json"], "read_only": ["hidden/**"]}}
+
+
+def findings(project: Project, *options: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in project.run("--json", "doctor", *options).stdout.splitlines()]
+
+
+def test_doctor_has_a_cross_and_still_tries_the_verifier(project: Project) -> None:
+    project.set_moves(answer(2))
+    found = findings(project)
+    (cross,) = [one for one in found if not one["ok"]]
+    assert cross["name"] == "isolation" and "judge: candidate code runs beside the hidden files" in cross["text"]
+    assert "split it" in cross["remedy"] and "sabotage" in [one["name"] for one in found]
+
+
+def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_it(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate")
+    assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; goalseek doctor says how to separate them\n")
+    assert ended.stdout.splitlines()[-1].startswith(f"score 1 → 2 · {EXPOSED} · 1 kept of 1")
+    said = "Candidate code could read the hidden files"
+    markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
+    assert f"> {said}" in markdown and markdown.index(said) < markdown.index("### Kept")
+    assert page.index(said) < page.index('class="facts"')
+
+
+@pytest.mark.parametrize("tables", [SPLIT, READ_ONLY], ids=["split", "nothing hidden"])
+def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables: dict[str, Any]) -> None:
+    project.set_manifest(tables)
+    project.commit("another layout")
+    project.set_moves(answer(2))
+    assert [one for one in findings(project, "--quick") if not one["ok"]] == []
+    ended = project.run("iterate")
+    assert ended.exit_code == 0 and EXPOSED not in ended.stdout + ended.stderr
+    assert "could read" not in project.run("report", "-o", "-", "--format", "html").stdout
