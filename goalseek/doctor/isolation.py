@@ -79,8 +79,15 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
+            later = manifest.verify[manifest.verify.index(command) + 1 :]
+            check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
-            yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+            remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+            yield (
+                (f"'s run time is its {what}, and the command {check} checks what it left", "")
+                if check
+                else (text, remedy)
+            )
         else:
             yield f" {'writes' if reading.source == 'json' else 'prints'} its own {what}: self-reported", READ_HIDDEN
     if not readings and not command.outputs:

@@ -51,8 +51,8 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
     assert "[[verify]]" in (case.folder / "goalseek.toml").read_text()
-    crosses = [line for line in case.run("doctor").stdout.splitlines() if line.startswith("✗")]
-    assert len(crosses) == 1 and "candidate code runs beside the hidden files" in crosses[0]
+    examined = case.run("doctor")
+    assert examined.exit_code == 0, examined.stdout
     assert kinds(case) == ["measurement"] * 2, "init's number is one of the two"
     assert case.run("baseline").exit_code == 0
     assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
