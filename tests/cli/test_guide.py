@@ -98,7 +98,7 @@ def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
         shown = project.run("help", topic).stdout
         assert shown.startswith(text) and (shown != text) == (topic in COMMANDS)
     rows = json.loads(project.run("help", "--json").stdout)
-    assert [row["topic"] for row in rows] == [path.stem for path in sorted(GUIDE.glob("*.md"))]
+    assert [row["topic"] for row in rows] == sorted(path.stem for path in GUIDE.glob("*.md"))
     assert json.loads(project.run("help", "prompts", "--json").stdout)["text"].startswith("# The prompts")
 
 
