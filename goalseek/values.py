@@ -172,7 +172,12 @@ class _AsNumber:
 
 
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
-_OPTIONAL: tuple[tuple[str, object], ...] = (("about_usd", None), ("cost_is_partial", False), ("unit", ""))
+_OPTIONAL: tuple[tuple[str, object], ...] = (
+    ("about_usd", None),
+    ("cost_is_partial", False),
+    ("unit", ""),
+    ("base_commit_hash", None),
+)
 """The fields that are left out where they have these values."""
 
 

@@ -1,13 +1,15 @@
 """The first manifest, for ``init``: guesses from file names and texts, the user's answers, and a first measurement.
 
-A guess is only a default: a person sees it, or accepts it with ``--yes``. The manifest is written once it has a number.
+A guess is only a default: a person sees it, or accepts it with ``--yes``.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,14 +26,17 @@ from goalseek.evaluation.measurements import (
     trial_folder,
     unused_seed,
 )
+from goalseek.git.ignore import matcher
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.rules import check_expressions, words_of
+from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.phase_values import Verdict
 from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.values import DataClass, Reason
+from goalseek.values import CommandRun, DataClass, Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -52,33 +57,93 @@ _METRICS = {
 }
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
 _NUMBER = r"([-+.\deE]+)"
+_FILE_NAME = re.compile(r"""["']([\w./-]+\.[A-Za-z]\w*)["']""")
 
 
-class Guess(DataClass):
-    """Defaults for the five questions; empty where there is no guess."""
+class Answers(DataClass):
+    """What ``init`` was told, or guesses: what runs what may change, what scores it, and how the number is read.
+
+    ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
+    next command. ``timing`` is a command whose time is the number, and ``timing_outputs`` are those that it leaves.
+    ``score`` finds those files beside the hidden ones, and none of the candidate's code. Where ``run`` is empty, the
+    writable files are handed on as they are. ``query``, ``regex`` or ``timing`` gives the number.
+    ``sees`` is that of ``run``.
+    """
 
     name: str
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     run: str = ""
-    reading: str = ""
+    outputs: tuple[str, ...] = ()
+    timing: str = ""
+    timing_outputs: tuple[str, ...] = ()
+    score: str = ""
+    direction: str = ""
+    query: str = ""
+    regex: str = ""
+    metric: str = ""
+    sees: str = ""
+    share: tuple[str, ...] = ()
+    provider: str = ""
 
 
-def guess_answers(folder_name: str, paths: Sequence[str], read: Callable[[str], str]) -> Guess:
-    """Guesses from the committed paths below the manifest's folder; ``read`` gives a file's text."""
+def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
+    """Guesses from the committed ``paths`` below the manifest's folder, and from the texts of its scripts."""
     folders = {path.partition("/")[0] for path in paths if "/" in path}
     files = [PurePosixPath(path) for path in paths if "/" not in path]
     code = {file.stem.lower(): file.name for file in reversed(files) if file.suffix in _CODE}
     sources = [code[stem] for stem in _CHANGES if stem in code]
-    sources += [f"{folder}/**" for folder in _SOURCE_FOLDERS if folder in folders]
+    sources += [f"{source}/**" for source in _SOURCE_FOLDERS if source in folders]
     runnable = [file for file in files if file.suffix in _RUNNERS]
-    judges = [file for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
-    hidden = [file.name for file in judges] + [f"{folder}/**" for folder in _HIDDEN_FOLDERS if folder in folders]
-    text = read(judges[0].name) if judges else ""
-    run = f"{_RUNNERS[judges[0].suffix]} {shlex.quote(judges[0].name)}" if judges else ""
-    if "--output" in text:
-        run += ' --output "$GOALSEEK_RUN_DIR/metrics.json"'
-    return Guess(project_name(folder_name), tuple(sources[:1]), tuple(hidden), run, _reading(text))
+    judges = [file.name for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
+    hidden = judges + [f"{name}/**" for name in _HIDDEN_FOLDERS if name in folders]
+    python = own_python(folder)
+    share = (PurePosixPath(python).parts[0],) if python and python not in paths else ()
+    guess = Answers(project_name(folder.name), tuple(sources[:1]), tuple(hidden), share=share)
+    program = sources[0] if sources and PurePosixPath(sources[0]).suffix in _RUNNERS else ""
+    if not judges:
+        return replace(guess, run=_command_for(folder, program))
+    text = _text(folder / judges[0])
+    direction, query, regex = _reading(text)
+    guess = replace(guess, score=_command_for(folder, judges[0]), direction=direction, query=query, regex=regex)
+    if not program:
+        return replace(guess, outputs=guess.writable)
+    named = [*dict.fromkeys(_FILE_NAME.findall(_text(folder / program)))]
+    handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
+    if not handed_on and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
+        # The judge imports or starts the program itself: it runs where no hidden file is.
+        return replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
+    return replace(guess, run=_command_for(folder, program), outputs=handed_on)
+
+
+def own_python(folder: Path) -> str:
+    """The interpreter of the project's own virtual environment, relative to its folder; "" where it has none."""
+    return next((name for name in (".venv/bin/python", "venv/bin/python") if (folder / name).is_file()), "")
+
+
+def with_own_python(command: str, folder: Path) -> str:
+    """The command, with the project's own interpreter where it says ``python`` and PATH has none."""
+    word, space, rest = command.partition(" ")
+    is_missing = word in ("python", "python3") and shutil.which(word) is None
+    return f"{own_python(folder)}{space}{rest}" if is_missing and own_python(folder) else command
+
+
+def _command_for(folder: Path, script: str) -> str:
+    """The command that runs a script; "" for none."""
+    if not script:
+        return ""
+    runner = _RUNNERS[PurePosixPath(script).suffix]
+    if runner == "python":
+        runner = own_python(folder) or next(filter(shutil.which, ("python", "python3")), "python")
+    writes_json = "--output" in _text(folder / script)
+    return f"{runner} {shlex.quote(script)}" + (' --output "$GOALSEEK_RUN_DIR/metrics.json"' if writes_json else "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def project_name(folder_name: str) -> str:
@@ -86,15 +151,15 @@ def project_name(folder_name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", folder_name.lower()).strip("-") or "project"
 
 
-def _reading(text: str) -> str:
-    """How the number of a script with this text is read; "" where that cannot be told."""
+def _reading(text: str) -> tuple[str, str, str]:
+    """Direction, query and regex of the number of a script with this text; empty where that cannot be told."""
     writes_json = "--output" in text or "GOALSEEK_RUN_DIR" in text
     for name, direction in _METRICS.items():
         if writes_json and re.search(rf"""["']{name}["']""", text):
-            return f"{direction} {name}"
+            return direction, name, ""
         if not writes_json and re.search(rf"\b{name}: \{{", text):
-            return f"{direction} /{name}: {_NUMBER}/"
-    return ""
+            return direction, "", f"{name}: {_NUMBER}"
+    return "", "", ""
 
 
 HEAD_LINE = (
@@ -103,22 +168,42 @@ HEAD_LINE = (
 )
 
 
-class Answers(DataClass):
-    """The five answers: name, globs that may change, globs that stay hidden, the command, how to read its number.
+_NOTHING = "true"  # the command that leaves the files as they are, for the next one to score
+UNMEASURED = "# goalseek init found no number yet. Once it is mended and committed, goalseek init measures this again:"
 
-    One of ``query`` and ``regex`` is given. ``sees`` is empty for the usual: both where something is hidden.
-    """
 
-    name: str
-    writable: tuple[str, ...]
-    hidden: tuple[str, ...]
-    run: str
-    direction: str
-    query: str = ""
-    regex: str = ""
-    metric: str = ""
-    sees: str = ""
-    provider: str = ""
+def names_hidden(command: str, hidden: Sequence[str]) -> bool:
+    """Whether a word of a command is a hidden file."""
+    is_hidden = matcher(tuple(hidden))
+    return any(is_hidden(word.removeprefix("./")) for word in words_of(VerifyCommand(run=command)))
+
+
+def answers_in(path: Path) -> Answers:
+    """The answers in a manifest that ``init`` left without a number. Raises GoalseekError where it says more."""
+    manifest = loading.load(path).manifest
+    commands = {command.name: command for command in manifest.verify}
+    run, timed, score = (commands.get(name, VerifyCommand(run="")) for name in ("run", "timing", "score"))
+    answers = Answers(
+        name=manifest.project.name,
+        writable=manifest.scope.writable,
+        hidden=manifest.scope.hidden,
+        run="" if run.run == _NOTHING else str(run.run),
+        outputs=run.outputs,
+        timing=str(timed.run),
+        timing_outputs=timed.outputs,
+        score=str(score.run),
+        direction=manifest.metric.direction,
+        query=manifest.metric.query or "",
+        regex=manifest.metric.regex or "",
+        metric=manifest.metric.name,
+        sees="both" if run.sees == "both" else "",
+        share=manifest.scope.share,
+        provider=manifest.provider.name if manifest.provider else "",
+    )
+    if manifest != check_manifest(path, manifest_table(answers)).manifest:
+        hint = "goalseek doctor measures it; or move it away, and begin anew with goalseek init"
+        raise GoalseekError(f"{path} says more than goalseek init asks for", hint)
+    return answers
 
 
 def parse_reading(text: str) -> tuple[str, str, str]:
@@ -136,67 +221,123 @@ def parse_reading(text: str) -> tuple[str, str, str]:
     return match[1], source, ""
 
 
+def checked_reading(text: str) -> tuple[str, str, str]:
+    """The same. Raises GoalseekError also where query or regex is not right by itself."""
+    direction, query, regex = parse_reading(text)
+    for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
+        raise GoalseekError(fault)
+    return direction, query, regex
+
+
 def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
     metric = {"direction": answers.direction}
     first_word = re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)  # accuracy of accuracy: ([0-9.]+)
-    name = answers.metric or (first_word[1] if first_word else "")
+    name = answers.metric or (first_word[1] if first_word else "run_time" if answers.timing else "")
     if name and name != answers.query:
         metric["name"] = name
-    metric |= {"query": answers.query} if answers.query else {"regex": answers.regex}
-    sees = answers.sees or ("both" if answers.hidden else "")
+    if answers.timing:
+        metric |= {"source": "wall", "command": "timing"}
+    else:
+        metric |= {"query": answers.query} if answers.query else {"regex": answers.regex}
+    commands: list[dict[str, Any]] = []
+    if answers.run or answers.outputs:
+        commands += [{"name": "run", "run": answers.run or _NOTHING, "sees": answers.sees, "outputs": answers.outputs}]
+    if answers.timing:
+        commands = [{**command, "once": True} for command in commands]
+        commands += [{"name": "timing", "run": answers.timing, "outputs": answers.timing_outputs}]
+    if answers.score:
+        commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
+    written = (*answers.outputs, *answers.timing_outputs)
+    scope = {
+        "writable": answers.writable,
+        "generated": tuple(pattern for pattern in written if pattern not in answers.writable),
+        "hidden": answers.hidden,
+        "share": answers.share,
+    }
     plain: dict[str, Any] = {
         "version": 1,
         "project": {"name": answers.name},
-        "scope": {"writable": list(answers.writable)},
+        "scope": _without_empty(scope),
         "metric": metric,
-        "verify": [{"run": answers.run, **({"sees": sees} if sees else {})}],
+        "verify": [_without_empty(command) for command in commands],
     }
-    if answers.hidden:
-        plain["scope"]["hidden"] = list(answers.hidden)
     if answers.provider:
         plain["provider"] = {"name": answers.provider}
     return plain
+
+
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items() if value}
 
 
 def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
     try:
         text = HEAD_LINE + loading.to_toml(plain)
-        return ManifestFile(path, validation.validate(path, text, plain), text)
+        loaded = ManifestFile(path, validation.validate(path, text, plain), text)
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
         raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
+    if loaded.manifest.provider:
+        make_permitted_provider(loaded, loaded.manifest.provider)
+    return loaded
 
 
-def try_and_write(loaded: ManifestFile, plain: dict[str, Any], watch: Observer) -> MeasuredValue:
-    """Measures HEAD's tree once, as an iteration would, writes the manifest, and records the measurement.
+class NotMeasured(GoalseekError):
+    """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew."""
 
-    The first baseline uses that record. Raises GoalseekError where something does not fit or there is no number: then
-    nothing is written.
+    def __init__(self, error: GoalseekError, question: str) -> None:
+        super().__init__(error.message, error.hint, error.exit_code)
+        self.question = question
+
+
+def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
+    """Measures HEAD's tree once, as an iteration would, and records the measurement for the first baseline.
+
+    Raises GoalseekError where something does not fit, and NotMeasured where there is no number.
     """
     with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
-        if loaded.manifest.provider:
-            make_permitted_provider(loaded, loaded.manifest.provider)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)
         if isinstance(number, Verdict):
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
-            error = baseline_error(number.why, trial_folder(project), remedy=remedy)
-            raise GoalseekError(error.message, _mend(loaded, number.reason, error.hint), error.exit_code)
-        loading.write(loaded.path, plain, HEAD_LINE)
+            error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
+            error.hint = _mend(loaded, number.reason, error.hint)
+            raise NotMeasured(error, _question_of(number, evidence.verify))
         record_measurement(project, target, number, "init")
         return number
 
 
+def _question_of(verdict: Verdict, commands: Sequence[CommandRun]) -> str:
+    """The answer that a failed measurement speaks against."""
+    if verdict.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not commands:
+        return "reading"
+    name = commands[-1].name
+    if "left no output" in verdict.why:
+        return "timing_outputs" if name == "timing" else "outputs"
+    return "score" if name in ("timing", "score") else "run"
+
+
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
-    metric, command = loaded.manifest.metric, loaded.manifest.verify[0]
+    """What to do about a measurement without a number."""
+    metric = loaded.manifest.metric
+    command = next(command for command in loaded.manifest.verify if command.name == metric.command)
     if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         return (
             'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"; or read what it prints: '
             "--regex 'accuracy: ([0-9.]+)'"
         )
     return hint
+
+
+def manifest_text(plain: dict[str, Any], problem: GoalseekError | None) -> str:
+    """The manifest's text; what kept it from being measured is a comment in it."""
+    if problem is None:
+        return HEAD_LINE + loading.to_toml(plain)
+    lines = [*problem.message.splitlines(), f"What to do: {problem.hint}"]
+    comment = "".join(f"#   {line}".rstrip() + "\n" for line in lines)
+    return f"{HEAD_LINE}#\n{UNMEASURED}\n{comment}\n{loading.to_toml(plain)}"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from goalseek.git.ignore import matcher
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.preflight import CheckResult, exposing_commands
+from goalseek.project.fitness import exposing_commands
+from goalseek.project.preflight import CheckResult
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (

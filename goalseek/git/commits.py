@@ -38,6 +38,11 @@ class Commit(Struct, frozen=True):
         return self.message.split("\n", 1)[0]
 
     @property
+    def last_line(self) -> str:
+        """The last line of its message; of a ledger commit, its record."""
+        return self.message.rstrip("\n").rpartition("\n")[2]
+
+    @property
     def time(self) -> int:
         """When it was made, in seconds since 1970."""
         return int(self.committer.rsplit(" ", 2)[1])

@@ -44,7 +44,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import to_plain
+from goalseek.values import Outcome, to_plain
 
 SEALS_CHECKED = "seals checked"
 
@@ -119,7 +119,7 @@ class _Auditor:
             "" if commit.parents[0] == (self._root and self._root.name) else commit.parents[0] for commit in commits
         ]
         self._entries = [LedgerEntry(*pair) for pair in zip(commits, befores, strict=True)][::-1]
-        self.lines = [entry.commit.message for entry in self._entries]
+        self.lines = [entry.commit.last_line for entry in self._entries]
         self._standing = None if self._broken else Standing()  # None where it cannot be computed
 
     def rebuild(self) -> str:
@@ -179,6 +179,8 @@ class _Auditor:
                 number = standing.next_iteration
                 yield from value_deviations("the iteration does not follow", where, number, record.iteration)
             yield from self._commits.check(record, standing.tip if standing else "")
+            if standing:
+                yield from _check_base(record, standing)
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
             yield from value_deviations("another ruler than recorded", f"record {record.seq}", ruler, digest)
             folder = self._loaded.runs / f"{record.iteration:04d}"
@@ -219,6 +221,14 @@ class _Auditor:
             self.notes.append(f"there is no {RESULTS} here; {hint}")
         elif self.lines:
             yield Deviation("the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING)
+
+
+def _check_base(record: IterationRecord, standing: Standing) -> Iterator[Deviation]:
+    """A difference where a candidate does not stand on the incumbent of its moment."""
+    has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
+    incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
+    where = f"record {record.seq}, base_commit_hash"
+    yield from value_deviations("the candidate is not on the incumbent", where, incumbent, record.base_commit_hash)
 
 
 def _ruler_digest(objects: Objects, tree: str) -> str:

@@ -14,7 +14,15 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.git.commits import Commit
-from goalseek.ledger.records import Record, parse_record
+from goalseek.ledger.records import (
+    HoldoutRecord,
+    IterationRecord,
+    MeasurementRecord,
+    Record,
+    RunRecord,
+    SettleRecord,
+    parse_record,
+)
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.values import to_line
 
@@ -27,27 +35,44 @@ class LedgerEntry(Struct, frozen=True, dict=True):
 
     @cached_property
     def row(self) -> dict[str, Any]:
-        """The JSON object of its message. Raises ValueError."""
-        row: dict[str, Any] = json.loads(self.commit.message)
+        """The JSON object of its record. Raises ValueError."""
+        row: dict[str, Any] = json.loads(self.commit.last_line)
         return row
 
     @cached_property
     def record(self) -> Record:
         """Its record. Raises ValueError where the message is none."""
-        return parse_record(self.commit.message)
+        return parse_record(self.commit.last_line)
+
+
+def entry_message(record: Record, line: str) -> str:
+    """The message of a record's commit: a subject for people, and the record's line. In schema 1 the line is all."""
+    if record.schema == 1:
+        return line
+    match record:
+        case IterationRecord():
+            subject = f"{record.iteration} {record.outcome} {record.reason}"
+        case RunRecord():
+            subject = "run begins"
+        case MeasurementRecord():
+            subject = f"measures for {record.asked_by}"
+        case SettleRecord():
+            subject = f"settles {record.iteration}"
+        case HoldoutRecord():
+            subject = f"holdout {record.look} of {record.of} {record.reason}"
+    return f"goalseek {subject}\n\n{line}\n"
 
 
 def check_message(entry: LedgerEntry) -> Iterator[Deviation]:
     """A difference where the message is no record, or is not written as goalseek writes one."""
     what, where, message = "the message is no record", f"ledger commit {entry.commit.name}", entry.commit.message
     try:
-        row, _ = entry.row, entry.record
-        line = to_line(row)
+        expected = entry_message(entry.record, to_line(entry.row))
     except (ValueError, TypeError, RecursionError) as error:
         yield Deviation(what, where, "a record", str(error))
         return
-    if line != message:
-        yield Deviation(what, where, line, message)
+    if expected != message:
+        yield Deviation(what, where, expected, message)
 
 
 def check_seal(entry: LedgerEntry, seal: Seal, foreign: list[tuple[str | None, int]]) -> Iterator[Deviation]:

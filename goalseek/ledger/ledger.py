@@ -20,8 +20,8 @@ from goalseek.git.command import MissingObject
 from goalseek.git.commits import walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
-from goalseek.ledger.chain import LedgerEntry, check_seal
-from goalseek.ledger.records import IterationRecord, Record, parse_record
+from goalseek.ledger.chain import LedgerEntry, check_seal, entry_message
+from goalseek.ledger.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSchema, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
@@ -29,6 +29,8 @@ from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
+# An older version takes all of the note for the commit, shows its first 12 characters, and goes no further.
+_NOTE_FOR_OLDER_VERSIONS = "newer schema: update goalseek, which left it at"
 _SNAPSHOT_EVERY = 16
 RECENT = 200
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -48,6 +50,7 @@ class Ledger:
         self.head = repository.refs().ledger
         if self.head and not repository.objects.has(self.head):
             repair_head(repository, self.history, self.head)
+        self._refuse_newer()
         self._refuse_moved()
         foreign_note = self._refuse_forged()
         snapshot = self.history.load_snapshot(self.seal)
@@ -107,7 +110,7 @@ class Ledger:
         self._size = self.history.size()
 
     def _repair_lines(self, snapshot: Snapshot) -> str:
-        return repair(self.history, (entry.commit.message for entry in self._entries()), snapshot)
+        return repair(self.history, (entry.commit.last_line for entry in self._entries()), snapshot)
 
     def _entries(self) -> Iterator[LedgerEntry]:
         """The chain, newest first."""
@@ -132,14 +135,24 @@ class Ledger:
             return ""
         return f"records {foreign[-1][1]}-{foreign[0][1]} were sealed elsewhere, and cannot be checked here"
 
+    def _refuse_newer(self) -> None:
+        """Raises GoalseekError where a later version wrote the last record."""
+        try:
+            parse_record(self.repository.load_commit(self.head).last_line if self.head else "")
+        except NewerSchema as error:
+            problem = f"{self.repository.ledger_ref}: {error}"
+            raise GoalseekError(problem, NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
+        except ValueError:
+            pass  # what is no record is compared with its seal and with results.jsonl
+
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""
         last_head = self._last_head()
         if last_head is None and self.head is None and self.history.size():
             ref, path = self.repository.ledger_ref, self.history.path
             hint = (
-                f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message is the "
-                f"last line of that file: git fsck --unreachable; to begin anew, move the file away"
+                f"fetch it from a clone: git fetch CLONE {ref}:{ref}; or find its last commit, whose message ends "
+                f"with the last line of that file: git fsck --unreachable; to begin anew, move the file away"
             )
             raise GoalseekError(f"{ref} is gone, and {path} has its records", hint, StopReason.TAMPERED)
         if last_head is None or last_head == self.head:
@@ -152,14 +165,17 @@ class Ledger:
 
     def _last_head(self) -> str | None:
         try:
-            return (self.repository.own / _HEAD_FILE).read_text().strip() or None
+            words = (self.repository.own / _HEAD_FILE).read_text().split()
         except FileNotFoundError:
             return None
+        return words[-1] if words else None
 
     def _note_head(self) -> None:
         """Notes the ledger's commit. A lost or older note is harmless: it serves only to detect changes by others."""
         if self.head and self._last_head() != self.head:
-            write_atomic(self.repository.own / _HEAD_FILE, self.head + "\n")
+            is_of_schema_1 = self.repository.load_commit(self.head).message.startswith("{")
+            note = self.head if is_of_schema_1 else f"{_NOTE_FOR_OLDER_VERSIONS} {self.head}"
+            write_atomic(self.repository.own / _HEAD_FILE, note + "\n")
 
 
 RULER_FILE = "ruler.json"
@@ -198,7 +214,7 @@ def _find_newest_commit(repository: Repository, lines: list[str]) -> tuple[str, 
     rows = (row.split(" ") for row in listing.decode().splitlines())
     wanted = set(lines)
     commits = (repository.load_commit(name) for kind, name in rows if kind == "commit")
-    known = {commit.message: commit.name for commit in commits if commit.message in wanted}
+    known = {commit.last_line: commit.name for commit in commits if commit.last_line in wanted}
     for index in reversed(range(len(lines))):
         if lines[index] in known:
             return known[lines[index]], lines[index + 1 :]
@@ -219,4 +235,5 @@ def _write_entry(repository: Repository, before: str, line: str, record: Record,
         tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
     candidate = record.commit_hash if isinstance(record, IterationRecord) else None
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, (before, candidate) if candidate else (before,), line, timestamp)
+    parents = (before, candidate) if candidate else (before,)
+    return repository.commit(tree, parents, entry_message(record, line), timestamp)

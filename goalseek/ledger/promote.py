@@ -198,7 +198,7 @@ def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
             name = entry.name
             if not entry.parents or not any(mark in entry.message for mark in marks):
                 continue
-            record = parse_record(entry.message)
+            record = parse_record(entry.last_line)
             if isinstance(record, IterationRecord) and record.outcome in _KEPT:
                 _refuse_other_tree(_commit(repository, str(record.commit_hash)), record)
                 yield record

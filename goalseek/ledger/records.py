@@ -8,9 +8,17 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, DataClass, Number, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, CommandRun, DataClass, Number, Outcome, Usage, VerifierRun, from_line
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE_SCHEMAS = (1, SCHEMA)
+
+
+NEWER_SCHEMA_HINT = "update goalseek, and run the same command again"
+
+
+class NewerSchema(ValueError):
+    """The record of a later version, which may mean what this one does not know."""
 
 
 class Head(DataClass, kw_only=True):
@@ -73,7 +81,11 @@ class Isolation(DataClass):
 
 
 class IterationRecord(Head, kw_only=True):
-    """One iteration, whatever came of it. Paths are C-quoted as git does."""
+    """One iteration, whatever came of it. Paths are C-quoted as git does.
+
+    ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
+    ``parent_commit_hash`` is the tip that it was committed on.
+    """
 
     iteration: int
     outcome: str
@@ -85,6 +97,7 @@ class IterationRecord(Head, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
+    base_commit_hash: str | None = None
     rollback_commit_hash: str | None = None
     tree_hash: str | None = None
     planned_files: tuple[str, ...] = ()
@@ -103,6 +116,13 @@ class IterationRecord(Head, kw_only=True):
     run_dir: str
     notes: tuple[str, ...] = ()
     seal: str = ""
+
+    @property
+    def landed_commit_hash(self) -> str | None:
+        """The commit to which its landing moved the tip; None where the tip stayed where it was."""
+        if self.rollback_commit_hash or self.outcome in (Outcome.BASELINE, Outcome.KEPT):
+            return self.rollback_commit_hash or self.commit_hash
+        return None
 
     @property
     def earlier_commits(self) -> tuple[str, ...]:
@@ -185,7 +205,7 @@ class MetricValue(Struct, frozen=True, gc=False):
 class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
     """The fields of an iteration's record that a line of ``log`` is made of: to read them alone takes a third."""
 
-    schema: Literal[1]
+    schema: Literal[1, 2]
     kind: Literal["iteration"]
     timestamp: str
     iteration: int
@@ -197,17 +217,21 @@ class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def parse_record(line: str | bytes) -> Record:
-    """The record on one line. Raises ValueError for a line that is no record, and for an unknown kind or schema."""
+    """The record on one line.
+
+    Raises ValueError for a line that is no record and for an unknown kind, NewerSchema for one of a later version.
+    """
     try:
         head = from_line(_Kind, line)
     except json.JSONDecodeError:
         raise
     except ValueError:
         raise ValueError("not a record") from None
-    if not isinstance(head.kind, str) or head.kind not in KINDS:
+    if isinstance(head.schema, int) and head.schema > SCHEMA:
+        readable = " and ".join(map(str, READABLE_SCHEMAS))
+        raise NewerSchema(f"a newer goalseek wrote this record, of schema {head.schema}; this one reads {readable}")
+    if not isinstance(head.kind, str) or head.kind not in KINDS or head.schema not in READABLE_SCHEMAS:
         raise ValueError("not a record")
-    if head.schema != SCHEMA:
-        raise ValueError(f"a record of schema {head.schema}; this version reads schema {SCHEMA}")
     return from_line(KINDS[head.kind], line)
 
 

@@ -20,7 +20,15 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationRecord, IterationSummary, Record, parse_record, parse_summary
+from goalseek.ledger.records import (
+    NEWER_SCHEMA_HINT,
+    IterationRecord,
+    IterationSummary,
+    NewerSchema,
+    Record,
+    parse_record,
+    parse_summary,
+)
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
@@ -28,7 +36,7 @@ from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
-_FOLD = "standing 2"  # another number where the same records add up to another standing
+_FOLD = "standing 3"  # another number where the same records add up to another standing
 Parsed = TypeVar("Parsed")
 
 
@@ -130,6 +138,7 @@ class History:
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
+            hint = NEWER_SCHEMA_HINT if isinstance(error, NewerSchema) else hint
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def replay(self, snapshot: Snapshot) -> Standing:

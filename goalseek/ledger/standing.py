@@ -65,7 +65,7 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
+    ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
     this run. A call that failed is no try: it leaves ``stagnation`` as it was.
     """
 
@@ -170,7 +170,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         outcomes=outcomes,
         spend=standing.spend.plus(record),
         total=standing.total.plus(record),
-        tip=record.rollback_commit_hash or record.commit_hash or standing.tip,
+        tip=record.landed_commit_hash or standing.tip,
     )
     if record.outcome == Outcome.BASELINE:
         commit = _measured_commit(record)

@@ -19,10 +19,9 @@ from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_fit, check_provider
+from goalseek.project.fitness import check_fit, check_provider, exposure_note
 from goalseek.project.landing import check_refs
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
-from goalseek.project.preflight import exposure_note
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request

@@ -1,4 +1,7 @@
-"""Notification of a person: the program of ``[notify]`` gets a record or an end as JSON on its standard input."""
+"""Notification of a person: the program of ``[notify]`` gets each event as JSON on its standard input.
+
+The events have one shape, whose published JSON Schema is generated from ``Notification``.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.process import environment_without
@@ -19,11 +22,41 @@ from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.sandbox.view import Launch
-from goalseek.values import Outcome, Stop, StopReason, to_line, to_plain
+from goalseek.values import DataClass, Number, Outcome, Stop, StopReason, to_line
 from goalseek.workspace.scope import manifest_scope
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
+
+
+class BestCommit(DataClass):
+    """The best commit of the climb so far, and its value."""
+
+    iteration: int
+    value: Number
+    commit: str
+
+
+class Notification(DataClass, kw_only=True):
+    """An event as the program of ``[notify]`` gets it, one line of JSON; every event has all of these keys.
+
+    ``why`` says in a sentence what happened, ``next`` what a person can do, ``line`` is the last line of an invocation.
+    ``iteration`` and ``title`` are those of a kept or waiting candidate, ``record`` is that of a kept one.
+    ``stop_reason`` is "" but at the end. ``best``, ``settled`` and ``holdout`` are the result so far.
+    """
+
+    event: Literal["kept", "waiting", "budget", "stopped"]
+    project: str
+    why: str
+    next: str = ""
+    line: str = ""
+    stop_reason: str = ""
+    iteration: int | None = None
+    title: str = ""
+    record: IterationRecord | None = None
+    best: BestCommit | None = None
+    settled: SettleRecord | None = None
+    holdout: tuple[HoldoutRecord, ...] = ()
 
 
 class Notifier(Observer):
@@ -45,17 +78,18 @@ class Notifier(Observer):
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""
-        self._notify({"budget"}, {"event": "budget", "text": text})
+        self._notify({"budget"}, event="budget", why=text)
 
     def on_record(self, record: IterationRecord) -> None:
-        """The whole record of a keep is sent for "kept"."""
+        """The whole record of a kept change is sent for "kept"."""
         if record.outcome == Outcome.KEPT:
-            self._notify({"kept"}, to_plain(record))
+            about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
+            self._notify({"kept"}, event="kept", why=record.why, **about)
 
     def on_question(self, question: Question) -> None:
         """Sent for "needs_human", as the person may be elsewhere."""
-        event = {"event": "waiting", "iteration": question.iteration, "title": question.title}
-        self._notify({"needs_human"}, {**event, "why": question.verdict.why, "next": commands_for(question)})
+        about = {"iteration": question.iteration, "title": question.title, "next": commands_for(question)}
+        self._notify({"needs_human"}, event="waiting", why=question.verdict.why, **about)
 
     def on_stopped(self, stop: Stop) -> None:
         """Sent as the end."""
@@ -72,18 +106,18 @@ class Notifier(Observer):
         """
         if _is_stored_end(self._loaded(), stop):
             return
-        events = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
-        event = {"event": "stopped", "stop_reason": stop.reason, "why": stop.why, "next": stop.next, "line": stop.line}
-        self._notify(events, event, is_end=True)
+        names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
+        self._notify(names, event="stopped", stop_reason=str(stop.reason), why=stop.why, next=stop.next, line=stop.line)
 
-    def _notify(self, events: set[str], event: dict[str, Any], is_end: bool = False) -> None:
+    def _notify(self, names: set[str], **fields: Any) -> None:
+        """Sends an event where ``[notify] on`` has one of these names."""
         loaded = self._loaded()
         command, subscribed = loaded.manifest.notify.command, loaded.manifest.notify.on
-        if not command or not events & set(subscribed):
+        if not command or not names & set(subscribed):
             return
         try:
-            result = {"project": loaded.manifest.project.name, **_result(loaded)} if is_end else {}
-            failure = _why_not_run(loaded) or self._run(command, loaded, to_line({**event, **result}))
+            notification = Notification(project=loaded.manifest.project.name, **fields, **_result(loaded))
+            failure = _why_not_run(loaded) or self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:
@@ -139,11 +173,11 @@ def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
 
 
 def _result(loaded: ManifestFile) -> dict[str, Any]:
-    """The best, the settled difference if there is one, and the holdout's looks."""
+    """The fields of the best, of the settled difference if there is one, and of the holdout's looks."""
     standing = load_standing(loaded)
-    best, settled = standing.best, standing.settled
+    best = standing.best
     return {
-        "best": {"iteration": best.iteration, "value": best.value, "commit": best.commit} if best else None,
-        "settled": to_plain(settled) if settled else None,
-        "holdout": [to_plain(look) for look in standing.holdout],
+        "best": BestCommit(best.iteration, best.value, best.commit) if best else None,
+        "settled": standing.settled,
+        "holdout": standing.holdout,
     }

@@ -30,7 +30,7 @@ from goalseek.values import from_plain, to_line
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
-SCHEMAS = ("manifest", "records", "events", "brief")
+SCHEMAS = ("manifest", "records", "events", "brief", "notification")
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 
 

@@ -283,7 +283,7 @@ class ApproveTable(DataClass, kw_only=True):
 
 
 class NotifyTable(DataClass, kw_only=True):
-    """A program of yours that goalseek runs when something happened."""
+    """A program that is told of a kept change, a spent budget, a question and the end, as JSON on its stdin."""
 
     command: form.Patterns | None = None
     """The program that is told; it gets one JSON object on its standard input.

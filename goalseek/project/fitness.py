@@ -20,6 +20,23 @@ from goalseek.sandbox import editable_installs
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
+EXPOSED = "candidate code can read the hidden files"
+
+
+def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
+    """The verify commands in whose tree candidate code and hidden files are together; none where nothing is hidden."""
+    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
+        return ()
+    return tuple(command.name for command in manifest.verify if command.sees == "both")
+
+
+def exposure_note(manifest: Manifest) -> str:
+    """A note that candidate code can read what the manifest hides; "" where it cannot."""
+    if not (names := exposing_commands(manifest)):
+        return ""
+    verb = "see" if len(names) > 1 else "sees"
+    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
+
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
     """The preflight: raises GoalseekError where repository and manifest do not fit; notes what a command may miss.

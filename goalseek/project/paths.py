@@ -97,7 +97,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         if message := other_folder_message(loaded, location):
             return message
         newest = parse_commit(ref, git("cat-file", "commit", ref, git_dir=location.git_dir))
-        newest_number = _record_number(newest.message)
+        newest_number = _record_number(newest.last_line)
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
     except (GitFailed, GoalseekError, OSError, ValueError):

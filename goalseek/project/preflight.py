@@ -90,24 +90,6 @@ def refuse_unclear_time(loaded: ManifestFile) -> None:
         raise GoalseekError(problem, remedy, USAGE)
 
 
-EXPOSED = "candidate code can read the hidden files"
-
-
-def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in whose tree candidate code and hidden files are together; none where nothing is hidden."""
-    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
-        return ()
-    return tuple(command.name for command in manifest.verify if command.sees == "both")
-
-
-def exposure_note(manifest: Manifest) -> str:
-    """A note that candidate code can read what the manifest hides; "" where it cannot."""
-    if not (names := exposing_commands(manifest)):
-        return ""
-    verb = "see" if len(names) > 1 else "sees"
-    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
-
-
 def refuse_missing_home(loaded: ManifestFile) -> None:
     """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
     home = loaded.folder / loaded.manifest.log.home

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer
+from records import ledger_message
 
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
@@ -170,13 +171,12 @@ def test_a_forged_record_or_a_true_one_at_another_place_has_no_seal_that_holds(c
     true, head = lines(climbed), climbed.git("rev-parse", LEDGER)
     for seal in ("0" * 64, "é"):
         forged = json.dumps({**json.loads(true[0]), "seq": 8, "seal": seal}, separators=(",", ":"))
-        add_to_ledger(climbed, forged)
+        add_to_ledger(climbed, ledger_message(forged))
         write_lines(climbed, *true, forged)
         assert named(climbed) == [("record 8", "the seal does not hold")]
         climbed.git("update-ref", LEDGER, head)
     write_lines(climbed, *true)
-    first = climbed.git("log", "-1", "--format=%B", f"{LEDGER}~7").strip()
-    add_to_ledger(climbed, first)
+    add_to_ledger(climbed, ledger_message(true[0]))
     found = named(climbed)
     assert ("record 0", "the seal does not hold") in found
     assert (f"ledger commit {climbed.git('rev-parse', LEDGER)}", "the number does not follow") in found
@@ -184,10 +184,12 @@ def test_a_forged_record_or_a_true_one_at_another_place_has_no_seal_that_holds(c
 
 def test_a_ledger_commit_that_is_no_record_is_named(climbed: Project) -> None:
     before, head = climbed.results.read_bytes(), climbed.git("rev-parse", LEDGER)
-    last = json.loads(climbed.git("log", "-1", "--format=%B", LEDGER))
-    in_other_bytes = json.dumps({**last, "seq": last["seq"] + 1})
+    last = json.loads(lines(climbed)[-1])
+    line = json.dumps({**last, "seq": last["seq"] + 1}, separators=(",", ":"))
     others = ("a commit\n", "[1]", '{"kind":"run","schema":1}', '{"schema":9,"kind":"run"}', "[" * 90000)
-    for message in (*others, in_other_bytes):
+    in_other_bytes = ledger_message(line).replace('"seq":', '"seq": ')
+    with_other_subjects = (line, ledger_message(line).replace("worse", "tie", 1), ledger_message(line)[:-1])
+    for message in (*others, in_other_bytes, *with_other_subjects):
         made = add_to_ledger(climbed, message)
         assert (f"ledger commit {made}", "the message is no record") in named(climbed)
         assert climbed.run("audit", "--rebuild").exit_code == 1
@@ -201,7 +203,7 @@ def reforged(project: Project, change: Callable[[dict[str, object]], dict[str, o
     row = change(json.loads(lines(project)[-1]))
     text = json.dumps(row, separators=(",", ":"))
     parents = [word for parent in project.git("log", "-1", "--format=%P", old).split() for word in ("-p", parent)]
-    made = project.git("commit-tree", f"{old}^{{tree}}", *parents, stdin=text.encode())
+    made = project.git("commit-tree", f"{old}^{{tree}}", *parents, stdin=ledger_message(text).encode())
     project.git("update-ref", LEDGER, made)
     write_lines(project, *lines(project)[:-1], text)
     secret(project).unlink(missing_ok=True)
@@ -215,6 +217,8 @@ CONTRADICTIONS: list[tuple[dict[str, object], str, str]] = [
     ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "a commit is missing"),
     ({"parent_commit_hash": "1" * 40}, "candidate", "another parent than recorded"),
     ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "the candidate is not on the tip"),
+    ({"base_commit_hash": "1" * 40}, "record 7, base_commit_hash", "the candidate is not on the incumbent"),
+    ({"base_commit_hash": None}, "record 7, base_commit_hash", "the candidate is not on the incumbent"),
     ({"rollback_commit_hash": "1" * 40}, "record 7, rollback_commit_hash", "a commit is missing"),
     ({"changed_files": ["other.txt"]}, "record 7, changed_files", "other paths than git's"),
     ({"digests": {"ruler": "1" * 64}}, "record 7", "another ruler than recorded"),
@@ -290,7 +294,7 @@ def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
     for name in old[1:]:
         second = climbed.git("log", "-1", "--format=%P", name).split()[1:]
         more = [word for parent in (made, *second) for word in ("-p", parent)]
-        message = climbed.git("log", "-1", "--format=%B", name).rstrip("\n")
+        message = climbed.git("log", "-1", "--format=%B", name)
         made = climbed.git("commit-tree", f"{name}^{{tree}}", *more, stdin=message.encode())
     climbed.git("update-ref", LEDGER, made)
     assert [where for where, what in named(climbed) if what == "the seal does not hold"] == [

@@ -11,10 +11,10 @@ import pytest
 from doctor_cases import Case, make_case
 from shown import Shown
 
-from goalseek.doctor.first_manifest import guess_answers
+from goalseek.doctor.first_manifest import Answers, guess_answers, with_own_python
 
 FLAGS = (
-    *("--writable", "answer.txt", "--hidden", "judge.sh", "--run", "sh judge.sh"),
+    *("--writable", "answer.txt", "--hidden", "judge.sh", "--score", "sh judge.sh"),
     *("--direction", "maximize", "--regex", r"score: (\S+)", "--name", "demo"),
 )
 
@@ -46,10 +46,13 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert kinds(case) == ["measurement"]
     plain = written(case)
     assert plain["metric"] == {"name": "score", "direction": "maximize", "regex": r"score: (\S+)"}
-    assert plain["verify"] == [{"run": "sh judge.sh", "sees": "both"}]
+    assert plain["verify"] == [
+        {"name": "run", "run": "true", "outputs": ["answer.txt"]},
+        {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
+    ]
     assert "[[verify]]" in (case.folder / "goalseek.toml").read_text()
-    examined = case.run("doctor")
-    assert examined.exit_code == 0, examined.stdout
+    crosses = [line for line in case.run("doctor").stdout.splitlines() if line.startswith("✗")]
+    assert len(crosses) == 1 and "candidate code runs beside the hidden files" in crosses[0]
     assert kinds(case) == ["measurement"] * 2, "init's number is one of the two"
     assert case.run("baseline").exit_code == 0
     assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
@@ -65,26 +68,51 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     case.commit()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
-    assert quick.exit_code == 0, quick.stdout
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
 
 
 @pytest.mark.parametrize(
-    ("judge", "told"),
+    ("judge", "said"),
     [
         ("echo there is cheese in the disk >&2; exit 3", "there is cheese in the disk"),
         ("echo nothing to read here", "nothing to read here"),
     ],
 )
-def test_without_a_number_nothing_is_written(case: Case, judge: str, told: str) -> None:
+def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_from_it(
+    case: Case, judge: str, said: str
+) -> None:
     case.write(judge_sh=judge + "\n")
     case.commit()
     before = case.git("status", "--porcelain", "--ignored")
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 1
-    assert told in ended.stderr
-    assert case.git("status", "--porcelain", "--ignored") == before
+    assert said in ended.stderr and str(case.folder / "goalseek.toml") in ended.stderr
+    assert case.git("status", "--porcelain", "--ignored") == f"{before}\n?? goalseek.toml".strip()
     assert case.traces() == []
+    text = (case.folder / "goalseek.toml").read_text()
+    assert said in text and "#   What to do: " in text
+    assert written(case)["metric"]["regex"] == r"score: (\S+)"
+    assert case.run("init").exit_code == 1, "it measures by the answers that are there"
+    case.write(judge_sh="cat answer.txt\n")
+    case.commit()
+    ended = case.run("init", "--regex", r"(\d+)")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["metric"] == {"direction": "maximize", "regex": r"(\d+)", "name": "score"}
+    assert said not in (case.folder / "goalseek.toml").read_text()
+    assert case.run("init").exit_code == 2, "it has its number, and is the user's from now on"
+
+
+def test_what_a_user_added_to_a_manifest_without_a_number_stays(case: Case) -> None:
+    case.write(judge_sh="exit 1\n")
+    case.commit()
+    case.run("init", *FLAGS)
+    manifest = case.folder / "goalseek.toml"
+    manifest.write_text(manifest.read_text() + "timeout = 5\n")
+    before = manifest.read_text()
+    ended = case.run("init", "--regex", "(.*)")
+    assert ended.exit_code == 2 and "says more than goalseek init asks for" in ended.stderr
+    assert "goalseek doctor" in ended.stderr
+    assert manifest.read_text() == before
 
 
 def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_is_asked(case: Case) -> None:
@@ -95,6 +123,9 @@ def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_i
         (("--provider", "command"), "provider.command"),
         (("--provider", "nobody"), "nobody"),
         (("--name", "No Name"), "name"),
+        (("--run", "sh judge.sh"), "--score"),
+        (("--time", "sh judge.sh"), "--score"),
+        (("--time", "cat answer.txt"), "--time-outputs"),
     ):
         given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
         ended = case.run("init", *(word for pair in given.items() for word in pair))
@@ -151,46 +182,146 @@ def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
     plain = written(case)
     assert plain["project"]["name"] == "repository"
     assert plain["scope"] == {"writable": ["solution.txt"], "hidden": ["judge_it.sh"]}
-    assert plain["verify"][0]["run"] == "sh judge_it.sh"
+    assert [command["run"] for command in plain["verify"]] == ["true", "sh judge_it.sh"]
     assert plain["metric"]["direction"] == "maximize"
 
 
 def test_it_asks_at_a_terminal(case: Case) -> None:
     (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')
     (case.folder / "a note, too.txt").write_text("for a later try\n")
+    case.write(judge_sh='read value < guess.txt; echo "score: $value"\n')
     case.commit()
     terminal = Shown(case.folder, "init", "--provider", "scripted")
     answers = (
-        ("1/5", "my-name"),
-        ("2/5", "nope.txt"),
-        ("2/5", 'answer.txt "a note, too.txt"'),
-        ("3/5", ""),
-        ("4/5", "sh judge.sh"),
-        ("5/5", "the number, please"),
-        ("5/5", r"maximize /score: (\S+)/"),
+        ("1/6", "my-name"),
+        ("2/6", "nope.txt"),
+        ("2/6", 'answer.txt "a note, too.txt"'),
+        ("3/6", ""),
+        ("4/6", "sh judge.sh"),
+        ("could read them", "no"),
+        ("4/6", "cp answer.txt guess.txt"),
+        ("5/6", "sh judge.sh"),
+        ("leave for the next one", "guess.txt"),
+        ("6/6", "the number, please"),
+        ("6/6", r"maximize /score: (\S+/"),
+        ("6/6", r"maximize /points: (\S+)/"),
+        ("6/6", r"maximize /score: (\S+)/"),
+        ("program.md", ""),
     )
-    for question, reply in answers:
-        terminal.hear(question)
-        terminal.hear(": ")
-        terminal.type(f"{reply}\n")
+    reply_to(terminal, *answers)
     seen = terminal.hear("next:")
     terminal.hear("\n")
     assert terminal.ended() == 0
     assert "score = 5, in" in seen
     plain = written(case)
     assert plain["project"] == {"name": "my-name"}
-    assert plain["scope"] == {"writable": ["answer.txt", "a note, too.txt"], "hidden": ["judge.sh"]}
+    assert plain["scope"] == {
+        "writable": ["answer.txt", "a note, too.txt"],
+        "generated": ["guess.txt"],
+        "hidden": ["judge.sh"],
+    }
+    assert plain["verify"] == [
+        {"name": "run", "run": "cp answer.txt guess.txt", "outputs": ["guess.txt"]},
+        {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
+    ]
     assert plain["provider"] == {"name": "scripted"}
+    page = (case.folder / "program.md").read_text()
+    assert page.startswith("# ") and len([line for line in page.splitlines() if line.startswith("# ")]) > 3
 
 
-def test_what_looking_around_finds() -> None:
-    texts = {"score.py": 'parser.add_argument("--output")\nmetrics = {"loss": 1}\n'}
-    paths = ["README.md", "score.py", "src/a.py", "tests/test_a.py", "train.py"]
-    found = guess_answers("My Project!", paths, lambda path: texts.get(path, ""))
-    assert found.name == "my-project"
-    assert found.writable == ("train.py",)
-    assert found.hidden == ("score.py", "tests/**")
-    assert found.run == 'python score.py --output "$GOALSEEK_RUN_DIR/metrics.json"'
-    assert found.reading == "minimize loss"
-    found = guess_answers("...", [], lambda path: "")
-    assert (found.name, found.writable, found.hidden, found.run, found.reading) == ("project", (), (), "", "")
+def reply_to(terminal: Shown, *answers: tuple[str, str]) -> None:
+    """Waits for each question, and types the answer to it."""
+    for question, reply in answers:
+        terminal.hear(question)
+        terminal.hear(": ")
+        terminal.type(f"{reply}\n")
+
+
+def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
+    case.write(judge_sh='read value < guess.txt; echo "score: $value"\n')
+    case.commit()
+    with Shown(case.folder, "init", *FLAGS[:4], "--program", "--name", "demo") as terminal:
+        reply_to(
+            terminal,
+            ("4/6", "cp answer.txt guess.txt"),
+            ("5/6", "sh judge.sh"),
+            ("leave for the next one", "guess.csv"),
+            ("6/6", r"maximize /points: (\S+)/"),
+        )
+        terminal.hear("left no output guess.csv")
+        reply_to(terminal, ("leave for the next one", "guess.txt"))
+        terminal.hear("score: 5")
+        reply_to(terminal, ("6/6", r"maximize /score: (\S+)/"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
+
+
+def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
+    case.write(judge_sh="echo nothing\n")
+    case.commit()
+    with Shown(case.folder, "init", *FLAGS) as terminal:
+        reply_to(terminal, ("4/6", ""))
+        terminal.hear("6/6")
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    assert written(case)["scope"]["writable"] == ["answer.txt"]
+    assert "nothing" in (case.folder / "goalseek.toml").read_text()
+
+
+def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None:
+    case.write(build_sh="mkdir -p bin && cp answer.txt bin/app\n", judge_sh='test "$(cat left.txt)" = 5\n')
+    case.commit()
+    words = ("--writable", "answer.txt", "--hidden", "judge.sh", "--name", "demo")
+    commands = ("--run", "sh build.sh", "--outputs", "bin/app", "--time", "sleep 0.2; cat bin/app > left.txt")
+    ended = case.run("--json", "init", *words, *commands, "--time-outputs", "left.txt", "--score", "sh judge.sh")
+    assert ended.exit_code == 0, ended.stderr
+    plain = written(case)
+    assert plain["metric"] == {"name": "run_time", "direction": "minimize", "source": "wall", "command": "timing"}
+    assert plain["verify"] == [
+        {"name": "run", "run": "sh build.sh", "outputs": ["bin/app"], "once": True},
+        {"name": "timing", "run": commands[5], "outputs": ["left.txt"]},
+        {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
+    ]
+    assert 0.2 < json.loads(ended.stdout)["value"] < 5
+
+
+def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
+    ended = case.run("init", *FLAGS[:4], *FLAGS[6:], "--run", "sh judge.sh", "--sees", "both")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
+
+
+def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text('open("guesses.csv", "w")\n')
+    (tmp_path / "score.py").write_text('open("guesses.csv")\n')
+    paths = ["train.py", "score.py"]
+    assert guess_answers(tmp_path, paths).run in ("python train.py", "python3 train.py")
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    guess = guess_answers(tmp_path, paths)
+    assert (guess.run, guess.score) == (".venv/bin/python train.py", ".venv/bin/python score.py")
+    assert guess.share == (".venv",)
+    assert with_own_python("python3 train.py", tmp_path) == "python3 train.py"
+
+
+def test_what_looking_around_finds(tmp_path: Path) -> None:
+    folder = tmp_path / "My Project!"
+    folder.mkdir()
+    (folder / "score.py").write_text('parser.add_argument("--output")\nmetrics = {"loss": 1}\nopen("out/guess.csv")')
+    (folder / "train.py").write_text('open("data.csv")\nopen("out/guess.csv", "w")\n')
+    paths = ["README.md", "data.csv", "score.py", "src/a.py", "tests/test_a.py", "train.py"]
+    guess = guess_answers(folder, paths)
+    assert guess.name == "my-project"
+    assert guess.writable == ("train.py",)
+    assert guess.hidden == ("score.py", "tests/**")
+    assert guess.run.split()[1:] == ["train.py"] and guess.outputs == ("out/guess.csv",)
+    assert guess.score.split(" ", 1)[1] == 'score.py --output "$GOALSEEK_RUN_DIR/metrics.json"'
+    assert (guess.direction, guess.query) == ("minimize", "loss")
+    (folder / "score.py").write_text("import train\nprint(f'accuracy: {train.accuracy()}')\n")
+    guess = guess_answers(folder, paths)
+    assert guess.run.split()[1:] == ["score.py"] and not guess.score, "it runs the candidate: where no hidden file is"
+    assert guess.hidden == ("tests/**",)
+    assert guess_answers(tmp_path / "...", []) == Answers("project")

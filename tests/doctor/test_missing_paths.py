@@ -65,7 +65,7 @@ def test_a_candidate_that_fails_for_it_has_a_note(project: Project) -> None:
     commit_with_data(project)
     project.set_moves(answer(2))
     ended = project.run("iterate", "-n", "1")
-    assert "verify_failed" in ended.stdout and f'{IGNORED}: scope.share = ["data"]' in ended.stderr
+    assert "verify_failed" in ended.stdout and f': {IGNORED}: scope.share = ["data"]' in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+from dataclasses import replace
+from functools import reduce
 from itertools import product
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 from records import iteration, run
 
 from goalseek.ledger.results_file import History
 from goalseek.ledger.seal import Seal, key_of
+from goalseek.ledger.standing import Standing
 from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import to_line
 
@@ -22,8 +26,20 @@ def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: 
     project.set_moves(answer(2), {"files": {"other.txt": "x\n"}}, answer(0.5))
     records = [None, *project.climb("iterate", "-n", "3")]
     commits = project.git("rev-list", "--reverse", "--first-parent", "refs/goalseek/demo/ledger").splitlines()
-    messages = [project.git("log", "-1", "--format=%B", commit).strip() for commit in commits]
-    assert messages[1:] == project.results.read_text().splitlines()
+    messages = [project.git("log", "-1", "--format=%B", commit) for commit in commits[1:]]
+    assert [message.splitlines()[2:] for message in messages] == [
+        [line] for line in project.results.read_text().splitlines()
+    ]
+    assert [message.splitlines()[:2] for message in messages] == [
+        [f"goalseek {subject}", ""]
+        for subject in (
+            "run begins",
+            "0 baseline measured",
+            "1 kept better",
+            "2 skipped out_of_scope",
+            "3 reverted worse",
+        )
+    ]
     for commit, record in zip(commits[1:], records, strict=True):
         parents = project.git("log", "-1", "--format=%P", commit).split(" ")
         assert parents[1:] == ([record["commit_hash"]] if record and record["commit_hash"] else [])
@@ -119,3 +135,30 @@ def test_of_two_that_make_it_at_once_the_first_counts(own: Path, monkeypatch: py
     monkeypatch.setattr(os, "link", late)
     assert Seal.open(own / "own").key == Seal(b"of the other").key
     assert os.listdir(own / "own") == ["secret"]
+
+
+def test_what_a_later_version_recorded_is_refused_in_words_and_left_alone(played: Projects) -> None:
+    project = played(answer(2))
+    row = {**project.records()[-1], "schema": 3, "seq": 3, "moods": []}
+    line = json.dumps(row, separators=(",", ":"))
+    ledger = "refs/goalseek/demo/ledger"
+    made = project.git("commit-tree", f"{ledger}^{{tree}}", "-p", ledger, stdin=f"goalseek 1\n\n{line}\n".encode())
+    project.git("update-ref", ledger, made)
+    project.results.write_text(project.results.read_text() + line + "\n")
+    before = project.results.read_bytes()
+    for command in ("iterate", "baseline", "status", "log", "promote"):
+        ended = project.run(command)
+        assert ended.exit_code == 3, ended
+        assert "a newer goalseek wrote this record, of schema 3; this one reads 1 and 2" in ended.stderr
+        assert "update goalseek" in ended.stderr and "--rebuild" not in ended.stderr
+    assert project.git("rev-parse", ledger) == made and project.results.read_bytes() == before
+
+
+def test_a_candidate_alone_moves_no_tip() -> None:
+    standing = reduce(
+        Standing.after, (iteration(0, 0, "baseline", "measured"), iteration(1, 1, "kept", "better")), Standing()
+    )
+    lost = replace(iteration(2, 2, "reverted", "worse"), rollback_commit_hash=None)
+    assert (standing.tip, standing.after(lost).tip) == ("commit1", "commit1")
+    assert standing.after(iteration(2, 2, "reverted", "worse")).tip == "revert2"
+    assert standing.after(iteration(2, 2, "skipped", "no_change")).tip == "commit1"

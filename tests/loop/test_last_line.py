@@ -104,7 +104,7 @@ def test_last_line_and_report_say_the_same_of_what_was_kept(
 
 
 def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Projects) -> None:
-    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC})
+    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC, **NOTHING_HIDDEN})
     noisy.set_moves(answer(40), answer(40), answer(30))
     line = noisy.run("-q", "iterate", "-n", "3").stdout.splitlines()[-1]
     assert ", not settled: goalseek settle · 1 kept of 3 · your" in line

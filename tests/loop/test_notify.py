@@ -5,10 +5,11 @@ import os
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from project import Project, answer, home
 
 from goalseek.loop import notify
-from goalseek.manifest.loading import ManifestFile, load
+from goalseek.manifest.loading import ManifestFile, load, published_schema
 from goalseek.project.observer import Observer, Observers
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop
@@ -31,7 +32,16 @@ def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(projec
     assert ended.exit_code == 0 and "notify" not in ended.stderr
     records = project.iterations()
     first, second, end = told()
-    assert [first, second] == [records[1], records[3]]
+    assert [first["record"], second["record"], end["record"]] == [records[1], records[3], None]
+    assert [(event["event"], event["iteration"], event["title"]) for event in (first, second)] == [
+        ("kept", 1, "move 1"),
+        ("kept", 3, "move 3"),
+    ]
+    shape = Draft202012Validator(published_schema("notification"))
+    for event in (first, second, end):
+        assert not list(shape.iter_errors(event)) and set(event) == set(published_schema("notification")["properties"])
+        assert event["project"] == "demo" and event["why"]
+    assert list(shape.iter_errors(records[1])), "a record alone is none"
     assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
         "stopped",
         "count",
@@ -45,7 +55,9 @@ def test_only_what_on_names_is_told(project: Project) -> None:
     set_notify(project, on=["budget"], tables={"limits": {"iterations": 4}})
     project.set_moves(*(answer(score) for score in range(2, 9)))
     project.climb("iterate", "--forever")
-    assert told() == [{"event": "budget", "text": "three quarters of limits.iterations = 4 are spent: 3"}]
+    (event,) = told()
+    assert (event["event"], event["why"]) == ("budget", "three quarters of limits.iterations = 4 are spent: 3")
+    assert (event["iteration"], event["stop_reason"], event["best"]["iteration"]) == (None, "", 3)
 
 
 def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:

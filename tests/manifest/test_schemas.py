@@ -98,7 +98,7 @@ def test_what_is_written_in_a_climb_is_as_published_and_what_is_not_is_found(
     assert briefs[-1]["history"]
     record = project.iterations()[1]
     for change in (
-        *({"kind": "other"}, {"schema": 2}, {"outcome": "lost"}, {"reason": "worse"}, {"metric": None}),
+        *({"kind": "other"}, {"schema": 3}, {"outcome": "lost"}, {"reason": "worse"}, {"metric": None}),
         *({"iteration": "1"}, {"changed_files": "a"}, {"usage": {"input_tokens": "many"}}),
     ):
         assert wrong("records", {**record, **change}), change

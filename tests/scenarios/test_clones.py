@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, Projects, answer, copy_folder
+from records import ledger_message
 
 REFS = "refs/goalseek/*:refs/goalseek/*"
 LEDGER = "refs/goalseek/demo/ledger"
@@ -112,7 +113,7 @@ def test_a_record_that_was_fetched_and_changed_is_still_a_difference(clone: Proj
     row = {**json.loads(lines[-1]), "hypothesis_summary": "forged"}
     parents = [word for parent in clone.git("log", "-1", "--format=%P", LEDGER).split() for word in ("-p", parent)]
     forged = json.dumps(row, separators=(",", ":"))
-    made = clone.git("commit-tree", f"{LEDGER}^{{tree}}", *parents, stdin=forged.encode())
+    made = clone.git("commit-tree", f"{LEDGER}^{{tree}}", *parents, stdin=ledger_message(forged).encode())
     clone.git("update-ref", LEDGER, made)
     clone.results.write_text("".join(line + "\n" for line in [*lines[:-1], forged]))
     ended = clone.run("audit")

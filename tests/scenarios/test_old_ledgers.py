@@ -84,6 +84,7 @@ STORED = {  # what is stored of the iteration in the middle of which a ledger en
 }
 FREE = ("guards", "seconds", "digests", "versions")  # whose keys are not the program's
 ABSENT = "about_usd"  # the one key that is left out where there is nothing to tell
+ADDED = "base_commit_hash"  # the key that schema 2 has beside those of then
 
 
 def open_ledger(folder: Path) -> Project:
@@ -160,7 +161,7 @@ def kinds_of(ledger: str) -> set[str]:
 def shapes(value: Any, place: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The keys of a record and of the objects in it, in order, by place."""
     if isinstance(value, dict):
-        yield place, tuple(key for key in value if key != ABSENT)
+        yield place, tuple(key for key in value if key not in (ABSENT, ADDED))
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if key not in FREE:
             yield from shapes(inner, place if isinstance(value, list) else f"{place}.{key}")
@@ -268,7 +269,15 @@ class TestGoingOn:
         new = climb_on(old, 2, old_rows)
         first = old_rows[-1]["iteration"] + 1
         assert [row["iteration"] for row in new] == [first, first + 1]
-        assert {row["outcome"] for row in new} <= {"kept", "reverted"} and new[0]["parent_commit_hash"]
+        assert {row["outcome"] for row in new} <= {"kept", "reverted"}
+        best = next(row for row in reversed(old_rows) if row["outcome"] in ("baseline", "kept"))
+        assert new[0][ADDED] == best["commit_hash"]
+        assert old.git("rev-parse", f"{new[0]['parent_commit_hash']}:") == best["tree_hash"]
+        log = old.git("log", "--first-parent", "--format=%s", "refs/goalseek/demo/ledger").splitlines()
+        subjects = [f"goalseek {row['iteration']} {row['outcome']} {row['reason']}" for row in reversed(new)]
+        assert [line for line in log if line[9:10].isdigit()] == subjects
+        assert sum(line.startswith("{") for line in log) == len(everything[name])
+        assert (old.top / ".git/goalseek/demo/ledger").read_text()[:12] == "newer schema", "an older program shows that"
         assert old.results.read_bytes().startswith(before)
         assert_clean(old)
         shapes_of_then = {shape for rows in everything.values() for row in rows for shape in shapes(row, row["kind"])}
@@ -294,7 +303,7 @@ class TestGoingOn:
         noisy.check("report", "--settle", "-o", str(tmp_path / "report.md"))
         new = noisy.records()[before:]
         assert {row["kind"] for row in new} == {"run", "iteration", "measurement", "settle", "holdout"}
-        assert all(list(row) == keys[row["kind"]] for row in new)
+        assert all([key for key in row if key != ADDED] == keys[row["kind"]] for row in new)
         assert_clean(noisy)
 
     @pytest.mark.slow

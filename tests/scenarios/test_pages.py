@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
-import textwrap
-from pathlib import Path
 
+import pages
 from project import Project, Projects, answer
-
-import goalseek
-
-GUIDE = Path(goalseek.__file__).parent / "guide"
 
 
 def block_with(page: str, language: str, words: str) -> str:
     """The one block of a page in this language that has these words."""
-    fenced = re.findall(rf"^```{language}\n(.*?)^```$", (GUIDE / f"{page}.md").read_text(), re.MULTILINE | re.DOTALL)
-    (block,) = (body for body in fenced if words in body)
-    return textwrap.dedent(block)
+    (block,) = (body for body in pages.blocks_in((pages.GUIDE / f"{page}.md").read_text(), language) if words in body)
+    return block
 
 
 def commands(page: str, words: str) -> list[list[str]]:
-    lines = block_with(page, "console", words).splitlines()
-    return [shlex.split(line.removeprefix("$ goalseek "), comments=True) for line in lines if "$ goalseek " in line]
+    return pages.commands(f"```console\n{block_with(page, 'console', words)}```\n")
 
 
 def test_the_ways_out_do_what_is_printed(project: Project) -> None:

@@ -2,18 +2,17 @@
 
 import hashlib
 import json
-import re
 import shlex
-import textwrap
 from pathlib import Path
 from typing import Any
 
+import pages
 import pytest
 import tomli_w
 from project import Project, Projects
 from red_team import table
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = pages.README.read_text()
 TRAIN = """\
 STEP = 3  # goalseek: int 1..9
 with open("predictions.csv", "w") as file:
@@ -66,9 +65,7 @@ TEXT = {
 
 
 def blocks(language: str) -> list[str]:
-    """The README's blocks in a language, without their indentation."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", README, re.MULTILINE | re.DOTALL)
-    return [textwrap.dedent(body) for _, body in found]
+    return pages.blocks_in(README, language)
 
 
 def records(project: Project) -> list[dict[str, Any]]:

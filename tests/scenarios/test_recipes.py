@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from pages import GUIDE
 from project import Project, answer, home, living, until
-from recipes import GUIDE, WAITING, block, hold, install, let_go, line, lines, pages, path_with_it, put_on_path, typed
+from recipes import WAITING, block, hold, install, let_go, line, lines, pages, path_with_it, put_on_path, typed
 from shown import Shown
 from supervising import Unit
 

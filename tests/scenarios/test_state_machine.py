@@ -137,7 +137,8 @@ class Anything(RuleBasedStateMachine):
         messages = self.project.git("log", "-z", "--first-parent", "--format=%B", "refs/goalseek/demo/ledger").split(
             "\0"
         )
-        return sum(message.startswith("{") and json.loads(message)["kind"] == "iteration" for message in messages)
+        *newer, _root = (message.splitlines()[-1] for message in messages)
+        return sum(json.loads(line)["kind"] == "iteration" for line in newer)
 
     def iterate(self, kind: str, *options: str) -> None:
         was_pending = self.pending is not None

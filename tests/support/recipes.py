@@ -7,15 +7,14 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+from pages import GUIDE, blocks_in
 from project import home
 
 import goalseek
 
-GUIDE = Path(goalseek.__file__).parent / "guide"
 WAITING = """\
 echo "measured $GOALSEEK_ITERATION" >> "$HOME/journal"
 held() { [ "$(cat "$HOME/wait" 2>/dev/null)" = "$GOALSEEK_ITERATION" ]; }
@@ -34,8 +33,8 @@ def pages() -> dict[str, str]:
 
 
 def block(title: str, language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", pages()[title], re.MULTILINE | re.DOTALL)
-    return textwrap.dedent(found)
+    (found,) = blocks_in(pages()[title], language)
+    return found
 
 
 def lines(title: str) -> list[str]:

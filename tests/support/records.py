@@ -5,8 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from goalseek.ledger.records import Isolation, IterationRecord, MeasurementRecord, MetricResult, RunRecord, SettleRecord
+from goalseek.ledger.chain import entry_message
+from goalseek.ledger.records import (
+    Isolation,
+    IterationRecord,
+    MeasurementRecord,
+    MetricResult,
+    RunRecord,
+    SettleRecord,
+    parse_record,
+)
 from goalseek.values import CommandRun, Usage
+
+
+def ledger_message(line: str) -> str:
+    """The message of the ledger's commit with this record."""
+    return entry_message(parse_record(line), line)
+
 
 HEAD: dict[str, Any] = {"seq": 9, "project": "demo", "run_id": "r", "epoch": 0, "timestamp": "2026-01-01T00:00:00Z"}
 SETTLED = SettleRecord(

@@ -14,7 +14,7 @@ import json
 import tomllib
 from typing import Any
 
-from goalseek.ledger.records import KINDS, SCHEMA
+from goalseek.ledger.records import KINDS, READABLE_SCHEMAS
 from goalseek.manifest import tables, validation
 from goalseek.manifest.loading import SCHEMAS, schema_file
 from goalseek.values import DataClass
@@ -32,7 +32,7 @@ REASONS = {
 def build_schema(name: str) -> dict[str, Any]:
     """The schema of this name, generated from the current types."""
     builders = {"manifest": _manifest, "records": _records, "events": _events, "brief": _brief}
-    return builders[name]()
+    return builders.get(name, _notification)()
 
 
 def to_text(schema: dict[str, Any]) -> str:
@@ -100,6 +100,14 @@ def _brief() -> dict[str, Any]:
     return _with_title("goalseek brief: what an agent is told", _schema_of(Brief))
 
 
+def _notification() -> dict[str, Any]:
+    from goalseek.loop.notify import Notification
+
+    return _with_title(
+        "goalseek notification: what the program of [notify] gets", _with_constants(_schema_of(Notification))
+    )
+
+
 def _schema_of(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
 
@@ -114,7 +122,7 @@ def _with_constants(schema: dict[str, Any]) -> dict[str, Any]:
         if shape is None:
             continue
         shape["properties"]["kind"] = {"const": kind}
-        shape["properties"]["schema"] = {"const": SCHEMA}
+        shape["properties"]["schema"] = {"enum": list(READABLE_SCHEMAS)}
         shape["required"] = ["schema", *shape["required"]]
         if kind == "iteration":
             shape["properties"]["outcome"] = {"enum": list(REASONS)}

@@ -16,6 +16,7 @@ from goalseek.cli.output import print_answer, print_json_lines, print_message, w
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
+from goalseek.git.location import locate
 from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
@@ -28,6 +29,9 @@ from goalseek.values import Outcome
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
+_ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction
+    sees provider program manifest""".split()
+_NOT_COPIED = ("__pycache__", ".git", ".goalseek")
 _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
@@ -47,7 +51,7 @@ class Fixture:
 
 def fixtures() -> dict[str, Fixture]:
     """Every fixture by its name. Raises GoalseekError where this installation has none."""
-    trees, manifests = _data_folder("fixtures"), _data_folder("manifests")
+    trees, manifests = data_folder("fixtures"), data_folder("manifests")
     paths = {path.stem: path for path in sorted(manifests.glob("*.toml"))}
     return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
 
@@ -83,18 +87,58 @@ def make_repository(source: Fixture, folder: Path) -> ManifestFile:
     """
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR")
-    ignored: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("__pycache__", ".git", ".goalseek")
-    shutil.copytree(source.folder, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    names = _copy_example(source.folder, folder)
     path = folder / loading.FILE_NAME
     shutil.copyfile(source.manifest, path)
-    git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
-    git("add", "--all", "--force", folder=folder)
-    who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in _IDENTITY.items()}
-    git("commit", "--quiet", "--message", f"The fixture {source.name}", folder=folder, variables=who)
+    _commit_files(folder, [*names, path.name], f"The fixture {source.name}")
     return loading.load(path)
 
 
-def _data_folder(name: str) -> Path:
+def templates() -> list[str]:
+    """The names of the complete examples that ``init --template`` begins with."""
+    return sorted(path.name for path in (data_folder("fixtures") / "templates").iterdir() if path.is_dir())
+
+
+def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
+    """Copies a complete example into the folder; outside of any repository, as the first commit of a new one."""
+    extra = next((key for key in _ANSWERS if getattr(options, key)), "")
+    names = templates()
+    refuse((bool(extra), f"goalseek init: --template and {extra} exclude each other", "a template has all answers"))
+    refuse((options.template not in names, f"there is no template {options.template!r}", f"one of {', '.join(names)}"))
+    files = _copy_example(data_folder("fixtures") / "templates" / options.template, folder)
+    then = "goalseek doctor, then goalseek iterate -n 20"
+    try:
+        locate(folder)
+        words = " ".join(map(shlex.quote, files))
+        then = f"git add {words} && git commit -m 'Something to climb', then {then}"
+        what = "commit them"
+    except GoalseekError:
+        _commit_files(folder, files, f"The template {options.template}")
+        what = "they are the first commit of a new repository"
+    answer = {"template": options.template, "files": files}
+    print_answer(options, answer, f"written: {', '.join(files)}; {what}", f"next: {then}")
+    return 0
+
+
+def _copy_example(source: Path, folder: Path) -> list[str]:
+    """Copies a folder of the package's data; gives the names in it. Raises GoalseekError where one is there already."""
+    names = sorted(path.name for path in source.iterdir() if path.name not in _NOT_COPIED)
+    if taken := next((name for name in names if os.path.lexists(folder / name)), None):
+        raise GoalseekError(f"{folder / taken} is there already", "take another folder: goalseek -C FOLDER")
+    ignored: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns(*_NOT_COPIED)
+    shutil.copytree(source, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    return names
+
+
+def _commit_files(folder: Path, names: list[str], message: str) -> None:
+    """Makes a folder a repository with these files as its first commit, whatever the user's git is told to do."""
+    git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
+    git("add", "--all", "--force", "--", *names, folder=folder)
+    who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in _IDENTITY.items()}
+    git("commit", "--quiet", "--message", message, folder=folder, variables=who)
+
+
+def data_folder(name: str) -> Path:
     """A folder of data: inside the installed package, or beside it in a source checkout."""
     package = Path(__file__).resolve().parents[2]
     for folder in (package / name, package.parent / name):

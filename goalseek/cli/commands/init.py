@@ -1,4 +1,4 @@
-"""``goalseek init``: a manifest from five answers, after one measurement.
+"""``goalseek init``: a manifest from a few answers, after one measurement; or a complete example to start from.
 
 The answers come from flags, from questions at a terminal, or from guesses by file names (``--yes``).
 """
@@ -7,98 +7,207 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from goalseek.cli.commands.demo import begin_with_template, data_folder, templates
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import Value, ask, print_message
+from goalseek.cli.output import ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
-from goalseek.doctor.first_manifest import Answers, Guess, guess_answers, project_name
+from goalseek.doctor.first_manifest import Answers, NotMeasured, guess_answers, parse_reading, project_name
 from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import MeasuredValue
+from goalseek.files import write_atomic
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
-from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
 _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
-_NO_PROVIDER = (
-    "goalseek doctor, then say who proposes: goalseek iterate --provider tune (constants marked in your files), "
-    "or a [provider] table at the end of the manifest"
-)
+_NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
+_PROGRAM = "program.md"
+_YES = ("y", "yes")
+_QUESTIONS = {
+    "name": "1/6 name of the project",
+    "writable": "2/6 what may change? files or globs, with spaces between",
+    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
+    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
+    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
+    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
+    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
+    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
+    "timing_outputs": "    which files does the timed command leave for the check? globs",
+    "reading": f"6/6 how is the number read? {_FORMS}",
+}
+_CONSENT = """\
+    {command} is hidden: candidate code would run beside the hidden files, and could read them.
+    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
 
 
-def collect_answers(options: argparse.Namespace, folder: Path, paths: list[str]) -> Answers:
-    """The five answers. ``paths`` are the committed files below ``folder``, where the manifest will be.
+class Interview:
+    """The questions to a person at a terminal. ``paths`` are the committed files below the manifest's folder."""
 
-    Raises GoalseekError naming the flags that are missing where nobody can be asked.
-    """
-    guess = guess_answers(folder.name, paths, lambda name: _text(folder / name))
-    asks = sys.stdin.isatty() and not options.yes
-    if not asks and not options.yes:
-        guess = Guess(guess.name)
+    def __init__(self, folder: Path, paths: list[str]) -> None:
+        self._folder = folder
+        self._paths = paths
 
-    def answer(given: Value | None, question: str, default: Value, shown: str, read: Callable[[str], Value]) -> Value:
-        """The value of the flag; else what a person answers, or the default where none is asked."""
-        return given or (ask(question, shown, read) if asks else default)
+    def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
+        """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
+        is_given = {"score": {"score", "timing"} & given.keys(), "reading": {"direction", "query"} <= given.keys()}
+        for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
+            if not is_given.get(question, question in given) and _is_needed(question, answers):
+                answers = self.ask(question, answers)
+        return answers
 
-    def globs(text: str) -> tuple[str, ...]:
-        return _globs(text, paths)
+    def ask_again(self, question: str, answers: Answers) -> Answers:
+        """Asks one question, and those that its answer brings with it."""
+        answers = self.ask(question, answers)
+        is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
+        return self.ask_all(answers, {key: "" for key in dataclasses.asdict(answers) if key not in is_open})
 
-    name = answer(options.name, "1/5 name of the project", guess.name, guess.name, _name)
-    question = "2/5 what may change? files or globs, with spaces between"
-    writable = tuple(answer(options.writable, question, guess.writable, _join(guess.writable), globs))
-    hidden = options.hidden
-    if hidden is None:
-        hidden = tuple(pattern for pattern in guess.hidden if pattern not in writable)
-        question = "3/5 what must stay hidden from the agent? globs, or none"
-        hidden = answer(
-            (), question, hidden, _join(hidden) or "none", lambda text: () if text == "none" else globs(text)
-        )
-    command = answer(options.command, "4/5 the command that measures", guess.run, guess.run, _not_empty)
-    reading = _reading(options, "" if asks else guess.reading)
-    if asks and not (reading[0] and any(reading[1:])):
-        reading = ask(f"5/5 how to read the number? {_FORMS}", guess.reading, first_manifest.parse_reading)
-    metric = first_manifest.parse_reading(options.metric)[1] if _is_sentence(options.metric) else options.metric or ""
-    answers = Answers(
-        name, writable, tuple(hidden), command, *reading, metric, options.sees or "", options.provider or ""
-    )
-    how = ("--query or --regex", answers.query or answers.regex)
-    required = (("--writable", answers.writable), ("--run", answers.run), ("--direction", answers.direction), how)
-    if not asks and (missing := [flag for flag, value in required if not value]):
-        hint = "or run it at a terminal, where it asks" if options.yes else "or --yes, to take what is found by looking"
-        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", hint)
-    if options.yes:
-        shown = " ".join(answers.hidden) or "nothing"
-        print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+    def ask(self, question: str, answers: Answers) -> Answers:
+        """Asks one question; gives the answers with the new one in them."""
+        if question == "reading":
+            default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
+            direction, query, regex = ask(_QUESTIONS[question], default, first_manifest.checked_reading)
+            return replace(answers, direction=direction, query=query, regex=regex)
+        if question == "run":
+            return self._ask_run(answers)
+        if question == "score":
+            return self._ask_score(answers)
+        if question == "name":
+            return replace(answers, name=ask(_QUESTIONS[question], answers.name, _name))
+        patterns = getattr(answers, question)
+        if question == "hidden":
+            patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
+        shown = _join(patterns) or ("none" if question == "hidden" else "")
+        committed = self._paths if question in ("writable", "hidden") else None
+
+        def read(text: str) -> tuple[str, ...]:
+            return () if (question, text) == ("hidden", "none") else _globs(text, committed)
+
+        changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
+        return replace(answers, **changes)
+
+    def _ask_run(self, answers: Answers) -> Answers:
+        while True:
+            command = self._command("run", answers.run or ("none" if answers.score else ""))
+            sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
+            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in _YES:
+                return replace(answers, run=command, sees=sees)
+
+    def _ask_score(self, answers: Answers) -> Answers:
+        default = f"time {answers.timing}" if answers.timing else answers.score or "none"
+        command = self._command("score", default)
+        if timing := re.fullmatch(r"time\s+(\S.*)", command):
+            check = self._command("check", answers.score if answers.timing and answers.score else "none")
+            direction = answers.direction or "minimize"
+            answers = replace(answers, timing=timing[1], score=check, direction=direction)
+            return answers if check else replace(answers, timing_outputs=())
+        answers = replace(answers, score=command, timing="", timing_outputs=())
+        if command and not answers.run:
+            return replace(answers, outputs=answers.writable)
+        return answers if command else replace(answers, outputs=())
+
+    def _command(self, question: str, default: str) -> str:
+        text = ask(_QUESTIONS[question], default, _not_empty)
+        return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+
+def _is_needed(question: str, answers: Answers) -> bool:
+    """Whether the other answers leave this one open."""
+    if question == "outputs":
+        return bool(answers.run and (answers.score or answers.timing))
+    if question == "timing_outputs":
+        return bool(answers.timing and answers.score)
+    return question != "reading" or not answers.timing
+
+
+def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The fields of the answers that flags give."""
+    flags = {**vars(options), "run": options.command, "name": options.name and _name(options.name)}
+    given: dict[str, Any] = {key: flags[key] for key in ("name", "provider", "sees") if flags[key]}
+    for key in ("run", "timing", "score"):
+        if flags[key]:
+            given[key] = first_manifest.with_own_python(flags[key], folder)
+    for key in ("writable", "hidden", "outputs", "timing_outputs", "share"):
+        if flags[key] is not None:
+            given[key] = tuple(flags[key])
+    return given | _reading_in_flags(options)
+
+
+def _reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
+    """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
+    query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
+    if query and regex:
+        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
+    if re.match(r"(maximize|minimize)[\s:]", name):
+        its_direction, name, pattern = parse_reading(name)
+        direction = direction or its_direction
+        query, regex = (query, regex) if query or regex else (name, pattern)
+    elif name and not regex:
+        query = query or name
+    given = {"query": query, "regex": regex} if query or regex else {}
+    return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}
+
+
+def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], given: dict[str, Any]) -> Answers:
+    """The answers that flags and guesses give together: without ``--yes`` or a terminal, flags alone."""
+    guess = guess_answers(folder, paths)
+    if not (options.yes or _asks(options)):
+        return replace(Answers(guess.name), **given)
+    if not _asks(options) and {"run", "timing", "score", "outputs"} & given.keys():
+        guess = replace(guess, run="", score="", outputs=())
+    if "query" in given:
+        guess = replace(guess, direction="", query="", regex="")
+    answers = replace(guess, **given)
+    if "hidden" not in given:
+        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in answers.writable))
     return answers
 
 
-def _reading(options: argparse.Namespace, default: str) -> tuple[str, str, str]:
-    """Direction, query and regex from the flags; what they leave open from ``default``, a text or ""."""
-    direction, query, regex = options.direction or "", options.query or "", options.regex or ""
-    if query and regex:
-        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
-    is_sentence = _is_sentence(options.metric)
-    if options.metric and not (is_sentence or query or regex):
-        query = options.metric
-    sentence = options.metric if is_sentence else default
-    if sentence and (is_sentence or not (query or regex)):
-        default_direction, name, pattern = first_manifest.parse_reading(sentence)
-        direction = direction or default_direction
-        query, regex = (query, regex) if query or regex else (name, pattern)
-    return direction, query, regex
+def complete_answers(answers: Answers, paths: list[str]) -> Answers:
+    """The answers with what follows from them. Raises GoalseekError naming the flags that are missing or do not fit."""
+    for pattern in (*answers.writable, *answers.hidden):
+        _globs(f'"{pattern.removeprefix("!")}"', paths)
+    if answers.timing:
+        answers = replace(answers, direction=answers.direction or "minimize")
+    if answers.score and not (answers.run or answers.timing or answers.outputs):
+        answers = replace(answers, outputs=answers.writable)
+    for key in ("run", "timing"):
+        command = getattr(answers, key)
+        if first_manifest.names_hidden(command, answers.hidden) and (key, answers.sees) != ("run", "both"):
+            message = f"goalseek init: {command} is hidden, and candidate code would run beside the hidden files"
+            hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
+            raise GoalseekError(message, f"{hint}; or, where candidate code may read them, --sees both")
+    is_checked = bool(answers.timing and answers.score)
+    required = {
+        "--writable": answers.writable,
+        "--run, --time or --score": answers.run or answers.timing or answers.score,
+        "--outputs": answers.outputs or not (answers.run and answers.score and not answers.timing),
+        "--time-outputs": answers.timing_outputs or not is_checked,
+        "--direction": answers.direction,
+        "--query or --regex": answers.query or answers.regex or answers.timing,
+    }
+    if missing := [flag for flag, value in required.items() if not value]:
+        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", "goalseek init --help says what they are")
+    is_last = bool(answers.outputs) and not (answers.score or answers.timing)
+    if is_last or (answers.timing_outputs and not is_checked):
+        raise GoalseekError("goalseek init: no command takes these outputs", "give the one that does: --score")
+    return answers
 
 
-def _is_sentence(metric: str | None) -> bool:
-    """Whether the metric is given as ``maximize accuracy``."""
-    return re.match(r"(maximize|minimize)[\s:]", metric or "") is not None
+def _asks(options: argparse.Namespace) -> bool:
+    return sys.stdin.isatty() and not options.yes
 
 
 def _name(text: str) -> str:
@@ -113,13 +222,16 @@ def _not_empty(text: str) -> str:
     return text
 
 
-def _globs(text: str, paths: list[str]) -> tuple[str, ...]:
-    """The globs of an answer, in which one with a space is in double quotes. Raises GoalseekError for a useless one."""
+def _globs(text: str, paths: list[str] | None) -> tuple[str, ...]:
+    """The globs of an answer, in which one with a space is in double quotes.
+
+    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given.
+    """
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
-    for pattern in patterns:
-        if not any(map(matcher((pattern,)), paths)):
+    for pattern in patterns if paths is not None else ():
+        if not any(map(matcher((pattern,)), paths or ())):
             raise GoalseekError(f"{pattern!r} matches no committed file")
     return patterns
 
@@ -128,39 +240,49 @@ def _join(patterns: tuple[str, ...]) -> str:
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``init`` takes."""
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
+    parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
     parser.add_argument("--name", metavar="NAME", help="the project's name: a-z, 0-9 and - (default: the folder's)")
     parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
     parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never sees; repeatable")
-    parser.add_argument("--run", dest="command", metavar="CMD", help="the command that measures")
+    parser.add_argument("--share", metavar="PATH", action="append", help="what git ignores and runs need; repeatable")
+    parser.add_argument("--run", dest="command", metavar="CMD", help="the command that runs or builds the candidate")
+    parser.add_argument("--outputs", metavar="GLOB", action="append", help="what --run leaves for the next command")
+    parser.add_argument("--time", dest="timing", metavar="CMD", help="the command whose run time is the number")
+    outputs = "what --time leaves for --score"
+    parser.add_argument("--time-outputs", dest="timing_outputs", metavar="GLOB", action="append", help=outputs)
+    parser.add_argument("--score", metavar="CMD", help="the command that scores or checks, with the hidden files")
     parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
     parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
     parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
-    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what the command sees (default: both)")
+    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
+    parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
     parser.epilog = "Here --query is the metric's: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
 
 
 def run(options: argparse.Namespace) -> int:
-    """Gets the answers, measures once, and writes the manifest."""
+    """Gets the answers, measures once, and leaves the manifest, whether there is a number or not."""
     folder, name = start_folder(options), options.manifest
+    if options.template:
+        return begin_with_template(options, folder)
     is_path = name and ("/" in name or name.endswith(".toml"))
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
-    refuse((path.exists(), f"{path} is there already", "edit it, or name another: goalseek -m NAME init"))
-    answers = collect_answers(options, path.parent, _committed_files(path.parent))
-    plain = first_manifest.manifest_table(answers)
-    loaded = first_manifest.check_manifest(path, plain)
-    print_message(options, f"measuring once: {answers.run}")
-    measurement = first_manifest.try_and_write(loaded, plain, line_view(options))
+    is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
+    refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
+    paths = _committed_files(path.parent)
+    interview = Interview(path.parent, paths)
+    given = answers_in_flags(options, path.parent)
+    if is_left:
+        answers = replace(first_manifest.answers_in(path), **given)
+    else:
+        answers = first_answers(options, path.parent, paths, given)
+        if _asks(options):
+            answers = interview.ask_all(answers, given)
+    loaded, measurement = _measure(options, path, complete_answers(answers, paths), interview)
+    program = _write_program(options, path.parent)
     metric = loaded.manifest.metric
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
@@ -169,9 +291,51 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}")
     print(f"written: {path}")
-    next_step = "goalseek doctor, then goalseek iterate" if answers.provider else _NO_PROVIDER
+    if program:
+        print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
+    next_step = "goalseek doctor, then goalseek iterate" if loaded.manifest.provider else _NO_PROVIDER
     print(f"next: {with_manifest_option(next_step, path)}")
     return 0
+
+
+def _measure(
+    options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
+) -> tuple[ManifestFile, MeasuredValue]:
+    """Measures by the answers, and leaves the manifest, also without a number. At a terminal what was wrong is asked
+    again until there is one.
+    """
+    while True:
+        if options.yes:
+            shown = " ".join(answers.hidden) or "nothing"
+            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+        plain = first_manifest.manifest_table(answers)
+        loaded = first_manifest.check_manifest(path, plain)
+        commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
+        print_message(options, f"measuring once: {commands}")
+        try:
+            measurement = first_manifest.measure_first(loaded, line_view(options))
+            write_atomic(path, first_manifest.manifest_text(plain, None))
+            return loaded, measurement
+        except GoalseekError as error:
+            text = first_manifest.manifest_text(plain, error)
+            write_atomic(path, text)
+            print_message(options, f"written, with what is wrong: {path}")
+            if not (isinstance(error, NotMeasured) and _asks(options)):
+                raise
+            print_message(options, f"{error.message}\n  {error.hint}\n  Answer anew, or mend it and answer the same.")
+            answers = interview.ask_again(error.question, answers)
+            if path.read_text("utf-8") != text:  # edited meanwhile
+                answers = first_manifest.answers_in(path)
+
+
+def _write_program(options: argparse.Namespace, folder: Path) -> Path | None:
+    """Writes the page for agents where it is wanted and there is none."""
+    path = folder / _PROGRAM
+    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
+    if path.exists() or not (options.program or (_asks(options) and ask(question, "yes", str.lower) in _YES)):
+        return None
+    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
+    return path
 
 
 def _committed_files(folder: Path) -> list[str]:

@@ -17,8 +17,8 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
+from goalseek.project.fitness import exposing_commands
 from goalseek.project.landing import Landing, landing
-from goalseek.project.preflight import exposing_commands
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.values import Outcome, Phase, to_plain
@@ -79,6 +79,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         attempts=result.attempts,
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
+        base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),

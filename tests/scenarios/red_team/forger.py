@@ -53,10 +53,15 @@ def stolen_seal(*parts: str) -> str:
     return f"{key}-{hmac.new(secret, joined, hashlib.sha256).hexdigest()}"
 
 
+def last_record() -> dict[str, Any]:
+    """The newest record; below the subject, its line is the body of the commit's message."""
+    return dict(json.loads(git("log", "-1", "--format=%b", LEDGER)))
+
+
 def next_record(seal: Callable[[str, str], str]) -> tuple[str, str, str]:
     """A keep that never was: its line, the ledger's head, and the candidate of its own making."""
     head, tip = git("rev-parse", LEDGER), git("rev-parse", TIP)
-    row = json.loads(git("log", "-1", "--format=%B", LEDGER))
+    row = last_record()
     tree = git("rev-parse", f"{tip}^{{tree}}")
     number = row["iteration"] + 1
     trailers = f"Goalseek-Project: demo\nGoalseek-Run: {row['run_id']}\nGoalseek-Iteration: {number}\n"
@@ -72,6 +77,7 @@ def next_record(seal: Callable[[str, str], str]) -> tuple[str, str, str]:
         "metric": metric,
         "commit_hash": made,
         "parent_commit_hash": tip,
+        "base_commit_hash": tip,
         "rollback_commit_hash": None,
         "tree_hash": tree,
         "changed_files": [],
@@ -83,7 +89,8 @@ def next_record(seal: Callable[[str, str], str]) -> tuple[str, str, str]:
 
 def ledger_with(seal: Callable[[str, str], str]) -> None:
     forged, head, made = next_record(seal)
-    commit = git("commit-tree", f"{head}^{{tree}}", "-p", head, "-p", made, told=forged)
+    message = f"goalseek {json.loads(forged)['iteration']} kept better\n\n{forged}\n"
+    commit = git("commit-tree", f"{head}^{{tree}}", "-p", head, "-p", made, told=message)
     git("update-ref", LEDGER, commit)
     git("update-ref", TIP, made)
     git("update-ref", BRANCH, made)
@@ -136,7 +143,7 @@ def the_plan_and_prompt() -> None:
 
 
 def a_record_with_a_seal_of_our_key() -> None:
-    key = json.loads(git("log", "-1", "--format=%B", LEDGER))["seal"].split("-")[0]
+    key = last_record()["seal"].split("-")[0]
     ledger_with(lambda head, body: f"{key}-{'0' * 64}")
 
 
