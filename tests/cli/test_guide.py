@@ -117,6 +117,11 @@ def test_a_page_with_colours_is_laid_out_within_a_hundred_columns(project: Proje
     assert max(map(len, strip_colour(shown).splitlines())) <= 100
 
 
+def test_the_glossary_is_in_the_order_of_the_alphabet() -> None:
+    words = re.findall(r"^\* \*\*(.+?)\*\*: ", (GUIDE / "glossary.md").read_text(), re.MULTILINE)
+    assert words == sorted(words) and len(words) == len(set(words)) > 40
+
+
 def rows_of(page: str, columns: int) -> list[list[str]]:
     """The cells of the rows of the tables with so many columns, without their heads."""
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
