@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,18 @@ def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
     kept = records(project)[-1]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 3)
     assert kept["hypothesis_summary"].lower() == "mark mails with the word prize"
+
+
+@pytest.mark.slow
+def test_the_transcript_is_what_the_demo_prints(project: Project) -> None:
+    """The commit is another one, and a terminal cuts lines to its width."""
+    command, *lines = block_with("console", "iterate -n 5").splitlines()
+    printed = project.check("demo", "digits", "fresh", *shlex.split(command)[3:])
+    told = [re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line) for line in printed.splitlines()]
+    assert len(lines) == 7
+    for line in lines:
+        wanted = re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line).rstrip("…")
+        assert any(line.startswith(wanted) for line in told), (line, printed)
 
 
 def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here() -> None:
