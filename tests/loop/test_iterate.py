@@ -221,7 +221,7 @@ def test_a_script_that_is_played_to_its_end_ends_an_open_climb_at_once(project: 
     project.set_moves(answer(2), answer(3))
     ended = project.run("iterate", "--forever")
     assert ended.exit_code == 1
-    assert "the script is played to its end: repository-moves.toml has 2 moves, and this is proposal 3" in ended.stderr
+    assert "the script is played to its end: repository-moves.toml has 2 moves" in ended.stderr
     assert len(project.iterations()) == 3
     project.set_moves(answer(2), answer(3), answer(4))
     assert project.run("iterate", "--forever").exit_code == 1

@@ -46,7 +46,8 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     call.keep(reply, failure, b"")
     if failure:
         raise failure
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later)
+    answer = (reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later, reply.script)
+    plan = Plan(*answer)
     write_plan(iteration.folder / "plan.md", plan)
     return plan
 
