@@ -295,6 +295,8 @@ class NotifyTable(DataClass, kw_only=True):
 class LogTable(DataClass, kw_only=True):
     """Where records and artifacts lie, and how many stay."""
 
+    branch_prefix: form.BranchPrefix = "goalseek"
+    """What the name of the branch that shows the climb begins with. Example: `branch_prefix = "climbs"`"""
     home: form.FolderPath = ".goalseek"
     """The folder of records and artifacts, in the manifest's folder. Example: `home = "experiments"`"""
     keep_runs: form.Count = 500
