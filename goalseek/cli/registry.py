@@ -100,7 +100,8 @@ OPTIONS = {
 
 def topics() -> dict[str, Path]:
     """The pages of the guide by their topics."""
-    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "guide").glob("*.md"))}
+    pages = {path.stem: path for path in (Path(__file__).parents[1] / "guide").glob("*.md")}
+    return dict(sorted(pages.items()))
 
 
 def help_text(version: str) -> str:

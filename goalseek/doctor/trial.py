@@ -168,7 +168,7 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
             seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
             seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
             evidence = measure_target(project, subject.variant(tree), seed)
-            if text := how_noticed(evidence, subject.known):
+            if text := how_noticed(evidence, subject.known, unit):
                 return True, f"every writable file {how}: {text}"
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     finally:
@@ -188,7 +188,7 @@ def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> 
     return objects.splice(subject.tree, edits)
 
 
-def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue]) -> str:
+def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue], unit: str = "") -> str:
     """How the verifier noticed the breakage; "" where it did not.
 
     Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.
@@ -201,4 +201,4 @@ def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue]) -> str:
     nearest = min(values, key=lambda other: abs(other - value))
     if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
         return ""
-    return f"the number goes to {format_number(value)}"
+    return f"the number goes to {format_number(value, unit)}"

@@ -125,7 +125,7 @@ def _measure(
                 print_message(options, f"a run failed: {result.reason}: {result.why}")
             else:
                 measurements.append(result)
-                _print_progress(options, measurements)
+                _print_progress(options, measurements, "s" if climb.is_time else "")
     except (KeyboardInterrupt, Interrupted) as error:
         interrupt = error
         if not climb.is_project:
@@ -152,13 +152,13 @@ def _measure(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValue]) -> None:
+def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValue], unit: str) -> None:
     newest = measurements[-1]
     if newest.before:
         return
     remaining = options.count - len(measurements)
     to_go = f"; {remaining} to go, about {format_duration(remaining * _median_seconds(measurements))}"
-    text = f"{format_number(newest.value):>9}  {format_duration(newest.seconds)}{to_go if remaining else ''}"
+    text = f"{format_number(newest.value, unit):>9}  {format_duration(newest.seconds)}{to_go if remaining else ''}"
     print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
 
 

@@ -112,7 +112,8 @@ def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
 def _words(climb: Climb) -> str:
     """The description of the plot for readers who do not see it."""
     assert climb.baseline and climb.best
-    first, best = format_distinct(climb.baseline.value or 0.0, climb.best.value or 0.0)
+    values = (climb.baseline.value or 0.0, climb.best.value or 0.0)
+    first, best = format_distinct(*values, unit=climb.unit)
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
