@@ -68,6 +68,7 @@ def test_a_guard_on_the_time_of_a_check_that_knows_no_candidate_is_refused(make_
     assert "[[guard]]: took is the time of check" in project.run("baseline").stderr
 
 
+@pytest.mark.slow
 def test_a_climb_whose_ruler_is_pinned_goes_on_and_its_next_baseline_is_refused(make_project: Projects) -> None:
     project = make(make_project, BUILD, RUN, command="run")
     project.check("baseline")
@@ -99,6 +100,7 @@ def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Proj
     assert faster["outcome"] == "kept" and 0.05 <= faster["metric"]["value"] < 0.3
 
 
+@pytest.mark.slow
 def test_a_time_has_its_unit_wherever_it_stands_with_its_metric(make_project: Projects, tmp_path: Path) -> None:
     guard = {"name": "took", "source": "wall", "command": "run", "max": 60, "max_increase": "900%"}
     metric = {**WALL, "name": "time", "command": "build", "noise": "none"}
