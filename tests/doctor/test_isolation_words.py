@@ -70,8 +70,8 @@ def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> No
         ),
         (
             manifest(TRAIN, SCORE, source="wall", command="train"),
-            "train's run time is its score: the code decides how much it does in that time",
-            'let a command that sees = "hidden" check in its `outputs` that all of it was done',
+            "train's run time is its score, and the command score checks what it left",
+            "",
         ),
     ],
     ids=["guard", "keep", "network", "cache", "wall"],
@@ -93,6 +93,13 @@ def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None
         assert notes(manifest(TRAIN, source=source))[f"train {verb} its own score: self-reported"] == READ_HIDDEN
     found = notes(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
     assert "train writes its own score: self-reported" in found
+
+
+def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
+    said = "train's run time is its score: the code decides how much it does in that time"
+    remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+    for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
+        assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
 
 
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:

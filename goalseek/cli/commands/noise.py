@@ -91,7 +91,7 @@ def _run_command(options: argparse.Namespace) -> int:
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
     timeout = _timeout(options)
     options.query = None  # it was the metric's
-    print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
+    print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
