@@ -35,7 +35,7 @@ def crosses(project: Project) -> tuple[int, list[str]]:
 @pytest.mark.parametrize(
     "commands, metric, problem",
     [
-        ((BUILD, RUN), {}, "2 verify commands; whose time is it?"),
+        ((BUILD, RUN), {}, "which of the 2 verify commands takes it"),
         ((BUILD, RUN), {"source": "cpu"}, 'source = "cpu"'),
         ((RUN, CHECK), {"command": "check"}, BLIND),
         ((CHECK,), {}, BLIND),
@@ -59,6 +59,11 @@ def test_a_new_baseline_and_doctor_refuse_a_time_of_which_it_is_unclear_whose(
     if len(commands) > 1 and "command" not in metric:
         assert 'metric.command = "build", or metric.command = "run"' in ended.stderr
     assert project.records() == []
+
+
+def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
+    ended = make(make_project, RUN, CHECK).run("baseline")
+    assert 'name it: metric.command = "run"\n' in ended.stderr
 
 
 def test_a_guard_on_the_time_of_a_check_that_knows_no_candidate_is_refused(make_project: Projects) -> None:
