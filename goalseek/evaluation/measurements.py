@@ -225,12 +225,15 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
 
 
 def take_ruler(evaluation: Evaluation) -> Ruler:
-    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for a time of which it is unclear whose, for
-    an uncommitted change of the ruler's files, and where HEAD tracks what is shared, or what setup gives anew.
+    """The ruler as HEAD and the manifest have it now.
+
+    Raises GoalseekError for a time of which it is unclear whose, for an uncommitted change of the ruler's files, unless
+    only what is committed was asked for, and where HEAD tracks what is shared, or what setup gives anew.
     """
     project, config = evaluation.project, evaluation.config
     preflight.refuse_unclear_time(project.loaded)
-    preflight.refuse_uncommitted(project.repository, config.scope)
+    if not project.is_committed_only:
+        preflight.UncommittedFiles.read(project.repository, config.scope).refuse_of_ruler()
     entries = project.repository.files_of(project.repository.head())
     preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
@@ -251,7 +254,7 @@ def baseline_error(why: str, run_folder: Path, what: str = "the baseline", remed
     log = run_folder / "verifier.log"
     printed = log.read_text("utf-8", "replace") if log.exists() else ""
     message = with_last_lines(f"{what} has no number: {why}", printed)
-    hint = f"{remedy}; then" if remedy else "mend the verifier or the code, commit, and"
+    hint = f"{remedy}; then" if remedy else "correct the verifier or the code, commit, and"
     hint += " run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 

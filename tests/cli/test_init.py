@@ -51,14 +51,17 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
     assert "[[verify]]" in (case.folder / "goalseek.toml").read_text()
-    crosses = [line for line in case.run("doctor").stdout.splitlines() if line.startswith("✗")]
-    assert len(crosses) == 1 and "candidate code runs beside the hidden files" in crosses[0]
+    examined = case.run("doctor")
+    assert examined.exit_code == 0, examined.stdout
     assert kinds(case) == ["measurement"] * 2, "init's number is one of the two"
     assert case.run("baseline").exit_code == 0
     assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
     assert case.count() == 0, "nothing is written outside of the sandbox"
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
+    (case.folder / "answer.txt").write_text("7\n")
+    dirty = case.run("-m", "dirty", "init", *FLAGS)
+    assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
@@ -68,6 +71,7 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     case.commit()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
+    assert quick.exit_code == 0, quick.stdout
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
 
 
@@ -256,6 +260,29 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
         terminal.hear("\n")
         assert terminal.ended() == 0
     assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
+
+
+def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
+    (case.folder / ".gitignore").write_text("data/\n")
+    case.commit()
+    (case.folder / "data").mkdir()
+    (case.folder / "data/plus.txt").write_text("2\n")
+    run = 'cat answer.txt data/plus.txt > guess.txt && read value < guess.txt && echo "score: $value"'
+    flags = (*FLAGS[:2], *FLAGS[6:], "--run", run)
+    ended = case.run("init", *flags)
+    assert ended.exit_code == 1 and "`data/` is ignored by git and so not in the trees" in ended.stderr
+    assert "goalseek init --share data" in ended.stderr
+    ended = case.run("init", "--share", "data")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["data"]}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *flags) as terminal:
+        reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"]["share"] == ["data"]
+    assert not (case.folder / "program.md").exists()
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:

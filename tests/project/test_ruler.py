@@ -42,7 +42,7 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Projects)
     project = played(answer(2), more=(answer(3), answer(4)))
     project.set_manifest({"metric": {"direction": "minimize", "query": "size"}})
     ended = project.run("iterate")
-    assert ended.exit_code == 0 and "metric differs from the pinned ruler" in ended.stderr
+    assert ended.exit_code == 0 and "metric differs from the pinned verifier" in ended.stderr
     record = project.iterations()[-1]
     assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
     assert "goalseek baseline adopts it" in ended.stderr
@@ -79,6 +79,24 @@ def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project)
         project.set_manifest({})
         assert project.traces() == []
     project.climb()
+
+
+def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:
+    project.set_moves(answer(2))
+    dirty = {"answer.json": answer(7), "hidden/judge.sh": "exit 1\n", "hidden/new": "1\n"}
+    project.write(dirty)
+    refused = project.run("iterate")
+    assert refused.exit_code == 2 and "writable, and not committed either: answer.json" in refused.stderr
+    assert "goalseek iterate --committed" in refused.stderr
+    ended = project.run("iterate", "--committed")
+    said = "hidden/new, hidden/judge.sh, answer.json have uncommitted changes: the baseline is that of HEAD"
+    assert ended.exit_code == 0 and said in ended.stderr
+    assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
+    assert {path: (project.folder / path).read_text() for path in dirty} == dirty
+    assert project.run("baseline").exit_code == 2
+    assert project.run("baseline", "--committed").exit_code == 0
+    assert project.run("baseline", "--committed", "--from", "HEAD").exit_code == 0
+    assert [record["metric"]["value"] for record in project.iterations()] == [1, 2, 2, 1]
 
 
 def test_a_baseline_that_fails_leaves_the_old_one_standing(played: Projects) -> None:
