@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from goalseek.doctor.diagnose import unseen_file_hint
+from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -165,7 +165,7 @@ def _reading(text: str) -> tuple[str, str, str]:
 
 HEAD_LINE = (
     "#:schema ./.goalseek/manifest.schema.json\n"
-    "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
+    "# What goalseek improves, and what it may change for that. Every key: goalseek help manifest\n"
 )
 
 
@@ -287,11 +287,16 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
 
 
 class NotMeasured(GoalseekError):
-    """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew."""
+    """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew.
 
-    def __init__(self, error: GoalseekError, question: str) -> None:
-        super().__init__(error.message, error.hint, error.exit_code)
-        self.question = question
+    ``share`` is what scope.share has to name, "" where that is no remedy.
+    """
+
+    def __init__(self, error: GoalseekError, question: str, share: str) -> None:
+        hint = f"{error.hint}; or goalseek init --share {shlex.quote(share)}" if share else error.hint
+        super().__init__(error.message, hint, error.exit_code)
+        self.question = question if not share else "share"
+        self.share = share
 
 
 def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
@@ -311,7 +316,8 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
             error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
-            raise NotMeasured(error, _question_of(number, evidence.verify))
+            missing = find_missing_path(project, loaded.manifest, target.tree, trial_folder(project))
+            raise NotMeasured(error, _question_of(number, evidence.verify), missing.share if missing else "")
         record_measurement(project, target, number, "init")
         return number
 

@@ -79,13 +79,25 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
+            later = manifest.verify[manifest.verify.index(command) + 1 :]
+            check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
-            yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+            if check:
+                yield f"'s run time is its {what}, and the command {check} checks what it left", ""
+            else:
+                yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+            if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
+                text = ": very short processes that nobody waits for are not in its processor time"
+                yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'
         else:
             yield f" {'writes' if reading.source == 'json' else 'prints'} its own {what}: self-reported", READ_HIDDEN
     if not readings and not command.outputs:
         text = ": its success is an exit code, and candidate code can end the process with any"
         yield text, 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
+
+
+def _is_wall_time(guard: Guard, command: VerifyCommand) -> bool:
+    return guard.source == "wall" and guard.command == command.name
 
 
 def _weaknesses(command: VerifyCommand) -> Iterator[Note]:

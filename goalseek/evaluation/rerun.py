@@ -12,7 +12,7 @@ from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import measure_target, pinned_target, unused_seed
-from goalseek.humanize import format_duration, format_number, format_percent, parse_share
+from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
@@ -130,10 +130,10 @@ def _record(project: Project, number: int) -> IterationRecord:
         raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
     if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:
         message = (
-            f"iteration {number} was measured with the ruler of epoch {record.epoch}, and that of epoch "
-            f"{standing.epoch} is pinned now: numbers of two rulers are never compared"
+            f"iteration {number} was measured with the verifier of epoch {record.epoch}, and that of epoch "
+            f"{standing.epoch} is pinned now: numbers of two verifiers are never compared"
         )
-        hint = f"this ruler measured iteration {standing.baseline.iteration} and those after it"
+        hint = f"the pinned verifier measured iteration {standing.baseline.iteration} and those after it"
         raise GoalseekError(message, hint, USAGE)
     if not record.tree_hash or (record.reason not in CRASHED and _recorded_value(record) is None):
         message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"
@@ -196,10 +196,8 @@ def _compare_number(name: str, recorded: float, again: float, why_within: str) -
         text = f"{name}: {format_number(again)} again, to the last bit"
         return NumberDelta(name, recorded, again, 0.0, 0.0, "equal", text)
     percent = 100 * difference / abs(recorded) if recorded else None
-    before, after = format_number(recorded), format_number(again)
-    if before == after:
-        before, after = repr(recorded), repr(again)
-    share = "" if percent is None else f", {percent:+.3g}%"
+    before, after = format_distinct(recorded, again)
+    share = "" if percent is None else f", {'+' if difference > 0 else ''}{format_percent(percent / 100)}"
     text = f"{name}: recorded {before}, now {after}: {difference:+.6g}{share}"
     text += f"; {why_within}" if why_within else ""
     return NumberDelta(name, recorded, again, difference, percent, "within" if why_within else "differs", text)

@@ -262,6 +262,29 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
     assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
 
 
+def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
+    (case.folder / ".gitignore").write_text("data/\n")
+    case.commit()
+    (case.folder / "data").mkdir()
+    (case.folder / "data/plus.txt").write_text("2\n")
+    run = 'cat answer.txt data/plus.txt > guess.txt && read value < guess.txt && echo "score: $value"'
+    flags = (*FLAGS[:2], *FLAGS[6:], "--run", run)
+    ended = case.run("init", *flags)
+    assert ended.exit_code == 1 and "`data/` is ignored by git and so not in the trees" in ended.stderr
+    assert "goalseek init --share data" in ended.stderr
+    ended = case.run("init", "--share", "data")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["data"]}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *flags) as terminal:
+        reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"]["share"] == ["data"]
+    assert not (case.folder / "program.md").exists()
+
+
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()

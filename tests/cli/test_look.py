@@ -61,7 +61,7 @@ class TestStatus:
         assert seen["outcomes"] == {"baseline": 1, "kept": 2, "reverted": 3, "skipped": 1}
         assert seen["differs"] == []
         shown = climbed.run("status").stdout
-        for expected in ("demo: completed", "3 score", "iteration 5", "6: reverted/worse", "2 kept"):
+        for expected in ("demo: finished as asked", "3 score", "iteration 5", "6: reverted/worse", "2 kept"):
             assert expected in shown
         assert "differs" not in shown
         assert rows(climbed.run("status", "--query", "best.[iteration, value]")) == [[5, 3]]
@@ -321,3 +321,10 @@ def until(project: Project, holds: Callable[[dict[str, Any]], bool]) -> dict[str
 def validator(project: Project) -> Callable[[Any], bool]:
     """Whether a manifest's tables are as the schema that the command prints."""
     return jsonschema.Draft202012Validator(json.loads(project.run("manifest", "schema").stdout)).is_valid
+
+
+def test_a_prompt_that_nobody_was_asked_is_not_shown(project: Project) -> None:
+    project.set_agent("echo better; echo '{\"score\": 2}' > answer.json\n")
+    project.climb()
+    shown = project.run("show", "1", "--prompt").stdout
+    assert shown.startswith("== apply ==\n") and "== plan ==" not in shown

@@ -70,8 +70,8 @@ def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> No
         ),
         (
             manifest(TRAIN, SCORE, source="wall", command="train"),
-            "train's run time is its score: the code decides how much it does in that time",
-            'let a command that sees = "hidden" check in its `outputs` that all of it was done',
+            "train's run time is its score, and the command score checks what it left",
+            "",
         ),
     ],
     ids=["guard", "keep", "network", "cache", "wall"],
@@ -80,11 +80,26 @@ def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str) -> Non
     assert notes(of) == {**APART, told: remedy}
 
 
+def test_a_wall_time_beside_it_shows_what_a_processor_time_leaves_out() -> None:
+    tables = {"source": "cpu", "command": "train"}
+    guard = Guard(name="took", source="wall", command="train", max=9.0)
+    told = ": very short processes that nobody waits for are not in its processor time"
+    assert f"train{told}" in notes(manifest(TRAIN, SCORE, **tables))
+    assert f"train{told}" not in notes(manifest(TRAIN, SCORE, guards=(guard,), **tables))
+
+
 def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
         assert notes(manifest(TRAIN, source=source))[f"train {verb} its own score: self-reported"] == READ_HIDDEN
     found = notes(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
     assert "train writes its own score: self-reported" in found
+
+
+def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
+    said = "train's run time is its score: the code decides how much it does in that time"
+    remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+    for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
+        assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
 
 
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:

@@ -287,7 +287,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("name", STORED)
     def test_an_iteration_under_way_is_gone_on_with_from_what_is_stored(self, old: Project, name: str) -> None:
         (record,) = climb_on(old, 1)
-        (answers,) = [note.split(" from its ")[1] for note in record["notes"] if " from its " in note]
+        (answers,) = [note.split(" stored: ")[1] for note in record["notes"] if " stored: " in note]
         assert answers == STORED[name]
 
     @pytest.mark.slow

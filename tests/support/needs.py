@@ -20,6 +20,7 @@ PACKAGES = {
     "chromium": "chromium",
     "cmake": "cmake",
     "fish": "fish",
+    "hyperfine": "hyperfine",
     "ninja": "ninja-build",
     "strace": "strace",
     "zsh": "zsh",

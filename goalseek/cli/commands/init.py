@@ -22,6 +22,7 @@ from goalseek.cli.output import ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, guess_answers, parse_reading, project_name
+from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -36,6 +37,7 @@ _FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /RE
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _PROGRAM = "program.md"
 _YES = ("y", "yes")
+_NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
     "name": "1/6 name of the project",
     "writable": "2/6 what may change? files or globs, with spaces between",
@@ -46,6 +48,7 @@ _QUESTIONS = {
     "check": "    which command checks what that leaves? It finds the hidden files. Or none",
     "outputs": "    which files does the command of 4/6 leave for the next one? globs",
     "timing_outputs": "    which files does the timed command leave for the check? globs",
+    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
     "reading": f"6/6 how is the number read? {_FORMS}",
 }
 _CONSENT = """\
@@ -89,11 +92,11 @@ class Interview:
         patterns = getattr(answers, question)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
-        shown = _join(patterns) or ("none" if question == "hidden" else "")
+        shown = _join(patterns) or ("none" if question in _NONE else "")
         committed = self._paths if question in ("writable", "hidden") else None
 
         def read(text: str) -> tuple[str, ...]:
-            return () if (question, text) == ("hidden", "none") else _globs(text, committed)
+            return () if question in _NONE and text == "none" else _globs(text, committed)
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
@@ -135,7 +138,7 @@ def _is_needed(question: str, answers: Answers) -> bool:
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give."""
     flags = {**vars(options), "run": options.command, "name": options.name and _name(options.name)}
-    given: dict[str, Any] = {key: flags[key] for key in ("name", "provider", "sees") if flags[key]}
+    given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
             given[key] = first_manifest.with_own_python(flags[key], folder)
@@ -288,8 +291,8 @@ def run(options: argparse.Namespace) -> int:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
         print(json.dumps({"manifest": str(path), "metric": metric.name, **fields}))
         return 0
-    value, duration = format_number(measurement.value), format_duration(measurement.seconds)
-    print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}")
+    value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
+    print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
@@ -322,8 +325,9 @@ def _measure(
             print_message(options, f"written, with what is wrong: {path}")
             if not (isinstance(error, NotMeasured) and _asks(options)):
                 raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  Answer anew, or mend it and answer the same.")
-            answers = interview.ask_again(error.question, answers)
+            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")
+            shared = (*answers.share, error.share) if error.share else answers.share
+            answers = interview.ask_again(error.question, replace(answers, share=shared))
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
 
