@@ -35,7 +35,6 @@ from goalseek.phase_values import Verdict
 from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
-from goalseek.project.preflight import UncommittedFiles
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import CommandRun, DataClass, Reason
 
@@ -306,10 +305,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     """
     with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
-        config = project.config_of(loaded.manifest)
-        target = baseline_target(Evaluation(project, config))
-        if changed := UncommittedFiles.read(project.repository, config.scope).note("HEAD"):
-            project.watch.on_note(changed)
+        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)
         if isinstance(number, Verdict):

@@ -60,7 +60,7 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
     (case.folder / "answer.txt").write_text("7\n")
-    dirty = case.run("-m", "dirty", "init", *FLAGS)
+    dirty = case.run("-m", "dirty", "init", *FLAGS, "--name", "other")
     assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
