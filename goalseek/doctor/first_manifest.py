@@ -35,6 +35,7 @@ from goalseek.phase_values import Verdict
 from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
+from goalseek.project.preflight import UncommittedFiles
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import CommandRun, DataClass, Reason
 
@@ -164,7 +165,7 @@ def _reading(text: str) -> tuple[str, str, str]:
 
 HEAD_LINE = (
     "#:schema ./.goalseek/manifest.schema.json\n"
-    "# What goalseek improves, and what it may change for that. Every key: goalseek manifest explain\n"
+    "# What goalseek improves, and what it may change for that. Every key: goalseek help manifest\n"
 )
 
 
@@ -305,7 +306,10 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     """
     with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
-        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
+        config = project.config_of(loaded.manifest)
+        target = baseline_target(Evaluation(project, config))
+        if changed := UncommittedFiles.read(project.repository, config.scope).note("HEAD"):
+            project.watch.on_note(changed)
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)
         if isinstance(number, Verdict):

@@ -95,7 +95,7 @@ class VerifyCommand(DataClass, kw_only=True):
     Example: `once = true`"""
     keep: form.Globs = ()
     """Build caches that outlive the command; one candidate may then influence the next, so it is weaker.
-    Example: `keep = [".ninja_deps"]`"""
+    Example: `keep = ["node_modules/.cache/**"]`"""
     timeout: form.Timeout = "auto"
     """How long the command may take; `auto` is three times the slowest run of the baseline, and at least a minute.
     Example: `timeout = "20m"`"""

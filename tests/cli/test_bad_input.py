@@ -253,7 +253,7 @@ def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(proje
     project.git("add", "-A")
     project.git("update-index", "--add", "--cacheinfo", f"160000,{project.git('rev-parse', 'HEAD')},module")
     project.git("commit", "--quiet", "-m", "more")
-    (project.folder / "module").mkdir()
+    (project.folder / "module/inside").mkdir(parents=True)
     project.set_moves(answer(2))
     ended = project.run("iterate")
     assert ended.exit_code == 0, ended.stderr
@@ -264,6 +264,11 @@ def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(proje
     assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
     assert ended.stderr.count(told) == 2
     assert f"{told} filter=git-crypt: data/two.key, one.key" in project.run("doctor", "--quick").stdout
+    (project.folder / "link").symlink_to("module")
+    project.commit("a link to the submodule")
+    for share in ("module", "module/inside", "link"):
+        project.set_manifest({"scope": {"writable": ["answer.json"], "share": [share]}})
+        assert "submodules are" not in project.run("doctor", "--quick").stdout, share
 
 
 def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None:
