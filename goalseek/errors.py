@@ -90,10 +90,10 @@ class GitFailed(Exception):
 
 
 def tampered_error(message: str, hint: str = "") -> GoalseekError:
-    """The error that stops a run because its ruler changed."""
+    """The error that stops a run because the pinned verifier changed."""
     from goalseek.values import StopReason
 
-    usual = "put back what was measured with, and run the same command; or goalseek baseline adopts what is there now"
+    usual = "restore what the baseline was measured with; or adopt what is there now: goalseek baseline"
     return GoalseekError(message, hint or usual, StopReason.TAMPERED)
 
 

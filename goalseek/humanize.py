@@ -134,21 +134,21 @@ _MAX_ODDS = 9  # the odds are an estimate, and as good as these after a few runs
 
 
 def format_comparison(
-    gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int]
+    gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int], unit: str = ""
 ) -> str:
     """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
 
     ``gain`` is in the metric's units, positive where better; percents are of ``incumbent``, its median.
     """
-    size = format_gain(gain, incumbent, in_percent)
-    gain_text = f"{size} {better_or_worse(gain)} than {format_number(incumbent)}" if gain else "as before"
+    size = format_gain(gain, incumbent, in_percent, unit)
+    gain_text = f"{size} {better_or_worse(gain)} than {format_number(incumbent, unit)}" if gain else "as before"
     candidate = pluralize(runs[0], "run")
     return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
 
 
-def format_gain(gain: float, whole: float, in_percent: bool) -> str:
+def format_gain(gain: float, whole: float, in_percent: bool, unit: str = "") -> str:
     """The size of a gain: in percent of ``whole``, or in the metric's units."""
-    return format_percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain))
+    return format_percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain), unit)
 
 
 def format_percent(share: float) -> str:

@@ -26,6 +26,16 @@ class Session(Struct, frozen=True):
     told: Usage = Usage()
 
 
+class Played(Struct, frozen=True):
+    """What ``scripted`` played so far: the digest of its script's moves up to the last one.
+
+    ``count`` is the number of its proposals in records that have no such digest, as those of older versions.
+    """
+
+    digest: str = ""
+    count: int = 0
+
+
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
@@ -60,7 +70,7 @@ class Context(Struct, frozen=True):
     the last ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last candidate
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
-    noted in earlier plans for later, and not tried yet.
+    noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
     """
 
     iteration: int
@@ -85,13 +95,14 @@ class Context(Struct, frozen=True):
     writable: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
     ideas: tuple[str, ...] = ()
+    played: Played | None = None
 
 
 class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered.
+    say who answered. ``script`` is the digest of a script's moves up to this one.
     """
 
     title: str
@@ -101,6 +112,7 @@ class Plan(Struct, frozen=True):
     provider: str = ""
     model: str = ""
     later: tuple[str, ...] = ()
+    script: str = ""
 
 
 class Edit(Struct, frozen=True):

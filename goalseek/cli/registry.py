@@ -18,7 +18,7 @@ COMMANDS = {
     "init": Command(
         "start",
         "Ask a few questions, measure once and write the manifest",
-        "goalseek init --yes --run 'python score.py' --metric 'maximize /accuracy: ([0-9.]+)/'",
+        "goalseek init --template python",
     ),
     "doctor": Command(
         "start", "Check the project, and say what to correct before a long run", "goalseek doctor --quick"
@@ -72,7 +72,7 @@ COMMANDS = {
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
         "take home",
-        "Print the manifest with its defaults, explain a key, or print a JSON Schema",
+        "Print the manifest, explain one of its keys, or print a schema",
         "goalseek manifest explain scope.share",
     ),
     "prune": Command(
@@ -118,8 +118,8 @@ def help_text(version: str) -> str:
         lines += [f"  {name:<11} {command.summary}" for name, command in COMMANDS.items() if command.group == group]
     lines += ["", "options of every command, before or after its name:"]
     lines += [f"  {f'{name} {value}':<16} {text}" for name, (value, text) in OPTIONS.items()]
-    lines += ["", "`goalseek COMMAND --help` explains one command, with an example; `goalseek help` lists the guide."]
-    lines += [f"goalseek {version}"]
+    lines += ["", "`goalseek COMMAND --help` explains one command, with an example."]
+    lines += ["`goalseek help` lists the pages of the guide.", f"goalseek {version}"]
     return "\n".join(lines)
 
 

@@ -114,7 +114,7 @@ def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
 def ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
     for name in differences_from_ruler(context.project):
-        yield CheckResult("ruler", True, f"{name} differs from the pinned ruler", "goalseek baseline adopts it")
+        yield CheckResult("pinned", True, f"{name} differs from the pinned verifier", "goalseek baseline adopts it")
 
 
 def environment(context: DoctorContext) -> Iterator[CheckResult]:
@@ -128,7 +128,7 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
         text, _, remedy = note.partition("; ")
         yield CheckResult("environment", True, text, remedy)
     if context.config.manifest.scope.share:
-        yield CheckResult("environment", True, "what is shared means the candidate, and shows nothing hidden")
+        yield CheckResult("environment", True, "no shared folder imports your checkout, and none shows a hidden file")
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
@@ -136,15 +136,16 @@ def confinement(context: DoctorContext) -> Iterator[CheckResult]:
     confines, manifest = context.project.confines, context.config.manifest
     confines.refuse_unfit()
     name, reasons = confines.level.name, confines.level.reason
-    label = {"none": "no sandbox: programs run as you"}.get(name, name)
     for who, network in (
         ("the agent", confines.table.agent_network),
         ("a candidate's code", any(command.network for command in manifest.verify)),
     ):
         gaps = confines.level.not_enforced(network)
-        text = f"{label}; {who}: " + ("all is enforced" if not gaps else "not enforced:")
+        text = (
+            f"no sandbox: {who} runs as you, so" if name == "none" else f"{name} encloses {who}" + ", but" * bool(gaps)
+        )
         remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.installation_hint("bubblewrap")))
-        yield CheckResult("sandbox", True, "\n".join((text, *(f"  {gap}" for gap in gaps))), remedy)
+        yield CheckResult("sandbox", True, "\n".join((text + ":" * bool(gaps), *(f"  {gap}" for gap in gaps))), remedy)
     for sentence in confines.weakening_notes():
         yield CheckResult("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
@@ -176,7 +177,7 @@ def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
 
 def cheats(context: DoctorContext) -> Iterator[CheckResult]:
     """Every cheat is a patch that applies."""
-    remedy = "make it again from the tree that is climbed from, with git diff, or take it out of the manifest"
+    remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
     for cheat in context.cheats:
         if cheat.unfit:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
@@ -190,7 +191,7 @@ REQUIRED_CHECKS: Mapping[str, Check] = {
 }
 FURTHER_CHECKS: Mapping[str, Check] = {
     "left out": left_out_files,
-    "ruler": ruler,
+    "pinned": ruler,
     "environment": environment,
     "provider": lambda context: check_providers(context, context.entries, context.is_live),
     "isolation": lambda context: isolation_notes(context.config.manifest),

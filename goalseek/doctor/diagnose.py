@@ -288,7 +288,7 @@ class _TreePaths(Struct, frozen=True):
             folder = os.path.dirname(path).removeprefix(prefix)
             return MissingPath(f"{name} is not committed and so not in the trees", f"mkdir -p {folder} in the command")
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
-            text = f"{name} was committed after the tree that is climbed from"
+            text = f"{name} was committed after the tree that the climb starts from"
             return MissingPath(text, "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable")
         if any(project.repository.is_ignored(one) for one in (root, path)):
             return MissingPath(f"{name} is ignored by git and so not in the trees", line, share)

@@ -119,6 +119,6 @@ def _examine(
             text = f"applies: {', '.join(applicable)}"
             yield CheckResult("cheat", True, text, "whether it loses, goalseek doctor shows")
     elif subject is None or not is_sound:
-        yield CheckResult("verifier", True, "was not run: first mend what is above", "then: goalseek doctor")
+        yield CheckResult("verifier", True, "was not run: first correct what is above", "then: goalseek doctor")
     else:
         yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)

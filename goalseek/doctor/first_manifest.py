@@ -164,7 +164,7 @@ def _reading(text: str) -> tuple[str, str, str]:
 
 HEAD_LINE = (
     "#:schema ./.goalseek/manifest.schema.json\n"
-    "# What goalseek climbs, and what it may change on the way. Every key: goalseek manifest schema\n"
+    "# What goalseek improves, and what it may change for that. Every key: goalseek manifest explain\n"
 )
 
 

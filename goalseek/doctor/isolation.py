@@ -83,16 +83,20 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
             check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
             remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-            yield (
-                (f"'s run time is its {what}, and the command {check} checks what it left", "")
-                if check
-                else (text, remedy)
-            )
+            checked = f"'s run time is its {what}, and the command {check} checks what it left"
+            yield (checked, "") if check else (text, remedy)
+            if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
+                text = ": very short processes that nobody waits for are not in its processor time"
+                yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'
         else:
             yield f" {'writes' if reading.source == 'json' else 'prints'} its own {what}: self-reported", READ_HIDDEN
     if not readings and not command.outputs:
         text = ": its success is an exit code, and candidate code can end the process with any"
         yield text, 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
+
+
+def _is_wall_time(guard: Guard, command: VerifyCommand) -> bool:
+    return guard.source == "wall" and guard.command == command.name
 
 
 def _weaknesses(command: VerifyCommand) -> Iterator[Note]:

@@ -79,7 +79,7 @@ def try_verifier(
         remedy = "make the verifier run or read the writable files of the tree in which it runs"
         yield CheckResult("sabotage", False, f"the verifier does not read the candidate: {text}", remedy)
         if cheats:
-            yield CheckResult("cheat", True, "none was tried: first mend the verifier", "then: goalseek doctor")
+            yield CheckResult("cheat", True, "no cheat was tried: first correct the verifier", "then: goalseek doctor")
     finally:
         if is_fit or project.standing.seq >= 0:
             for measurement in measurements:
@@ -107,7 +107,7 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
     first, second = known[-2:]
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
-        remedy = "mend the code, and commit; or change the bound in [[guard]]"
+        remedy = "correct the code, and commit; or change the bound in [[guard]]"
         return CheckResult("guard", False, warning, remedy)
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
     win = next((verdict for verdict in verdicts if verdict), None)
@@ -119,12 +119,12 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
     rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
     if rejection:
         text = f"the code as it is would be refused: {rejection.why}"
-        return CheckResult("unchanged", True, text, "no candidate is kept before it mends that")
+        return CheckResult("unchanged", True, text, "no candidate is kept until one corrects that")
     if first.value == second.value:
         return CheckResult("unchanged", True, "a candidate that changes nothing does not win")
     if win:
         text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
-        return CheckResult("unchanged", True, text, "how noisy, and what that costs, tells: goalseek noise")
+        return CheckResult("noise", True, text, "goalseek noise shows how noisy it is, and what that costs")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
     return CheckResult("unchanged", True, text)
 
@@ -168,7 +168,7 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
             seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
             seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
             evidence = measure_target(project, subject.variant(tree), seed)
-            if text := how_noticed(evidence, subject.known):
+            if text := how_noticed(evidence, subject.known, unit):
                 return True, f"every writable file {how}: {text}"
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     finally:
@@ -188,7 +188,7 @@ def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> 
     return objects.splice(subject.tree, edits)
 
 
-def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue]) -> str:
+def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue], unit: str = "") -> str:
     """How the verifier noticed the breakage; "" where it did not.
 
     Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.
@@ -201,4 +201,4 @@ def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue]) -> str:
     nearest = min(values, key=lambda other: abs(other - value))
     if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
         return ""
-    return f"the number goes to {format_number(value)}"
+    return f"the number goes to {format_number(value, unit)}"

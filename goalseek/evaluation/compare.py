@@ -72,7 +72,7 @@ class Comparison(DataClass):
         if self.is_exact:
             return f"{text}: each gave its value again"
         if settled.interval is None:
-            return f"{text}; how sure that is, a second pair would tell"
+            return f"{text}; a second pair would tell how sure that is"
         return f"{text}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
@@ -89,7 +89,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
         message = f"{first.name} and {second.name} are the same tree"
-        raise GoalseekError(message, "how much one tree's number moves: goalseek noise", USAGE)
+        raise GoalseekError(message, "goalseek noise shows how much the number of one tree varies", USAGE)
     entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
         try:
@@ -172,7 +172,9 @@ def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after:
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
-        project.watch.on_note(f"not writable, but different as well, and measured as they are: {abbreviate(others)}")
+        project.watch.on_note(
+            f"these files differ too, though they are not writable, and are measured as they are: {abbreviate(others)}"
+        )
 
 
 class BaseComparison(DataClass):

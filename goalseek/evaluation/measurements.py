@@ -251,7 +251,7 @@ def baseline_error(why: str, run_folder: Path, what: str = "the baseline", remed
     log = run_folder / "verifier.log"
     printed = log.read_text("utf-8", "replace") if log.exists() else ""
     message = with_last_lines(f"{what} has no number: {why}", printed)
-    hint = f"{remedy}; then" if remedy else "mend the verifier or the code, commit, and"
+    hint = f"{remedy}; then" if remedy else "correct the verifier or the code, commit, and"
     hint += " run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 

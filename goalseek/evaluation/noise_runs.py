@@ -65,7 +65,9 @@ def run_command(
 
         def first_error(failure: Failure) -> GoalseekError:
             message = with_last_lines(f"the first run has no number: {failure.why}", failure.printed)
-            return GoalseekError(message, "mend the command or how it is read, and run this again", BAD_FINDING)
+            return GoalseekError(
+                message, "correct the command, or how its number is read, and run this again", BAD_FINDING
+            )
 
         yield from _repeat(run, count, first_error)
 

@@ -130,10 +130,10 @@ def _record(project: Project, number: int) -> IterationRecord:
         raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
     if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:
         message = (
-            f"iteration {number} was measured with the ruler of epoch {record.epoch}, and that of epoch "
-            f"{standing.epoch} is pinned now: numbers of two rulers are never compared"
+            f"iteration {number} was measured with the verifier of epoch {record.epoch}, and that of epoch "
+            f"{standing.epoch} is pinned now: numbers of two verifiers are never compared"
         )
-        hint = f"this ruler measured iteration {standing.baseline.iteration} and those after it"
+        hint = f"the pinned verifier measured iteration {standing.baseline.iteration} and those after it"
         raise GoalseekError(message, hint, USAGE)
     if not record.tree_hash or (record.reason not in CRASHED and _recorded_value(record) is None):
         message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"

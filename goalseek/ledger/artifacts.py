@@ -193,6 +193,11 @@ def write_prompt(run_folder: Path, name: str, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="replace")
 
 
+def remove_prompt(run_folder: Path, name: str) -> None:
+    """Removes the prompt of a call that was not made."""
+    (run_folder / PROMPTS / f"{name}.md").unlink(missing_ok=True)
+
+
 def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:
     """Name and text of every prompt, in the order of the calls."""
     prompts = []

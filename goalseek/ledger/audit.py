@@ -159,7 +159,9 @@ class _Auditor:
             standing = self._standing
             if standing and snapshot and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
-                yield from row_deviations(what, SNAPSHOT, to_plain(standing), snapshot)
+                expected = {name: value for name, value in to_plain(standing).items() if name in snapshot}
+                stored = {name: snapshot[name] for name in expected}  # one of another version has other fields
+                yield from row_deviations(what, SNAPSHOT, expected, stored)
         if self._standing:
             yield from self._check_refs(self._standing)
         yield from self._check_results_file()
@@ -182,7 +184,7 @@ class _Auditor:
             if standing:
                 yield from _check_base(record, standing)
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-            yield from value_deviations("another ruler than recorded", f"record {record.seq}", ruler, digest)
+            yield from value_deviations("another verifier than recorded", f"record {record.seq}", ruler, digest)
             folder = self._loaded.runs / f"{record.iteration:04d}"
             yield from _check_run_folder(folder, entry)
             if seal and key_of(record.seal) == seal.key:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
+from goalseek.phase_values import Played
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
 
@@ -80,6 +81,7 @@ class Standing(Struct, frozen=True):
     ruler: str = ""
     last_iteration: int = -1
     tried: int = 0
+    played: Played = Played()
     tip: str = ""
     baseline: MeasuredCommit | None = None
     incumbent: MeasuredCommit | None = None
@@ -192,6 +194,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     following = structs.replace(
         following,
         tried=standing.tried + 1,
+        played=_played_after(standing.played, record),
         provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
@@ -201,6 +204,13 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     return structs.replace(
         following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
     )
+
+
+def _played_after(played: Played, record: IterationRecord) -> Played:
+    """What ``scripted`` has played with one more iteration."""
+    if digest := record.digests.get("script"):
+        return Played(digest)
+    return structs.replace(played, count=played.count + (record.provider == "scripted"))
 
 
 def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:

@@ -34,8 +34,8 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
 
-CHECKPOINTS_GONE = "the stored answers that its candidate was made from are gone, so there was nothing to go on from"
-RULER_CHANGED = "what it was to be measured with has changed, and a new baseline was asked for before it was measured"
+CHECKPOINTS_GONE = "the checkpoints that its candidate was made from are gone, so it could not be finished"
+RULER_CHANGED = "the verifier has changed, and a new baseline was asked for before it was measured"
 NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
 _FAILED = CheckpointName("failed")
 
@@ -111,10 +111,10 @@ def end_unfinished(project: Project) -> None:
         return
     failure = _failure_checkpoints(project).load(_FAILED, str, "")
     if why := failure.value if failure else _why_not_finish(project, config):
-        why = f"it could not be gone on with, and a new baseline was asked for: {why.splitlines()[0]}"
+        why = f"it could not be finished, and a new baseline was asked for: {why.splitlines()[0]}"
         record_abandoned(project, config, candidate, why)
         return
-    message = f"iteration {project.standing.next_iteration} is under way: its candidate has no verdict on record yet"
+    message = f"iteration {project.standing.next_iteration} is not finished: its candidate has no verdict yet"
     raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
 
 
@@ -227,7 +227,7 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
     if not fixed_paths:
         return config
     shown = abbreviate([quote_path(path) for path in fixed_paths])
-    note = f"writable no more, so as HEAD has them: {shown}; goalseek promote takes home what was kept in them"
+    note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote takes home what was kept in them"
     return replace(config, notes=(*config.notes, note))
 
 

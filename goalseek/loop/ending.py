@@ -124,14 +124,16 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
 def _format_result(standing: Standing, manifest: Manifest) -> str:
     assert standing.baseline and standing.best
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
+    unit = standing.unit
     if standing.best == standing.baseline:
         has_tried = standing.last_iteration > standing.baseline.iteration
-        return f"{name} {format_number(before)}" + (", nothing beat it" if has_tried else "")
+        return f"{name} {format_number(before, unit)}" + (", nothing beat it" if has_tried else "")
     settled = standing.settled
     if settled:
-        return f"{name} {' → '.join(format_distinct(settled.baseline, settled.best))}, {_format_settled(settled)}"
+        before, after = settled.baseline, settled.best
+        return f"{name} {' → '.join(format_distinct(before, after, unit=unit))}, {_format_settled(settled)}"
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {' → '.join(format_distinct(before, after))}" + (
+    return f"{name} {' → '.join(format_distinct(before, after, unit=unit))}" + (
         ", not settled: goalseek settle" if is_noisy else ""
     )
 

@@ -131,7 +131,7 @@ class Invocation:
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
-        why = project.provider().played_out(standing.tried)
+        why = project.provider().played_out(standing.tried, standing.played)
         hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

@@ -72,8 +72,8 @@ def _measure_on_bench(verifier: Verifier, spec: MeasurementSpec, log: Sink, arti
 
 
 def _incumbent_error(failure: Failure) -> GoalseekError:
-    message = f"the incumbent, measured again, has no number any more: {failure.why}"
-    hint = "see its output: goalseek show --output; mend what has changed around it, and run the same command again"
+    message = f"the incumbent was measured again and gives no number any more: {failure.why}"
+    hint = "see its output: goalseek show --output; correct what has changed here, and run the same command again"
     return GoalseekError(message, hint, StopReason.INCUMBENT_FAILED)
 
 

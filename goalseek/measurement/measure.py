@@ -157,7 +157,7 @@ class _Trial(Struct, frozen=True):
         try:
             result = self.results[command.name] = self._run_on_bench(command, run_folder.path)
             failure = (
-                failure_of(command, result)
+                failure_of(self.verifier, command, result)
                 or _check_ruler_files(self.verifier, command)
                 or collect_outputs(self.verifier, command, self.spec.tree, run_folder, self.stale)
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, field, structs
 
+from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.environment import program_environment
@@ -120,10 +121,13 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
 
 
-def failure_of(command: VerifyCommand, result: ProgramResult) -> Failure | None:
+def failure_of(verifier: Verifier, command: VerifyCommand, result: ProgramResult) -> Failure | None:
     """The failure that a command's end means for the candidate; None if it succeeded."""
     if result.timed_out:
-        return Failure(Reason.VERIFY_TIMEOUT, f"{command.name} ran past its timeout", _output_end(command, result))
+        limit = format_duration(timeout_of(command, verifier.baseline_seconds) or result.seconds)
+        how = ' (timeout = "auto")' if command.timeout == "auto" else ""
+        why = f"{command.name} ran past its timeout, {limit}{how}"
+        return Failure(Reason.VERIFY_TIMEOUT, why, _output_end(command, result))
     if result.exit_code == 0:
         return None
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:

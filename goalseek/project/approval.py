@@ -154,7 +154,7 @@ def commands_for(question: Question) -> str:
 def approval_error(question: Question) -> GoalseekError:
     """The error of an invocation that has nobody to ask; its hint says what to type."""
     verdict = question.verdict
-    message = f"iteration {question.iteration} waits for a person's word: {verdict.outcome}, {verdict.why}"
+    message = f"iteration {question.iteration} waits for your approval: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"
     return GoalseekError(f"{message}; {question.title}", hint, StopReason.NEEDS_HUMAN)
 
@@ -162,7 +162,7 @@ def approval_error(question: Question) -> GoalseekError:
 def refuse_while_waiting(question: Question | None, action: str) -> None:
     """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
     if question is not None:
-        message = f"iteration {question.iteration} waits for a person's word, so {action} has to wait as well"
+        message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
         raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 
 

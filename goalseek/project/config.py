@@ -84,7 +84,7 @@ class ConfigReader:
         try:
             self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
-            return (f"the manifest is wrong now, the last good one holds: {error.message.splitlines()[0]}",)
+            return (f"the manifest cannot be used now, so the last good one holds: {error.message.splitlines()[0]}",)
         finally:
             add_own(self.loaded.logs, self.loaded.runs)
         return ()
@@ -113,7 +113,9 @@ class ConfigReader:
             return config
         manifest = replace(config.manifest, scope=first_scope)
         first_config = self.read(manifest, mounts, (), config.hidden_from, self._changed_paths(None))
-        note = "the manifest's scope has changed since the iteration began: that holds from the next one on"
+        note = (
+            "the manifest's scope has changed since the iteration began; the new one holds from the next iteration on"
+        )
         return replace(first_config, notes=(*config.notes, note))
 
     def read(
@@ -210,7 +212,7 @@ class ConfigReader:
         except GoalseekError as error:
             if self._templates is None:
                 raise
-            return self._templates, (f"the prompts are wrong now, the last good ones hold: {error.message}",)
+            return self._templates, (f"the prompts cannot be used now, so the last good ones hold: {error.message}",)
         return self._templates, ()
 
     def _list_hidden_files(self, manifest: Manifest) -> Listing:

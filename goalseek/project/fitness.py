@@ -93,7 +93,7 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
         project.watch.on_note(warning)
     for name in differences_from_ruler(project):
         hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
-        project.watch.on_note(f"{name} differs from the pinned ruler; {hint}")
+        project.watch.on_note(f"{name} differs from the pinned verifier; {hint}")
     names = project.loaded.manifest.scope.share
     for note in project.shares.notes(names, project.standing.epoch):
         project.watch.on_note(note)

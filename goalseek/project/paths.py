@@ -58,7 +58,9 @@ def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = 
         return load(Path(holder.manifest))
     except (GoalseekError, OSError) as error:
         folder = Path(holder.manifest).parent
-        raise GoalseekError(f"the climb is at work in {folder}: {holder}; {error}", "type this there", UNFIT) from None
+        raise GoalseekError(
+            f"the climb is at work in {folder}: {holder}; {error}", "run this command there", UNFIT
+        ) from None
 
 
 def save_folder(loaded: ManifestFile, location: Location) -> None:

@@ -146,7 +146,7 @@ def refuse_nothing_writable(project: Project, entries: Iterable[str]) -> None:
     unmatched = list(_unmatched_patterns(patterns, _paths_below(project, entries), is_writable=True))
     if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
         return
-    message = "scope.writable: no file of the tree that is climbed from is left to change"
+    message = "scope.writable leaves no file to change in the tree that the climb starts from"
     hint = f"name files that are there: git ls-tree -r --name-only {project.repository.tip_ref}"
     if _commit_matches(project, project.repository.head(), patterns):
         hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
@@ -165,7 +165,9 @@ def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
         if _commit_matches(project, baseline.commit, (pattern,)):
             continue
         if _commit_matches(project, project.repository.head(), (pattern,)):
-            problem = f"scope.writable: {pattern!r} is in HEAD, but not in the tree that is climbed from"
+            problem = (
+                f"scope.writable: {pattern!r} matches files of HEAD, but none in the tree that the climb starts from"
+            )
             note = f"{problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there"
         else:
             note = f"scope.writable: {_no_match_text(project.loaded, pattern)}; commit it, or take it out"

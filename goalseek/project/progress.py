@@ -203,8 +203,8 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
     if gain >= bound:
         return None
     return (
-        f"{standing.keeps} keeps gained {format_number(gain)} on {metric.examples} examples, where luck alone reaches "
-        f"{format_number(bound)}: a larger set, or a [holdout], would tell"
+        f"{standing.keeps} kept changes gained {format_number(gain)} on {metric.examples} examples, where chance "
+        f"reaches {format_number(bound)}: a larger set, or a [holdout], would tell"
     )
 
 

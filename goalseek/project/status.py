@@ -166,7 +166,7 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
         from goalseek.project.approval import commands_for
 
         return commands_for(question) + ("" if holder else "; then goalseek iterate")
-    return f"iteration {question.iteration} has its word, {approval}: {holder or 'goalseek iterate'} goes on"
+    return f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
 def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any]) -> str:
@@ -205,7 +205,7 @@ def _promote_hint(standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
     if standing.best != standing.baseline:
         return "goalseek promote takes the kept changes home"
-    return "goalseek promote takes home what an earlier ruler kept and is not there yet" if standing.epoch else ""
+    return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""
 
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:

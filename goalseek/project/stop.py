@@ -100,10 +100,12 @@ def request_stop(own: Path) -> Holder | None:
     if not holder.is_climbing:
         command = f"goalseek {holder.doing}" if holder.doing else "another command"
         explanation = (
-            "it ends by itself; at once" if holder.doing else "another version of goalseek began it; to end it"
+            "it ends by itself; to end it at once"
+            if holder.doing
+            else "another version of goalseek began it; to end it"
         )
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
-        raise GoalseekError(f"{command} is at work, which no request to stop reaches: {holder}", hint, LOCKED)
+        raise GoalseekError(f"{command} is at work, and goalseek stop does not reach it: {holder}", hint, LOCKED)
     write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)
     return holder
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
-from goalseek.phase_values import Plan, Session
+from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
 from goalseek.providers.outcome import (
     IN_WORDS,
@@ -101,9 +101,9 @@ class ProviderChain(Struct, frozen=True):
         limits = [getattr(provider, "timeout", None) for provider in asked]
         return min(filter(None, limits), default=None)
 
-    def played_out(self, attempt: int) -> str:
+    def played_out(self, attempt: int, played: Played) -> str:
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
-        reasons = [getattr(provider, "played_out", lambda _: "")(attempt) for provider in self.planners]
+        reasons = [getattr(provider, "played_out", lambda *_: "")(attempt, played) for provider in self.planners]
         return str(reasons[0]) if reasons and all(reasons) else ""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:

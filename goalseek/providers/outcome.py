@@ -38,6 +38,7 @@ IN_WORDS: dict[Kind, str] = {
     "rate_limited": "is rate limited",
     "auth": "was refused: its key or login is not accepted",
     "transient": "could not reach its model",
+    "later": "asks to be called later",
     "timeout": "ran past its limit",
     "crashed": "failed",
     "undeclared": "gave no answer",
@@ -46,12 +47,13 @@ _DECLARED: dict[Kind, Meaning] = {
     "rate_limited": Meaning.CLOSED,
     "auth": Meaning.REFUSED,
     "transient": Meaning.CLOSED,
+    "later": Meaning.CLOSED,
     "crashed": Meaning.FAILED,
 }
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)
 _TRANSIENT = (408, 409, 425)
-_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "transient", os.EX_NOPERM: "auth"}
+_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
 SHORT_WAIT = 60.0

@@ -17,7 +17,7 @@ from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
-Kind = Literal["rate_limited", "auth", "transient", "timeout", "crashed", "undeclared"]
+Kind = Literal["rate_limited", "auth", "transient", "later", "timeout", "crashed", "undeclared"]
 
 
 class Part(Struct, frozen=True):

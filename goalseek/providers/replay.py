@@ -15,7 +15,7 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
-from goalseek.phase_values import Plan, Rejection
+from goalseek.phase_values import Plan, Played, Rejection
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.scripted import apply_patch
 from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain, to_plain
@@ -55,7 +55,7 @@ class ReplayProvider(Provider):
         """The recorded verdict."""
         return self._replay(call)
 
-    def played_out(self, attempt: int) -> str:
+    def played_out(self, attempt: int, played: Played | None = None) -> str:
         """Why there is no recording for the proposal after ``attempt`` others; "" where there is one."""
         count = pluralize(len(self._recordings), "iteration")
         why = f"{self.folder.name} has recordings of {count}, and this is proposal {attempt + 1}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import stat
 import tomllib
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from goalseek.git.command import environment
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import create
-from goalseek.phase_values import Plan
+from goalseek.phase_values import Plan, Played
 from goalseek.providers.provider import Call, Provider, Reply
-from goalseek.values import Outcome, Reason, StopReason
+from goalseek.values import Outcome, Reason, StopReason, to_line
 
 
 class Move(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +33,7 @@ class Move(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class ScriptedProvider(Provider):
-    """Proposal n makes the n-th move."""
+    """Each proposal makes the move after the last one that it played of this script; of another one, the first."""
 
     script: Path
     model: str = ""
@@ -46,7 +47,8 @@ class ScriptedProvider(Provider):
     def plan(self, call: Call) -> Reply:
         """Announces the next move. Raises Rejected where the script has no more."""
         move = self._move(call)
-        return Reply(move.title, "Move of the script.", tuple(move.files))
+        digest = _digests(self._moves())[self._position(call.context.attempt, call.context.played)]
+        return Reply(move.title, "Move of the script.", tuple(move.files), script=digest)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the move."""
@@ -58,22 +60,40 @@ class ScriptedProvider(Provider):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{patch.name} does not apply: {error}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
-    def played_out(self, attempt: int) -> str:
+    def played_out(self, attempt: int, played: Played | None) -> str:
         """Why the script has no move for the proposal after ``attempt`` others; "" where it has one."""
-        count = len(self._moves())
-        numbers = f"{self.script.name} has {pluralize(count, 'move')}, and this is proposal {attempt + 1}"
-        return f"the script is played to its end: {numbers}" if attempt >= count else ""
+        count, position = len(self._moves()), self._position(attempt, played)
+        end = f"the script is played to its end: {self.script.name} has {pluralize(count, 'move')}"
+        return end if position >= count else ""
 
     def _move(self, call: Call) -> Move:
-        if why := self.played_out(call.context.attempt):
+        attempt, played = call.context.attempt, call.context.played
+        if why := self.played_out(attempt, played):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        return self._moves()[call.context.attempt]
+        return self._moves()[self._position(attempt, played)]
+
+    def _position(self, attempt: int, played: Played | None) -> int:
+        """How many moves of the script were played: none where those that were played are not its first ones."""
+        if played is None:
+            return attempt
+        digests = _digests(self._moves())
+        begun = digests.index(played.digest) + 1 if played.digest in digests else 0
+        return begun if played.digest else played.count
 
     def _moves(self) -> list[Move]:
         try:
             return _cached_script(self.script, self.script.stat().st_mtime_ns)
         except OSError:  # it was there when the climb began
             return read_script(self.script)
+
+
+def _digests(moves: list[Move]) -> list[str]:
+    """For each move the digest of the moves up to it."""
+    digest, digests = hashlib.sha256(), []
+    for move in moves:
+        digest.update(to_line(move).encode() + b"\n")
+        digests.append(digest.hexdigest())
+    return digests
 
 
 def _write(folder: Path, path: str, text: str) -> None:

@@ -81,12 +81,14 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     if report.deterministic:
         return _doubts(climb)
     suggestions = [
-        "pass $GOALSEEK_SEED on to all that draws at random, and measure what remains: every measurement gets another",
+        "seed all that draws at random with $GOALSEEK_SEED: every measurement gets another, so no lucky seed decides",
         "enlarge the data that it is measured on: four times as much halves the sd",
         "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
     ]
     if climb.is_time:
-        suggestions.append('of a timing take the minimum of several: metric.repeats = 5 and metric.aggregate = "min"')
+        suggestions.append(
+            'for a time, take the minimum of several runs: metric.repeats = 5 and metric.aggregate = "min"'
+        )
     return suggestions
 
 
@@ -109,14 +111,14 @@ def fixed_seed_hint(seconds: float) -> str | None:
         return None
     return (
         f"a run takes {format_duration(seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
-        "or you will climb on the seed"
+        "or the climb will fit that one seed"
     )
 
 
 def _costs(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
     cost = costs(report, climb)
     greedy = (
-        f"keep-if-better would keep {cost.false_keeps:.1f} of {cost.iterations} candidates that change nothing, and "
+        f"of {cost.iterations} candidates that change nothing, keep-if-better would keep {cost.false_keeps:.1f}, and "
         f"claim {_effect(report, cost.claimed)} for them"
     )
     first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in cost.power)

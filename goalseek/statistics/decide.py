@@ -33,27 +33,28 @@ def guard_rejection(
     return None
 
 
-def compare_values(direction: str, min_delta: float | str, incumbent: float, value: float, lines_saved: int) -> Verdict:
-    """Keep if strictly better, by ``min_delta`` at least.
+def compare_values(metric: Metric, incumbent: float, value: float, lines_saved: int) -> Verdict:
+    """Keep if strictly better, by ``metric.min_delta`` at least.
 
     An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
     """
-    delta = incumbent - value if direction == "minimize" else value - incumbent
-    new, old = format_distinct(value, incumbent)
+    unit = metric.unit
+    delta = incumbent - value if metric.direction == "minimize" else value - incumbent
+    new, old = format_distinct(value, incumbent, unit=unit)
 
     def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
         return Verdict(outcome, reason, why, value, incumbent, delta)
 
     if delta < 0:
-        return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta)}")
+        return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta, unit)}")
     if delta == 0:
         if lines_saved > 0:
             lines = pluralize(lines_saved, "line")
             return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
         return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
-    margin = parse_share(min_delta, incumbent)
+    margin = parse_share(metric.min_delta, incumbent)
     if delta < margin:
-        gain, least = format_distinct(delta, margin)
+        gain, least = format_distinct(delta, margin, unit=unit)
         why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
         return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
-    return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta)}")
+    return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}")

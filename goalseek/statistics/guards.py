@@ -23,7 +23,7 @@ def guard_violation(guard: Guard, value: float, baseline: float | None) -> str |
         what, limit, more = "down from", baseline, f" by more than {guard.max_decrease}"
     if not what:
         return None
-    value_text, limit_text = format_distinct(value, limit)
+    value_text, limit_text = format_distinct(value, limit, unit=guard.unit)
     return f"{guard.name} is {value_text}, {what} {limit_text}{more}"
 
 
@@ -31,7 +31,7 @@ def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float]
     """The warning that ``who``, say the baseline, breaks a guard before any candidate; "" where all bounds hold."""
     for guard in guards:
         if guard.name in values and (why := guard_violation(guard, values[guard.name], baseline.get(guard.name))):
-            return f"{who} breaks a guard: {why}; no candidate is kept that does not mend that too"
+            return f"{who} breaks a guard: {why}; no candidate is kept that does not correct that too"
     return ""
 
 
@@ -55,10 +55,10 @@ def format_range(valid: tuple[float | None, float | None]) -> str:
 
 def describe_bounds(guard: Guard, baseline: float | None) -> str:
     """The bounds of a guard in words; increases and decreases are held against the baseline's value."""
-    start = "the baseline" if baseline is None else f"the baseline's {format_number(baseline)}"
+    start = "the baseline" if baseline is None else f"the baseline's {format_number(baseline, guard.unit)}"
     texts = [
-        f"at least {format_number(guard.min)}" if guard.min is not None else "",
-        f"at most {format_number(guard.max)}" if guard.max is not None else "",
+        f"at least {format_number(guard.min, guard.unit)}" if guard.min is not None else "",
+        f"at most {format_number(guard.max, guard.unit)}" if guard.max is not None else "",
         f"at most {guard.max_increase} above {start}" if guard.max_increase is not None else "",
         f"at most {guard.max_decrease} below {start}" if guard.max_decrease is not None else "",
         f"valid: {format_range(guard.valid)}" if guard.valid else "",

@@ -134,7 +134,7 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
 
 def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
     value = representative(values_of(runs, "candidate"))
-    return compare_values(metric.direction, metric.min_delta, incumbent, value, lines_saved)
+    return compare_values(metric, incumbent, value, lines_saved)
 
 
 class _Comparison(Struct, frozen=True):
@@ -233,10 +233,10 @@ def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: 
     incumbent, gain = comparison.incumbent_middle, comparison.gain
     counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
-    why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts)
+    why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts, metric.unit)
     margin = parse_share(metric.min_delta, incumbent)
     if reason == Reason.BETTER and gain < margin:
-        reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin)}"
+        reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
     elif reason == Reason.SEED_FIXED:
         why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
     elif reason == Reason.WITHIN_NOISE and gain <= 0:

@@ -68,7 +68,7 @@ def prompt_text(question: Question) -> str:
     """The text of the prompt. A revert cannot be turned into a keep: there it only asks to go on."""
     if question.verdict:
         return f"keep iteration {question.iteration}? [y]es, [n]o, [d]iff, or ^C to decide later: "
-    return f"iteration {question.iteration} is taken back either way; go on? [y]es, [d]iff, or ^C to decide later: "
+    return f"iteration {question.iteration} is reverted either way; go on? [y]es, [d]iff, or ^C to decide later: "
 
 
 def _read_lines(descriptor: int) -> Iterator[str | None]:

@@ -43,9 +43,14 @@ class SandboxWatch(Observer):
         """The level of the sandbox: what it does not enforce, why, and how to get a better one."""
         if level.name == "bubblewrap":
             if not self._is_quiet:
-                print("; ".join((f"sandbox: {level.name}", *not_enforced)), file=sys.stderr)
+                gaps = (f"a program in {clause}" for clause in not_enforced)  # each begins with "it"
+                print("; ".join((f"sandbox: {level.name}", *gaps)), file=sys.stderr)
             return
-        head = "no sandbox: programs run as you" if level.name == "none" else f"sandbox: {level.name}, which is not all"
+        head = (
+            "no sandbox: programs run as you"
+            if level.name == "none"
+            else f"sandbox: {level.name}, which is weaker than bubblewrap"
+        )
         lines = [f"{head}. Not enforced, for the agent and for a candidate's code:"]
         lines += [f"  {clause}" for clause in not_enforced]
         lines += [f"  because {reason}" for reason in level.reason]
@@ -91,7 +96,7 @@ class LineWatch(AskingWatch, SandboxWatch):
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
         values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
-        print(f"settled: {record.metric} {values}, {record.why}", flush=True)
+        print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
 
     def on_holdout(self, record: HoldoutRecord) -> None:
         """The result of a look at the holdout."""

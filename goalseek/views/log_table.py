@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from msgspec import Struct
@@ -74,11 +74,14 @@ class RecordPage(Struct, frozen=True):
     width: int | None
     now: datetime
 
-    def lines(self, record: IterationRecord, has_artifacts: bool) -> list[str]:
-        """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there."""
+    def lines(self, record: IterationRecord, has_artifacts: bool, guards: Mapping[str, str]) -> list[str]:
+        """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there.
+
+        ``guards`` has the text of each guard that the manifest still has: its value with its bounds.
+        """
         head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
         lines = [self.paint(head, OUTCOME_COLORS[record.outcome])]
-        for label, text in _rows(record, self.now):
+        for label, text in _rows(record, self.now, guards):
             lines += self._wrap(one_line(label), one_line(text))
         if not has_artifacts:
             lines += self._wrap("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
@@ -91,7 +94,7 @@ class RecordPage(Struct, frozen=True):
             yield f"  {self.paint(f'{head:<{_LABEL - 1}}', 'grey') if head else ' ' * (_LABEL - 1)} {piece}"
 
 
-def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
+def _rows(record: IterationRecord, now: datetime, guards: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     metric = record.metric
     yield "why", record.why
     if record.hypothesis_summary:
@@ -103,7 +106,7 @@ def _rows(record: IterationRecord, now: datetime) -> Iterator[tuple[str, str]]:
     against = f", against {rest[0]}" if rest else ""
     better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
     yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
-    yield from ((name, format_number(guard)) for name, guard in record.guards.items())
+    yield from ((name, guards.get(name, format_number(value))) for name, value in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
     hashes = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))

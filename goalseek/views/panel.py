@@ -145,7 +145,9 @@ def sparkline(values: tuple[float, ...], heights: str) -> str:
 
 
 def _tries(progress: Progress, signs: Signs) -> str:
-    since = f"{signs.dot}{progress.stagnation} since the last keep" if progress.kept and progress.stagnation else ""
+    since = (
+        f"{signs.dot}{progress.stagnation} since the last kept change" if progress.kept and progress.stagnation else ""
+    )
     return f"{progress.kept} kept of {progress.tried}{since}"
 
 

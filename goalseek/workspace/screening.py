@@ -240,7 +240,7 @@ class AddedFiles:
         """Why a candidate may have no new file at this path; "" where it may, or where the file is left out."""
         kind, quoted = self.scope.kind(path), quote_path(path)
         if kind == "hidden":
-            return f"{quoted} is new under a hidden pattern"
+            return f"{quoted} lies under a hidden pattern, where no candidate may write"
         if why := shared_path_refusal(self.scope, path):
             return why
         is_open = kind == "writable" or self.scope.unlisted_instructions(path)

@@ -221,7 +221,7 @@ CONTRADICTIONS: list[tuple[dict[str, object], str, str]] = [
     ({"base_commit_hash": None}, "record 7, base_commit_hash", "the candidate is not on the incumbent"),
     ({"rollback_commit_hash": "1" * 40}, "record 7, rollback_commit_hash", "a commit is missing"),
     ({"changed_files": ["other.txt"]}, "record 7, changed_files", "other paths than git's"),
-    ({"digests": {"ruler": "1" * 64}}, "record 7", "another ruler than recorded"),
+    ({"digests": {"ruler": "1" * 64}}, "record 7", "another verifier than recorded"),
     ({"run_id": "another"}, "candidate", "another trailer Goalseek-Run"),
     ({"iteration": 9}, "candidate", "another trailer Goalseek-Iteration"),
     ({"iteration": 9}, "ledger commit", "the iteration does not follow"),

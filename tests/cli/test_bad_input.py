@@ -326,10 +326,10 @@ def test_a_script_that_is_removed_in_the_middle_of_a_climb(tmp_path: Path) -> No
     script = tmp_path / "moves.toml"
     script.write_text("[[move]]\ntitle = 'only'\nfiles = { 'x' = 'y' }\n")
     provider = ScriptedProvider(script)
-    assert provider.played_out(0) == ""
+    assert provider.played_out(0, None) == ""
     script.unlink()
     with pytest.raises(GoalseekError, match="cannot be read: no such file"):
-        provider.played_out(0)
+        provider.played_out(0, None)
 
 
 def test_what_a_verifier_printed_does_not_act_on_the_terminal(project: Project) -> None:

@@ -149,7 +149,7 @@ def test_what_differs_beside_the_number_is_named_equal_or_without_a_number(two: 
     two.write({"other.txt": "read by the code\n"})
     ended = two.run("compare", "--dirty", "-n", "1")
     assert ended.exit_code == 0
-    assert "different as well, and measured as they are: other.txt" in ended.stderr
+    assert "though they are not writable, and are measured as they are: other.txt" in ended.stderr
     assert "the checkout against HEAD: no difference" in ended.stdout
     two.write({"answer.json": answer(12, 99)})
     ended = two.run("compare", "--dirty")

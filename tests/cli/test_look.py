@@ -321,3 +321,10 @@ def until(project: Project, holds: Callable[[dict[str, Any]], bool]) -> dict[str
 def validator(project: Project) -> Callable[[Any], bool]:
     """Whether a manifest's tables are as the schema that the command prints."""
     return jsonschema.Draft202012Validator(json.loads(project.run("manifest", "schema").stdout)).is_valid
+
+
+def test_a_prompt_that_nobody_was_asked_is_not_shown(project: Project) -> None:
+    project.set_agent("echo better; echo '{\"score\": 2}' > answer.json\n")
+    project.climb()
+    shown = project.run("show", "1", "--prompt").stdout
+    assert shown.startswith("== apply ==\n") and "== plan ==" not in shown

@@ -57,7 +57,7 @@ class TestOfAProject:
         assert noisy.users() == before
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
             assert word in ended.stdout
-        assert "1. pass $GOALSEEK_SEED on" in ended.stdout
+        assert "1. seed all that draws at random with $GOALSEEK_SEED" in ended.stdout
         with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
         first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))
@@ -97,7 +97,7 @@ class TestOfAProject:
         assert ended.exit_code == 0
         assert "3 runs gave 1, equal to the last bit" in ended.stdout
         assert "never reads the candidate" in ended.stdout and "goalseek doctor" in ended.stdout
-        assert "spread" not in ended.stdout and "climb on the seed" not in ended.stdout
+        assert "spread" not in ended.stdout and "fit that one seed" not in ended.stdout
 
     def test_a_verifier_that_fails_at_once_leaves_nothing_and_one_that_fails_later_is_a_finding(
         self, noisy: Project
@@ -140,7 +140,7 @@ class TestOfAnyCommand:
         assert ended_here.exit_code == 0
         assert [run["value"] for run in found["runs"]] == [run["seed"] for run in found["runs"]]
         assert len({run["seed"] for run in found["runs"]}) == 10
-        assert "in no sandbox" in ended_here.stderr
+        assert "outside the sandbox" in ended_here.stderr
         assert found["direction"] is None
         assert [path.name for path in tmp_path.iterdir()] == ["home"], "nothing is written"
 

@@ -125,7 +125,7 @@ def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(pr
     with project_lock(own, doing="doctor", manifest=project.manifest):
         asked, second = project.run("stop"), project.run("iterate")
     assert asked.exit_code == 4 and asked.stdout == "" and not request_of(project).exists()
-    assert f"goalseek doctor is at work, which no request to stop reaches: process {os.getpid()} on" in asked.stderr
+    assert f"goalseek doctor is at work, and goalseek stop does not reach it: process {os.getpid()} on" in asked.stderr
     assert f"at once: kill {os.getpid()}\n" in asked.stderr
     assert second.exit_code == 4 and "goalseek doctor" in second.stderr and f"kill {os.getpid()}" in second.stderr
 
@@ -142,7 +142,7 @@ def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: P
         for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
             (own / "lock").write_text(json.dumps({**note, **gone}))
             asked = project.run("stop")
-            assert asked.exit_code == 4 and "has not said who it is yet" in asked.stderr
+            assert asked.exit_code == 4 and "its process is only beginning" in asked.stderr
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
         assert "process" in str(lock_holder(own)), "nobody can look there"
         (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))

@@ -29,14 +29,14 @@ def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_lat
     assert said(project).startswith("demo: finished as asked")
     project.climb()
     project.climb("baseline")
-    following = "goalseek promote takes home what an earlier ruler kept and is not there yet"
+    following = "goalseek promote takes home what was kept before the last baseline"
     assert next_of(project) == f"goalseek iterate goes on; {following}"
     project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
     project.commit()
     ended = project.run("baseline")
     assert ended.exit_code == 1, ended
     assert said(project).startswith("demo: failed: the baseline has no number")
-    assert next_of(project).startswith("mend the verifier or the code")
+    assert next_of(project).startswith("correct the verifier or the code")
 
 
 def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) -> None:
@@ -100,7 +100,7 @@ def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project)
     second.write({"hidden/more.txt": "1\n"})
     second.commit()
     assert "file hidden/more.txt; goalseek -m second baseline adopts it" in told("status")
-    assert "differs from the pinned ruler; goalseek -m second baseline adopts it" in told("iterate")
+    assert "differs from the pinned verifier; goalseek -m second baseline adopts it" in told("iterate")
     assert "see: goalseek -m second log" in told("show", "99")
     first = second.run("status").stdout
     assert "goalseek doctor, then goalseek iterate" in first and " -m " not in first

@@ -96,7 +96,7 @@ def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_n
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)
-    assert found.ok and "pass $GOALSEEK_SEED on, or you will climb on the seed" in found.remedy
+    assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
     assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
     assert not list(seed_hint([made[0], replace(made[1], value=6.0)]))
 
@@ -113,7 +113,7 @@ def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_cand
         assert "noisy" in found["unchanged"][0]["text"] and "min_delta" in found["unchanged"][0]["remedy"]
         assert len(case.records()) == 2, "the numbers are good, only the rule is not"
     elif not metric:
-        assert "run again, in turn with the incumbent" in found["unchanged"][0]["text"]
+        assert "run again, in turn with the incumbent" in found["noise"][0]["text"]
         (cost,) = found["cost"]
         assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
 

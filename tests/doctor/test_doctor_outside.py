@@ -122,7 +122,7 @@ def test_the_level_and_what_is_shown_are_listed(project: Project, tmp_path: Path
     project.set_manifest({"sandbox": {"mode": "landlock", "read": [str(tmp_path / "more")]}})
     found = examined(project, "--quick")
     levels = [one["text"] for one in found if one["name"] == "sandbox"]
-    assert any(text.startswith("landlock; the agent: not enforced:") for text in levels)
+    assert any(text.startswith("landlock encloses the agent, but:") for text in levels)
     assert any("unix sockets" in text for text in levels)
     (allowed,) = [one["text"] for one in found if one["name"] == "allowed"]
     assert f"{tmp_path / 'more'} (sandbox.read)" in allowed and "python" in allowed

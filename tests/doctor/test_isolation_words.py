@@ -80,6 +80,14 @@ def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str) -> Non
     assert notes(of) == {**APART, told: remedy}
 
 
+def test_a_wall_time_beside_it_shows_what_a_processor_time_leaves_out() -> None:
+    tables = {"source": "cpu", "command": "train"}
+    guard = Guard(name="took", source="wall", command="train", max=9.0)
+    told = ": very short processes that nobody waits for are not in its processor time"
+    assert f"train{told}" in notes(manifest(TRAIN, SCORE, **tables))
+    assert f"train{told}" not in notes(manifest(TRAIN, SCORE, guards=(guard,), **tables))
+
+
 def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
     for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
         assert notes(manifest(TRAIN, source=source))[f"train {verb} its own score: self-reported"] == READ_HIDDEN

@@ -135,4 +135,4 @@ def test_a_file_that_was_committed_after_the_baseline(project: Project) -> None:
     assert project.run("baseline").exit_code == 0
     project.write({"more.txt": "1\n"})
     project.commit("more")
-    assert "`more.txt` was committed after the tree that is climbed from" in project.run("iterate").stderr
+    assert "`more.txt` was committed after the tree that the climb starts from" in project.run("iterate").stderr

@@ -1,4 +1,4 @@
-"""``goalseek audit --rerun N``: an old commit measured again with the pinned ruler, and held against its record."""
+"""``goalseek audit --rerun N``: an old commit measured again with the pinned verifier, and held against its record."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbe
     assert state(climbed) == before
     ended = climbed.run("audit", "--rerun", "1")
     assert ended.exit_code == 0
-    assert "with the pinned ruler and the seed of then" in ended.stdout
+    assert "with the pinned verifier and the recorded seed" in ended.stdout
     assert ": the same\n  score: " in ended.stdout and "again, to the last bit" in ended.stdout
     assert "measuring iteration 1 again" in ended.stderr and "nothing was recorded" in ended.stderr
     assert climbed.run("audit").exit_code == 0
@@ -149,7 +149,7 @@ def test_another_epochs_iteration_is_refused_with_why(climbed: Project) -> None:
     assert climbed.run("baseline").exit_code == 0
     ended = climbed.run("audit", "--rerun", "1")
     assert ended.exit_code == 2
-    assert "ruler of epoch 0, and that of epoch 1 is pinned now" in ended.stderr
+    assert "verifier of epoch 0, and that of epoch 1 is pinned now" in ended.stderr
     assert "iteration 6 and those after it" in ended.stderr
     assert again(climbed, 6, 0)["found"]["how"] == "equal"
 

@@ -370,7 +370,7 @@ def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
 
     assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)
     told = warning(0.7, 0.7 + gain) or ""
-    assert told.startswith("5 keeps gained 0.05 on 500 examples, where luck alone reaches 0.08" * is_told)
+    assert told.startswith("5 kept changes gained 0.05 on 500 examples, where chance reaches 0.08" * is_told)
     assert bool(told) == is_told
     assert warning(70.0, 71.0) is None, "that is no proportion"
 

@@ -1,4 +1,4 @@
-"""``[approve]``: a verdict waits for a person's word, at a terminal or by ``approve`` and ``decline``."""
+"""``[approve]``: a verdict waits for your approval, at a terminal or by ``approve`` and ``decline``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_without_a_terminal_it_ends_with_5_and_an_approved_keep_goes_on_unmeasur
     for _ in range(2):
         ended = asking.run("iterate", "-n", "2")
         assert ended.exit_code == 5
-        assert "iteration 1 waits for a person's word: kept, 2 beats 1 by 1; move 1" in ended.stderr
+        assert "iteration 1 waits for your approval: kept, 2 beats 1 by 1; move 1" in ended.stderr
         assert "goalseek approve 1, or goalseek decline 1" in ended.stderr
         told = asking.state()
         assert (told["status"], told["stop_reason"]) == ("blocked", "needs_human")
@@ -97,23 +97,23 @@ def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(askin
     asking.set_moves(answer(0.5), answer(0.25), answer(2))
     for number, word in ((1, "approve"), (2, "decline")):
         error = waited(asking)
-        assert f"iteration {number} waits for a person's word: reverted, " in error.message
+        assert f"iteration {number} waits for your approval: reverted, " in error.message
         assert f"iteration {number} will be reverted" in asking.check(word, str(number))
-    assert "iteration 3 waits for a person's word: kept" in waited(asking).message
+    assert "iteration 3 waits for your approval: kept" in waited(asking).message
     reasons = [(record["outcome"], record["reason"]) for record in asking.iterations()]
     assert reasons == [("baseline", "measured"), ("reverted", "worse"), ("reverted", "worse")]
 
 
 @pytest.mark.slow
 def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
-    refusals = {("approve", "1"): "nothing waits for a word", ("approve", "one"): "invalid int"}
+    refusals = {("approve", "1"): "nothing waits for approval", ("approve", "one"): "invalid int"}
     for words, why in refusals.items():
         ended = asking.run(*words)
         assert ended.exit_code == 2 and why in ended.stderr
     assert asking.traces() == []
     waited(asking)
     for words, why in {
-        ("decline", "2"): "iteration 2 does not wait for a word; iteration 1 does",
+        ("decline", "2"): "iteration 2 does not wait for approval; iteration 1 does",
         ("approve", "0"): "iteration 0 is recorded already: baseline, measured",
         ("iterate", "--new"): "a new run has to wait",
         ("baseline",): "a new baseline has to wait",
@@ -187,7 +187,7 @@ def test_status_says_what_waits_and_what_to_type_and_prune_leaves_it(asking: Pro
     asking.check("approve", "1")
     told = json.loads(asking.check("status", "--json"))
     assert (told["waits"]["iteration"], told["word"]) == (1, "approve")
-    assert told["next"] == "iteration 1 has its word, approve: goalseek iterate goes on"
+    assert told["next"] == "iteration 1 is answered, approve: goalseek iterate goes on"
     asking.check("prune", "--keep", "0")
     assert climbed(asking) == [(1, "kept", "better")]
     assert measured() == ["0", "1"]
@@ -239,7 +239,7 @@ def test_a_terminal_that_is_closed_to_answers_is_like_none(asking: Project) -> N
     terminal = Shown(asking.folder, "step")
     terminal.hear("decide later: ")
     terminal.type("\x04")
-    terminal.hear("waits for a person's word")
+    terminal.hear("waits for your approval")
     assert terminal.ended() == 5
 
 
@@ -249,7 +249,7 @@ def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
     verdict = Verdict("reverted", "worse", "1 is worse than 2 by 1")
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
     assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]
-    assert "taken back either way" in prompt_text(question)
+    assert "reverted either way" in prompt_text(question)
 
 
 def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_again(

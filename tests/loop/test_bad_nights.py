@@ -18,7 +18,7 @@ from goalseek.providers import fallback
 BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.json"""
 CALLED = 'echo . >> "$HOME/calls"\n'
 CLOSED = CALLED + 'echo "429 Too Many Requests" >&2; exit 75\n'
-CLOSED_NOTE = "in APPLY_CHANGE command could not reach its model"
+CLOSED_NOTE = "in APPLY_CHANGE command asks to be called later"
 RESUMED_NOTE = "an earlier invocation ended in the middle; this one used what it had stored: context, plan"
 WORKS = CALLED + f"echo better; {BETTER}\n"
 
@@ -54,7 +54,7 @@ def test_a_closed_provider_costs_no_iteration_and_leaves_one_note_of_each_kind(
     _, record = project.iterations()
     assert (record["outcome"], record["iteration"], calls()) == ("kept", 1, 9)
     assert sum(quick) == pytest.approx(40 + 60 + 120 + 240 + 480 + 900, abs=5), "more than limits.time"
-    closed = "command could not reach its model"
+    closed = "command asks to be called later"
     assert record["notes"] == [
         f"in APPLY_CHANGE {closed} (the provider ended with 75: 429)",
         f"waited 30m 40s: {closed}",
@@ -91,7 +91,7 @@ def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(pr
 
     started = project.start("iterate", "--forever")
     shown = until(waiting)
-    assert "command could not reach its model; waits until 20" in shown["next"] and shown["phase"] == "APPLY_CHANGE"
+    assert "command asks to be called later; waits until 20" in shown["next"] and shown["phase"] == "APPLY_CHANGE"
     assert shown["next"].endswith("s in all"), "true whenever it is read"
     started.kill()
     started.communicate(timeout=30)

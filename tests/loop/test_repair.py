@@ -308,7 +308,7 @@ def test_killed_at_any_step_in_its_run_folder_it_ends_as_if_nothing_had_been(
         folder = project.run_folder(number)
         assert '"score": 0' in (folder / "changes.diff").read_text(), at
         assert ("crash" if first == CRASHES else "mine") in (folder / "attempts/1/changes.diff").read_text(), at
-        assert sorted(path.name for path in (folder / "prompts").iterdir()) == ["apply.md", "plan.md", "repair.md"]
+        assert sorted(path.name for path in (folder / "prompts").iterdir()) == ["apply.md", "repair.md"]
         number += 1
         if not was_killed:
             break

@@ -213,10 +213,10 @@ def test_a_person_is_asked_after_the_reviewer(reviewed: Projects) -> None:
 def test_a_person_is_asked_where_the_reviewers_request_came_to_a_duplicate(reviewed: Projects) -> None:
     edits = (scores(0.5), scores(2), scores(0.5))
     project = reviewed('say CHANGES_REQUESTED "it is long"', edits=edits, approve={"before": "each"})
-    assert "iteration 1 waits for a person's word: reverted" in project.run("iterate", "-n", "2").stderr
+    assert "iteration 1 waits for your approval: reverted" in project.run("iterate", "-n", "2").stderr
     project.check("approve", "1")
     ended = project.run("iterate", "-n", "2")
-    assert (ended.exit_code, "iteration 2 waits for a person's word: reverted" in ended.stderr) == (5, True)
+    assert (ended.exit_code, "iteration 2 waits for your approval: reverted" in ended.stderr) == (5, True)
     project.check("approve", "2")
     assert outcome(project.climb("iterate", "-n", "1")[-1]) == ("reverted", "review_rejected")
     project.check("audit")
@@ -391,7 +391,7 @@ def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> N
     assert (record["iteration"], *outcome(record), record["metric"]["value"]) == (1, "kept", "better", 3)
     calls = (3, 2) if where == "author" else (2, 3)
     assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
-    assert tokens(record) == 500 and "came to no answer" in "; ".join(record["notes"])
+    assert tokens(record) == 500 and "ended without an answer" in "; ".join(record["notes"])
     project.check("audit")
 
 
@@ -409,7 +409,7 @@ def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_no
     assert len(commits(project)) == 4
     assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
     reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
-    assert reviews == ["1.md", "2.md"] and not any("came to no answer" in note for note in record["notes"])
+    assert reviews == ["1.md", "2.md"] and not any("ended without an answer" in note for note in record["notes"])
     project.check("audit")
 
 

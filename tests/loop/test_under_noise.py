@@ -124,7 +124,7 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     home("during").write_text('if grep -q "score.: 1," answer.json; then echo gone; exit 3; fi\n')
     ended = noisy.run("iterate")
     assert ended.exit_code == 1
-    assert "the incumbent, measured again, has no number any more: judge ended with 3: gone" in ended.stderr
+    assert "the incumbent was measured again and gives no number any more: judge ended with 3: gone" in ended.stderr
     log = (noisy.run_folder(1) / "verifier.log").read_text()
     assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
     home("during").unlink()
@@ -154,7 +154,7 @@ def test_an_incumbent_that_fails_once_is_asked_once_more_and_the_record_tells(no
     failed = [place for place, run in enumerate(record["runs"], 1) if run["value"] is None]
     assert record["outcome"] == "kept" and len(failed) == 1
     assert record["runs"][failed[0] - 1]["of"] == record["runs"][failed[0]]["of"] == "incumbent"
-    assert f"the incumbent failed in run {failed[0]}, and was measured once more" in record["notes"]
+    assert f"the incumbent gave no number in run {failed[0]}, and was measured once more" in record["notes"]
     log = (noisy.run_folder(1) / "verifier.log").read_text()
     assert "judge ended with 3: flaky]" in log and f"[run {failed[0] + 1}: incumbent, seed" in log
     assert noisy.run("audit").exit_code == 0 and "incumbent no number" in noisy.run("show", "1").stdout

@@ -159,7 +159,7 @@ def test_a_limit_that_is_reached_already_is_told_detached_as_attached(project: P
     ended = project.run("iterate", "--forever", "--detach")
     assert (ended.exit_code, attached.exit_code) == (0, 0)
     assert "limits.iterations = 1 is reached" in ended.stdout
-    assert "climbs on" not in ended.stdout and "has ended already" in ended.stdout
+    assert "in the background" not in ended.stdout and "has ended already" in ended.stdout
     told = json.loads(project.run("iterate", "--forever", "--detach", "--json").stdout)
     assert (told["ended"], told["stop_reason"]) == (True, "iterations")
     assert "goalseek iterate --new" in told["next"]

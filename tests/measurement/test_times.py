@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,3 +97,32 @@ def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Proj
     baseline, faster = project.climb()
     assert 0.3 <= baseline["metric"]["value"] < 0.6 and baseline["guards"]["took"] > 0.7
     assert faster["outcome"] == "kept" and 0.05 <= faster["metric"]["value"] < 0.3
+
+
+def test_a_time_has_its_unit_wherever_it_stands_with_its_metric(make_project: Projects, tmp_path: Path) -> None:
+    guard = {"name": "took", "source": "wall", "command": "run", "max": 60, "max_increase": "900%"}
+    metric = {**WALL, "name": "time", "command": "build", "noise": "none"}
+    project = make_project(files=FILES, manifest={"verify": [BUILD, RUN], "metric": metric, "guard": [guard]})
+    project.set_moves("{ }\n")
+    doctor = project.run("doctor").stdout
+    assert re.search(r"manifest .*: minimize time, wall time of the command build$", doctor, re.MULTILINE)
+    seconds = r"[-\d.e]+ s"
+    measured = rf"{seconds} \(all in [\d.]+s\)"
+    assert re.search(rf"verifier +time = {measured} and {measured}: wall time of the command build$", doctor, re.M)
+    printed = project.check("iterate")
+    assert re.search(
+        rf"^   1  \w+ +\w+ +{seconds}  {seconds} (beats|is worse than) {seconds} by {seconds};", printed, re.M
+    )
+    assert re.search(rf"^time {seconds}( → {seconds}|, nothing)", printed, re.MULTILINE)
+    assert re.search(rf"best +{seconds} time .*; baseline {seconds},", project.check("status"))
+    assert re.search(rf" {seconds} +{seconds} ", project.check("log"))
+    page = project.check("show", "1")
+    assert re.search(rf"^  time +{seconds}, against {seconds}: {seconds} ", page, re.MULTILINE)
+    bounds = rf"{seconds}; at most 60 s, at most 900% above the baseline's {seconds}$"
+    assert re.search(rf"^  took +{bounds}", page, re.MULTILINE)
+    project.check("report", "-o", str(tmp_path / "night.md"))
+    report = (tmp_path / "night.md").read_text()
+    assert re.search(rf"`time` {seconds}", report)
+    project.check("report", "-o", str(tmp_path / "night.html"))
+    assert re.search(rf">{seconds}<", (tmp_path / "night.html").read_text())
+    assert project.records()[-1]["metric"]["unit"] == "s"

@@ -146,7 +146,7 @@ def wider(project: Project) -> None:
     scope(writable=[*WRITABLE, "other.txt"])(project)
 
 
-LEFT_OUT = "writable no more, so as HEAD has them: notes.txt"
+LEFT_OUT = "no longer writable, so taken from HEAD: notes.txt"
 BETWEEN = [
     Row("as it was, where a keep removed a named file", lambda project: None, shown="writable files"),
     Row("a verifier in a new file", another_judge, (0, "key scope differs"), shown="goalseek baseline adopts it"),
@@ -158,7 +158,12 @@ BETWEEN = [
         (3, "goalseek baseline --from HEAD"),
         shown="goalseek baseline --from HEAD",
     ),
-    Row("a name of a new file", new_file, (0, "'new.txt' is in HEAD, but not"), (0, "goalseek baseline --from HEAD")),
+    Row(
+        "a name of a new file",
+        new_file,
+        (0, "'new.txt' matches files of HEAD, but none"),
+        (0, "goalseek baseline --from HEAD"),
+    ),
 ]
 BETWEEN_TOO = [
     Row("wider", wider),
@@ -181,7 +186,7 @@ BETWEEN_TOO = [
     Row("a share that is not there", scope(share=["data"]), (2, "scope.share"), (2, "scope.share")),
 ]
 FINISH = (2, "goalseek iterate finishes it")
-NEVER = (0, "it could not be gone on with")
+NEVER = (0, "it could not be finished")
 CHANGED = "the manifest's scope has changed since the iteration began"
 WITHIN = [  # what baseline says is that after COMMIT
     Row("narrower", scope(writable=["answer.json"]), (0, CHANGED), FINISH),

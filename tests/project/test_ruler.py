@@ -42,7 +42,7 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Projects)
     project = played(answer(2), more=(answer(3), answer(4)))
     project.set_manifest({"metric": {"direction": "minimize", "query": "size"}})
     ended = project.run("iterate")
-    assert ended.exit_code == 0 and "metric differs from the pinned ruler" in ended.stderr
+    assert ended.exit_code == 0 and "metric differs from the pinned verifier" in ended.stderr
     record = project.iterations()[-1]
     assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
     assert "goalseek baseline adopts it" in ended.stderr

@@ -227,7 +227,7 @@ def test_an_answer_without_a_plan_is_an_answer(night: Nights) -> None:
     assert state.has_answered and not state.problem
 
 
-@pytest.mark.parametrize(("code", "kind"), [(75, "transient"), (77, "auth"), (1, "crashed"), (78, "crashed")])
+@pytest.mark.parametrize(("code", "kind"), [(75, "later"), (77, "auth"), (1, "crashed"), (78, "crashed")])
 def test_a_command_declares_by_its_exit_code(code: int, kind: str) -> None:
     with pytest.raises(Failed, match=f"ended with {code}: later") as caught:
         refuse_exit_code(ProgramResult(code, 0.1, False, 0, b"", b""), "", "later\n", Usage())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_agents import PROGRAMS, Fake
-from project import Project, Projects, home
+from project import Project, Projects, answer, home
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project,
     assert record["commit_hash"] is None and record["why"]
     assert climbing.git("status", "--porcelain", folder=climbing.trees() / "workspace") == ""
     if name == "scripted":
-        told = "the script is played to its end: moves.toml has 1 move, and this is proposal 4"
+        told = "the script is played to its end: moves.toml has 1 move"
         assert record["why"].startswith(told)
     if name == "command":
         assert record["why"] == "the provider ended with 3: oh no"
@@ -149,3 +149,27 @@ def test_failures_count_until_a_candidate_is_measured_whose_title_is_the_first_l
     assert reasons == ["measured", "provider_failed", "better", "provider_failed"]
     title = records[2]["hypothesis_summary"]
     assert title.startswith("tab here [1mbold xxx") and len(title) <= 200 and title.isprintable()
+
+
+def test_a_script_counts_its_own_moves_and_another_one_begins_at_its_first(project: Project) -> None:
+    def titles() -> list[str]:
+        return [record["hypothesis_summary"] for record in project.iterations()[1:]]
+
+    project.set_moves(answer(2), answer(3), answer(3.5))
+    project.set_agent("sed -i 's/: 1,/: 1.5,/' answer.json; echo another")
+    project.climb("iterate", "-n", "1")
+    project.set_manifest({})
+    project.climb("iterate", "-n", "2")
+    assert titles() == ["another", "move 1", "move 2"]
+    project.write({"hidden/more.txt": "more\n"})
+    project.commit("another ruler")
+    project.check("baseline")
+    project.climb("iterate", "-n", "1")
+    assert titles()[3:] == ["", "move 3"], "the same script goes on under another ruler"
+    fresh = [{"title": "a fresh one", "files": {"answer.json": answer(score)}} for score in (5, 6)]
+    project.set_moves(*fresh)
+    project.climb("iterate", "-n", "1")
+    project.set_moves(*fresh, answer(7))
+    project.climb("iterate", "-n", "2")
+    assert [row["metric"]["value"] for row in project.iterations()[-3:]] == [5, 6, 7]
+    assert "has 3 moves" in project.run("iterate", "--forever").stderr

@@ -74,7 +74,7 @@ def test_known_values_in_words_and_without_percents_on_both_sides_of_zero() -> N
     assert said["outliers"] == "1 of 10: 150"
     assert said["skew"].startswith("the longer tail is on the worse side")
     assert said["drift"] == "none that shows"
-    assert "3.7 of 60 candidates" in said["greedy"]
+    assert "of 60 candidates that change nothing, keep-if-better would keep 3.7" in said["greedy"]
     needed = costs(report, PlannedClimb("minimize", 1.0, min_delta=0.5)).repeats
     assert said["min_delta"] == f"to see a gain of 0.5, a measurement needs {needed} repeats"
     assert needed is not None and needed > 10
@@ -90,9 +90,9 @@ def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) 
 
 def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
-    assert firsts == ["pass", "enlarge", "repeat:", "of"]
+    assert firsts == ["seed", "enlarge", "repeat:", "for"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
     report = noise_report("minimize", [3.0, 3.0, 3.0])
     long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
-    assert "climb on the seed" in long[-1] and "10m 00s" in long[-1]
+    assert "fit that one seed" in long[-1] and "10m 00s" in long[-1]
     assert len(short) == len(long) - 1 and "never reads the candidate" in short[0]

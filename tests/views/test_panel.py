@@ -46,7 +46,7 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
         "── demo · iteration 8 " + "─" * 57,
         "  measuring   1m 01s, usually 1m 02s · run 2, the incumbent",
         "  best        3 score, baseline 1, +2   ▁▅█",
-        "  tries       2 kept of 7 · 4 since the last keep",
+        "  tries       2 kept of 7 · 4 since the last kept change",
         "  last        worse · within_noise · better",
         "  prints      epoch 3",
     ]

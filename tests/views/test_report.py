@@ -174,7 +174,7 @@ class TestOfAProject:
         assert climbed.run("step").exit_code == 0
         page = Page(climbed.run("report", "-o", "-").stdout)
         assert "score 3 → 9" in page.text and "1 kept of 1 try" in page.text, "in the middle of an iteration"
-        assert "Under earlier rulers" in page.text and "0 to 4" in page.text
+        assert "With earlier verifiers" in page.text and "0 to 4" in page.text
         assert len(page.of_class("dot")) == 2
         (climbed.folder / ".goalseek" / "demo").rename(tmp_path / "elsewhere")
         assert '+{"score": 9,' in Page(run(tmp_path, "report", "elsewhere", "-o", "-").stdout).text
@@ -277,7 +277,7 @@ class TestOfANight:
             "iteration 65: for 4h 01m before or within it",
             "a new run began 1 iteration 45: asked for",
             "Sandbox landlock, verifier hidden (40 of 81 iterations).",
-            "Under earlier rulers Numbers of two rulers are never compared. "
+            "With earlier verifiers Numbers of two verifiers are never compared. "
             "epoch iterations baseline best kept 0 0 to 4 3.412 3.36532 1",
             "p99_latency_ms 12.5 12.5",
             "goalseek 17s 0% none verify command time train 2h 58m score 5m 24s agent input",
@@ -286,7 +286,7 @@ class TestOfANight:
             "val_loss, lower is better",
             "of goalseek 0.0.9",
             "noted 1 iteration 35: shared folder datasets has changed since the baseline",
-            "No number came of the tries in the lane “none”.",
+            "The tries in the lane “none” gave no number.",
             "1 try lies beyond the scale",
             "self.first = nn.Conv1d",
         ):

@@ -87,7 +87,12 @@ def test_what_matters_in_the_panel_is_not_faint() -> None:
         faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
         clear = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
         told.append(clear.strip("━ ").partition("   ")[0])
-    said = ["demo · iteration 1", "3s, usually 3s", "2 score, baseline 1, +1", "2 kept of 3 · 1 since the last keep"]
+    said = [
+        "demo · iteration 1",
+        "3s, usually 3s",
+        "2 score, baseline 1, +1",
+        "2 kept of 3 · 1 since the last kept change",
+    ]
     assert told == [*said, "worse · better", "1m 39s of 1m 40s, run", "1 of 100, run", ""]
 
 

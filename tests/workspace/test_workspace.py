@@ -130,6 +130,6 @@ def test_trees_that_take_long_to_make_are_said_once_each(
     assert command_line(["-C", str(project.folder), "iterate"]) == 0
     told = capsys.readouterr().err
     assert told.count(said) == 2
-    assert all(f"note: {said}{project.trees() / name}:" in told for name in ("bench/tree", "workspace"))
+    assert all(f"{said}{project.trees() / name}:" in told for name in ("bench/tree", "workspace"))
     assert command_line(["-C", str(project.folder), "iterate"]) == 0
     assert said not in capsys.readouterr().err

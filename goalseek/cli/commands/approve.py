@@ -61,10 +61,10 @@ def _refusal(
         text = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
         return GoalseekError(prefix + text, f"see: goalseek show {number}")
     if question is not None:
-        message = f"iteration {number} does not wait for a word; iteration {question.iteration} does"
+        message = f"iteration {number} does not wait for approval; iteration {question.iteration} does"
         return GoalseekError(prefix + message, commands_for(question))
     if manifest.manifest.approve.before == "never":
-        hint = 'the manifest asks for no word; [approve] before = "kept" does'
+        hint = 'the manifest asks for no approval; [approve] before = "kept" does'
     else:
         hint = "goalseek status says where it stands"
-    return GoalseekError(prefix + "nothing waits for a word", hint)
+    return GoalseekError(prefix + "nothing waits for approval", hint)

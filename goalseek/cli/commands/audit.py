@@ -61,10 +61,10 @@ def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
     if wants_json(options):
         print_json(options, result)
     else:
-        seed = "a seed of its own" if result.seed is None else f"the seed of then, {result.seed}"
+        seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
         within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
-        print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned ruler and {seed}: {how}")
+        print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}")
         print("\n".join(f"  {one_line(line)}" for line in result.found.text))
         print_message(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
     return BAD_FINDING if result.found.how == "differs" else 0

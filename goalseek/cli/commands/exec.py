@@ -103,7 +103,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
             missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
             if missing:
-                text = f"of that measurement {abbreviate(missing)} were not kept; see log.keep_outputs"
+                text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"
                 print(f"goalseek: {text}", file=sys.stderr)
         if any(other.keep for other in config.manifest.verify):
             verifier.bench.forget(command.sees)

@@ -22,6 +22,7 @@ from goalseek.cli.output import ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, guess_answers, parse_reading, project_name
+from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -290,8 +291,8 @@ def run(options: argparse.Namespace) -> int:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
         print(json.dumps({"manifest": str(path), "metric": metric.name, **fields}))
         return 0
-    value, duration = format_number(measurement.value), format_duration(measurement.seconds)
-    print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}")
+    value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
+    print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
@@ -324,7 +325,7 @@ def _measure(
             print_message(options, f"written, with what is wrong: {path}")
             if not (isinstance(error, NotMeasured) and _asks(options)):
                 raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  Answer anew, or mend it and answer the same.")
+            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")
             shared = (*answers.share, error.share) if error.share else answers.share
             answers = interview.ask_again(error.question, replace(answers, share=shared))
             if path.read_text("utf-8") != text:  # edited meanwhile

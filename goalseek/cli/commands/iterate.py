@@ -113,7 +113,7 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
         lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
     else:
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
-        lines = [f"process {child.pid} climbs on, away from this terminal; what it prints is in {log}"]
+        lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
         lines.append(with_manifest_option(words, options.manifest))
     print_answer(options, fields, *lines)
     return 0

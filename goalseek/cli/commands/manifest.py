@@ -161,7 +161,7 @@ def _explain(options: argparse.Namespace) -> int:
     width = max(map(len, names))
     lines = [f"  {shown:<{width}}  {key.text}" for shown, key in zip(names, table, strict=True)]
     head = [f"{key.header}\n{key.text}\n" for key in found]
-    foot = "\ngoalseek manifest explain KEY says more of one."
+    foot = "\ngoalseek manifest explain KEY explains one key."
     print_answer(options, [_plain(key) for key in table], *head, *lines, foot)
     return 0
 

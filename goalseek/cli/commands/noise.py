@@ -91,7 +91,7 @@ def _run_command(options: argparse.Namespace) -> int:
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
     timeout = _timeout(options)
     options.query = None  # it was the metric's
-    print_message(options, "noise: the command runs here, as you, in no sandbox; nothing is recorded")
+    print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
@@ -125,7 +125,7 @@ def _measure(
                 print_message(options, f"a run failed: {result.reason}: {result.why}")
             else:
                 measurements.append(result)
-                _print_progress(options, measurements)
+                _print_progress(options, measurements, "s" if climb.is_time else "")
     except (KeyboardInterrupt, Interrupted) as error:
         interrupt = error
         if not climb.is_project:
@@ -152,13 +152,13 @@ def _measure(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValue]) -> None:
+def _print_progress(options: argparse.Namespace, measurements: list[MeasuredValue], unit: str) -> None:
     newest = measurements[-1]
     if newest.before:
         return
     remaining = options.count - len(measurements)
     to_go = f"; {remaining} to go, about {format_duration(remaining * _median_seconds(measurements))}"
-    text = f"{format_number(newest.value):>9}  {format_duration(newest.seconds)}{to_go if remaining else ''}"
+    text = f"{format_number(newest.value, unit):>9}  {format_duration(newest.seconds)}{to_go if remaining else ''}"
     print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
 
 

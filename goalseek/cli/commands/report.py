@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     if parser.prog.endswith("serve"):
-        parser.add_argument("--port", type=int, default=0, metavar="P", help="this port (any that is free)")
+        parser.add_argument("--port", type=int, default=0, metavar="P", help="the port (default: any that is free)")
         return
     where = (
         "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace) -> int:
         try:
             print_answer(options, {"url": server.url}, server.url)
             sys.stdout.flush()
-            print_message(options, "open it in a browser on this machine; read-only; ^C ends it")
+            print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             print_message(options, "ended")

@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``settle`` takes: nothing of its own."""
     parser.epilog = (
         "The numbers that decided are the best of many, so they flatter. These runs decide nothing. "
-        "How many pairs there are says metric.settle (5)."
+        "metric.settle says how many pairs (default: 5)."
     )
 
 

@@ -11,10 +11,11 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.errors import GoalseekError
-from goalseek.humanize import pluralize
+from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile
+from goalseek.statistics.guards import describe_bounds
 from goalseek.views.log_table import RecordPage
 from goalseek.views.terminal_text import painter, replace_unprintable, terminal_width
 
@@ -53,8 +54,22 @@ def run(options: argparse.Namespace) -> int:
             _write(options, content, is_patch=name == "diff")
     elif options.files is None:
         page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
-        print("\n".join(page.lines(record, folder.is_dir())))
+        print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record))))
     return 0
+
+
+def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[str, str]:
+    """The value of each guard that the manifest has, with its bounds as they are now."""
+    if not manifest.manifest.guard:
+        return {}
+    standing = load_standing(manifest)
+    values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
+    return {
+        guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
+        f"{describe_bounds(guard, values.get(guard.name))}"
+        for guard in manifest.manifest.guard
+        if guard.name in record.guards
+    }
 
 
 def _parts(

@@ -70,7 +70,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         why = one_line(last["why"])
         lines.append(f"  last       {last['iteration']}: {last['outcome']}/{last['reason']}, {why}")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
-    lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last keep")
+    lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
     if summary.settled:
         lines.append(f"  settled    {summary.settled.why}")

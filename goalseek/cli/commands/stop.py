@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         print_answer(options, fields, f"nothing is running, so there is nothing to stop; {where}")
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
-    taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none has ended yet"
+    taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
     state = read_state(manifest.state)
     is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
     answer = "waits, and stops now" if is_waiting else f"finishes its iteration, then stops; {taking}"
@@ -48,6 +48,6 @@ def run(options: argparse.Namespace) -> int:
         )
     if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
         commands = with_manifest_option(commands_for(question), options.manifest)
-        lines.append(f"it waits for a person's word first: {commands}")
+        lines.append(f"it waits for your approval first: {commands}")
     print_answer(options, {"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0

@@ -173,7 +173,7 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
                 or path.startswith(difference.path + "/")
                 or difference.path.startswith(path + "/")
             ):
-                yield f"{quote_path(path)} stands where something else of the repository is"
+                yield f"{quote_path(path)} takes the place of something else in the repository"
 
 
 def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:

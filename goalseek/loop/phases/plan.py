@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from goalseek.errors import Rejected
 from goalseek.git.paths import quote_path
-from goalseek.ledger.artifacts import clear_attempts
+from goalseek.ledger.artifacts import clear_attempts, remove_prompt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Plan
 from goalseek.proposal.call import ask, build_call
@@ -46,8 +46,11 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     call.keep(reply, failure, b"")
     if failure:
         raise failure
-    plan = Plan(reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later)
+    answer = (reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later, reply.script)
+    plan = Plan(*answer)
     write_plan(iteration.folder / "plan.md", plan)
+    if not (plan.title or reply.output):  # the provider plans while it edits, and was not asked
+        remove_prompt(iteration.folder, call.name)
     return plan
 
 

@@ -63,6 +63,7 @@ def _gather_context(iteration: Iteration) -> Context:
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
         ideas=open_ideas(project, standing),
+        played=standing.played,
     )
 
 

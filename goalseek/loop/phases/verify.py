@@ -57,7 +57,7 @@ def _next_measurement(
         with project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
             extended = add_measurement(verifier, spec, evidence, iteration.folder)
         if extended.is_incumbent_failing:
-            project.watch.on_note("the incumbent, measured again, has no number; it is measured once more")
+            project.watch.on_note("the incumbent was measured again and gave no number; it is measured once more")
         return extended
 
     return measure

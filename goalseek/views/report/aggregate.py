@@ -128,6 +128,7 @@ class Climb:
     epoch: int = 0
     metric: str = "metric"
     direction: str = "maximize"
+    unit: str = ""
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
@@ -231,6 +232,7 @@ class ReportFigures:
         climb.counts[label] += 1
         if row.metric.name != climb.metric:
             climb.metric = one_line(row.metric.name, 60) or climb.metric
+        climb.unit = one_line(row.metric.unit, 20)
         climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
         climb.last = int(row.iteration)
         if label.outcome == Outcome.BASELINE:

@@ -54,7 +54,7 @@ def claim_of(climb: Climb) -> Claim:
     if best is baseline:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
-        return Claim(climb.metric, format_number(baseline.value), gain=gain)
+        return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain)
     before, after = baseline.value, best.value
     gain, settled = format_gain(before, after, climb.direction), ""
     if climb.settled and climb.is_settled:
@@ -62,7 +62,7 @@ def claim_of(climb: Climb) -> Claim:
             before, after = climb.settled.before, climb.settled.after
         gain = format_difference(climb.settled)
         settled = f"Settled: {climb.settled.in_words()}, measured afresh in turn."
-    before_text, after_text = format_distinct(before, after)
+    before_text, after_text = format_distinct(before, after, unit=climb.unit)
     return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
 
 

@@ -48,7 +48,7 @@ def render_page(
         claim=claim_of(climb),
         summary=format_kept(climb),
         plot=plot,
-        data=_data(plot),
+        data=_data(plot, climb.unit),
         steps=plot.best[-KEPT_SHOWN:] if plot else (),
         kept=list(zip(kept, diffs_of(kept), strict=True)),
         kept_limit=equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT),
@@ -80,7 +80,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(plot: Plot | None) -> dict[str, object]:
+def _data(plot: Plot | None, unit: str) -> dict[str, object]:
     """The data of each dot for the page's script, in the order of the dots: texts cut to a budget, labels by index."""
     tries = plot.tries if plot else ()
     limit = equal_share(_DATA_TEXTS, len(tries), _DATA_TEXT)
@@ -89,7 +89,7 @@ def _data(plot: Plot | None) -> dict[str, object]:
         [
             try_.iteration,
             labels.setdefault(try_.label, len(labels)),
-            None if try_.value is None else format_number(try_.value),
+            None if try_.value is None else format_number(try_.value, unit),
             cut_to_bytes(try_.title, limit * 4 // 10),
             cut_to_bytes(try_.why, limit * 4 // 10),
             cut_to_bytes(", ".join(try_.files), limit * 2 // 10),

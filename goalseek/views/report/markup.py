@@ -52,7 +52,7 @@ def _environment() -> Environment:
         "cut": cut_to_bytes,
         "dollars": format_cost,
         "duration": format_duration,
-        "number": lambda value: "" if value is None else format_number(value),
+        "number": lambda value, unit="": "" if value is None else format_number(value, unit),
         "sandboxes": format_sandboxes,
         "sentence": format_look,
         "thousands": "{:,}".format,

@@ -102,7 +102,7 @@ def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
     """Sentences on what is not in its place, or not in the plot of so many tries."""
     values = _known_values(tries)
     if len(values) < len(tries):
-        yield "No number came of the tries in the lane “none”."
+        yield "The tries in the lane “none” gave no number."
     if beyond := sum(not -0.01 <= upward.place(value) <= 1.01 for value in values):
         yield f"{'1 try lies' if beyond == 1 else f'{beyond:,} tries lie'} beyond the scale, at its edge."
     if left_out := count - len(tries):
@@ -112,7 +112,8 @@ def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
 def _words(climb: Climb) -> str:
     """The description of the plot for readers who do not see it."""
     assert climb.baseline and climb.best
-    first, best = format_distinct(climb.baseline.value or 0.0, climb.best.value or 0.0)
+    values = (climb.baseline.value or 0.0, climb.best.value or 0.0)
+    first, best = format_distinct(*values, unit=climb.unit)
     better = "higher" if climb.direction == "maximize" else "lower"
     return (
         f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "

@@ -51,6 +51,7 @@ class _Metric(Struct, gc=False):
     value: float | None = None
     incumbent: float | None = None
     odds: float | None = None
+    unit: str = ""
 
 
 class _Run(Struct, gc=False):

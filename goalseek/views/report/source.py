@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.humanize import format_number
 from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
-from goalseek.manifest.tables import Guard
 from goalseek.project.paths import fetch_hint
 from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, format_phase, read_state
 from goalseek.project.status import read_overview
+from goalseek.statistics.guards import describe_bounds
 from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.diffs import Diff, Patches, diff_of, patch_limit
 from goalseek.views.report.rows import Try, parse_row
@@ -99,7 +98,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
     if source.loaded is None:
         command = "promote takes the kept changes home" if has_kept else "status says what comes next"
         return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
-    bounds = {guard.name: ", ".join(_bounds(guard)) for guard in source.loaded.manifest.guard}
+    bounds = {guard.name: describe_bounds(guard, None) for guard in source.loaded.manifest.guard}
     try:
         summary = read_overview(source.loaded)
     except GoalseekError as error:
@@ -132,17 +131,6 @@ def current_activity(source: Source) -> tuple[str, str]:
         return "interrupted", ""
     phase, beat = format_phase(state), one_line(str(state.get("heartbeat_at")), 40)
     return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
-
-
-def _bounds(guard: Guard) -> Iterator[str]:
-    """A guard's bounds in words."""
-    if guard.min is not None:
-        yield f"at least {format_number(guard.min)}"
-    if guard.max is not None:
-        yield f"at most {format_number(guard.max)}"
-    for word, limit in (("above", guard.max_increase), ("below", guard.max_decrease)):
-        if limit is not None:
-            yield f"at most {limit} {word} the baseline"
 
 
 @dataclass(frozen=True)

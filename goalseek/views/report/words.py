@@ -26,7 +26,7 @@ REASONS: dict[str, str] = {
     Reason.DECLINED: "a person declined it",
     Reason.NO_CHANGE: "the agent changed nothing",
     Reason.DUPLICATE: "the same tree was measured before",
-    Reason.OUT_OF_SCOPE: "it touched what is not the candidate's to edit",
+    Reason.OUT_OF_SCOPE: "it changed a file that it may not change",
     Reason.PROVIDER_FAILED: "the agent could not answer",
     Reason.PROVIDER_TIMEOUT: "the agent ran past its time",
     Reason.NO_PLAN: "the agent gave no plan",
