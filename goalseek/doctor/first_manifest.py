@@ -288,14 +288,14 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
 class NotMeasured(GoalseekError):
     """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew.
 
-    ``share`` is what scope.share has to name, "" where that is no remedy.
+    ``share`` has the path that scope.share has to name, where that is the remedy.
     """
 
     def __init__(self, error: GoalseekError, question: str, share: str) -> None:
         hint = f"{error.hint}; or goalseek init --share {shlex.quote(share)}" if share else error.hint
         super().__init__(error.message, hint, error.exit_code)
         self.question = question if not share else "share"
-        self.share = share
+        self.share = (share,) if share else ()
 
 
 def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
