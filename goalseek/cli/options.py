@@ -57,6 +57,12 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
     add("--color", "auto", choices=("auto", "always", "never"))
 
 
+def add_committed_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--committed`` to a command that may measure a baseline."""
+    text = "a baseline measures the files of HEAD, whatever is uncommitted; the manifest is read as it is"
+    parser.add_argument("--committed", action="store_true", help=text)
+
+
 _UNDESCRIBED = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
 
 

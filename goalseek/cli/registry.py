@@ -57,9 +57,7 @@ COMMANDS = {
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
     ),
-    "settle": Command(
-        "take home", "Measure the baseline and the best again, in turn: the gain to claim", "goalseek settle"
-    ),
+    "settle": Command("take home", "Measure the baseline and the best again, for a gain to claim", "goalseek settle"),
     "report": Command(
         "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
     ),
@@ -102,7 +100,8 @@ OPTIONS = {
 
 def topics() -> dict[str, Path]:
     """The pages of the guide by their topics."""
-    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "guide").glob("*.md"))}
+    pages = {path.stem: path for path in (Path(__file__).parents[1] / "guide").glob("*.md")}
+    return dict(sorted(pages.items()))
 
 
 def help_text(version: str) -> str:

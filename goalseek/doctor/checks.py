@@ -78,8 +78,9 @@ def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
         return
-    preflight.refuse_uncommitted(context.project.repository, context.config.scope)
-    if changed := preflight.uncommitted_note(context.project.repository, context.config.scope, "HEAD"):
+    uncommitted = preflight.UncommittedFiles.read(context.project.repository, context.config.scope)
+    uncommitted.refuse_of_ruler()
+    if changed := uncommitted.note("HEAD"):
         yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
         return
     yield CheckResult("committed", True, "all that the number depends on is in HEAD")

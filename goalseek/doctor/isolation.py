@@ -82,9 +82,10 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
             later = manifest.verify[manifest.verify.index(command) + 1 :]
             check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
-            remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-            checked = f"'s run time is its {what}, and the command {check} checks what it left"
-            yield (checked, "") if check else (text, remedy)
+            if check:
+                yield f"'s run time is its {what}, and the command {check} checks what it left", ""
+            else:
+                yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
             if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
                 text = ": very short processes that nobody waits for are not in its processor time"
                 yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'

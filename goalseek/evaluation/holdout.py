@@ -13,7 +13,7 @@ from goalseek.evaluation.measurements import (
     seconds_outside,
     unused_seed,
 )
-from goalseek.humanize import format_number
+from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
@@ -120,8 +120,9 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     claimed_values = (claim.baseline, claim.best) if claim else (standing.baseline.value, standing.best.value)
     claimed_gain = gain_of(standing.direction, *claimed_values)
     gain = gain_of(standing.direction, baseline_value, value)
+    before, after = format_distinct(baseline_value, value, unit=unit)
     why = (
-        f"baseline {format_number(baseline_value, unit)}, best {format_number(value, unit)}: a gain of "
+        f"baseline {before}, best {after}: a gain of "
         f"{format_number(gain, unit)}, where the verifier's is {format_number(claimed_gain, standing.unit)}"
     )
     return replace(record, gap=claimed_gain - gain, why=why)

@@ -225,12 +225,15 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
 
 
 def take_ruler(evaluation: Evaluation) -> Ruler:
-    """The ruler as HEAD and the manifest have it now. Raises GoalseekError for a time of which it is unclear whose, for
-    an uncommitted change of the ruler's files, and where HEAD tracks what is shared, or what setup gives anew.
+    """The ruler as HEAD and the manifest have it now.
+
+    Raises GoalseekError for a time of which it is unclear whose, for an uncommitted change of the ruler's files, unless
+    only what is committed was asked for, and where HEAD tracks what is shared, or what setup gives anew.
     """
     project, config = evaluation.project, evaluation.config
     preflight.refuse_unclear_time(project.loaded)
-    preflight.refuse_uncommitted(project.repository, config.scope)
+    if not project.is_committed_only:
+        preflight.UncommittedFiles.read(project.repository, config.scope).refuse_of_ruler()
     entries = project.repository.files_of(project.repository.head())
     preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)

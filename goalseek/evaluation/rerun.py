@@ -12,7 +12,7 @@ from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import measure_target, pinned_target, unused_seed
-from goalseek.humanize import format_duration, format_number, format_percent, parse_share
+from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
@@ -196,10 +196,8 @@ def _compare_number(name: str, recorded: float, again: float, why_within: str) -
         text = f"{name}: {format_number(again)} again, to the last bit"
         return NumberDelta(name, recorded, again, 0.0, 0.0, "equal", text)
     percent = 100 * difference / abs(recorded) if recorded else None
-    before, after = format_number(recorded), format_number(again)
-    if before == after:
-        before, after = repr(recorded), repr(again)
-    share = "" if percent is None else f", {percent:+.3g}%"
+    before, after = format_distinct(recorded, again)
+    share = "" if percent is None else f", {'+' if difference > 0 else ''}{format_percent(percent / 100)}"
     text = f"{name}: recorded {before}, now {after}: {difference:+.6g}{share}"
     text += f"; {why_within}" if why_within else ""
     return NumberDelta(name, recorded, again, difference, percent, "within" if why_within else "differs", text)

@@ -141,9 +141,9 @@ def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState)
 
 
 def _branches(repository: Repository) -> list[str]:
-    """The branches that show the climbs of this repository."""
+    """The branches that show the climbs of this repository; of another climb, the one with the usual prefix."""
     listing = repository.git("for-each-ref", "--format=%(refname)", "refs/goalseek/*/ledger").decode().split()
-    return [f"refs/heads/goalseek/{ref.split('/')[2]}" for ref in listing]
+    return [repository.branch_ref, *(f"refs/heads/goalseek/{ref.split('/')[2]}" for ref in listing)]
 
 
 def _reflogs(repository: Repository) -> list[str]:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
+from goalseek.files import write_atomic
 from goalseek.git.command import MissingObject, git, git_as_user, start_git
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
@@ -52,13 +53,17 @@ class RefMoved(Exception):
     """A compare-and-swap failed: somebody else moved the ref."""
 
 
+DEFAULT_BRANCH_PREFIX = "goalseek"
+_BRANCH_FILE = "branch"
+
+
 class Repository:
     """One repository for one project name. Close it when done.
 
     ``is_ours`` is set by the holder of the project's lock: then objects that were pruned are stored again.
     """
 
-    def __init__(self, location: Location, name: str) -> None:
+    def __init__(self, location: Location, name: str, branch_prefix: str = DEFAULT_BRANCH_PREFIX) -> None:
         self.location = location
         self.top = location.top
         self.name = name
@@ -66,7 +71,7 @@ class Repository:
         add_own(self.own)
         self.tip_ref = f"refs/goalseek/{name}/tip"
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
-        self.branch = f"goalseek/{name}"
+        self.branch = f"{branch_prefix}/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
         self.is_ours = False
         self._objects: Objects | None = None
@@ -232,11 +237,27 @@ class Repository:
 
     def refuse_conflicting_branch(self) -> None:
         """Raises GoalseekError where the name of an existing branch makes ours impossible."""
-        branches = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/goalseek").decode().split("\n")
-        for branch in ("goalseek", *(name for name in branches if name.startswith(self.branch + "/"))):
-            if branch in branches:
+        parts = self.branch.split("/")
+        parents = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        listing = self.git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{parts[0]}").decode()
+        for branch in listing.splitlines():
+            if branch in parents or branch.startswith(self.branch + "/"):
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
-                raise GoalseekError(message, f"run: git branch -m {branch} {branch}-old", StopReason.REPOSITORY)
+                hint = f'log.branch_prefix = "climbs" names another; or run: git branch -m {branch} {branch}-old'
+                raise GoalseekError(message, hint, StopReason.REPOSITORY)
+
+    def note_branch(self) -> None:
+        """Notes that the branch is goalseek's, before it is made."""
+        write_atomic(self.own / _BRANCH_FILE, self.branch)
+
+    def is_own_branch(self) -> bool:
+        """Whether a branch of this name is goalseek's: the usual prefix is, another where goalseek made the branch."""
+        if self.branch == f"{DEFAULT_BRANCH_PREFIX}/{self.name}":
+            return True
+        try:
+            return (self.own / _BRANCH_FILE).read_text() == self.branch
+        except FileNotFoundError:
+            return False
 
     def changed_files(self) -> list[tuple[str, str]]:
         """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).

@@ -73,10 +73,19 @@ def _moment(text: Any) -> Any:
 
 def _name(text: Any) -> Any:
     if not (isinstance(text, str) and re.fullmatch(r"[a-z0-9-]+", text) and not text.startswith("-")):
-        raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is goalseek/<name>")
+        raise ValueError("a project's name is made of a-z, 0-9 and -; the branch is named after it")
     if len(text) > _LONGEST_NAME:
         why = "lock files and folders are named after it"
         raise ValueError(f"has {len(text)} characters; a project's name has {_LONGEST_NAME} at most: {why}")
+    return text
+
+
+def _branch_prefix(text: Any) -> Any:
+    part = r"[A-Za-z0-9_-]([A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+    if not (isinstance(text, str) and re.fullmatch(rf"{part}(/{part})*", text)) or re.search(
+        r"\.\.|\.lock(/|$)|^-", text
+    ):
+        raise ValueError(f"{text!r} cannot begin the name of a branch; the branch is PREFIX/<name>")
     return text
 
 
@@ -198,6 +207,7 @@ NotNegative = Annotated[float, FieldForm(_price, {"type": "number", "minimum": 0
 Endpoint = Annotated[str | None, FieldForm(_endpoint, {"type": "string"})]
 Moment = Annotated[datetime | None, FieldForm(_moment, _MOMENT)]
 Name = Annotated[str, FieldForm(_name, _NAME)]
+BranchPrefix = Annotated[str, FieldForm(_branch_prefix, {"type": "string", "pattern": "^[A-Za-z0-9._/-]+$"})]
 InnerPath = Annotated[str, FieldForm(_inner_path, _PATH)]
 InnerPaths = Annotated[Patterns, FieldForm(_inner_paths, {"type": "array", "items": _PATH})]
 FolderPath = Annotated[str, FieldForm(_folder_path, _PATH)]

@@ -95,7 +95,7 @@ class VerifyCommand(DataClass, kw_only=True):
     Example: `once = true`"""
     keep: form.Globs = ()
     """Build caches that outlive the command; one candidate may then influence the next, so it is weaker.
-    Example: `keep = [".ninja_deps"]`"""
+    Example: `keep = ["node_modules/.cache/**"]`"""
     timeout: form.Timeout = "auto"
     """How long the command may take; `auto` is three times the slowest run of the baseline, and at least a minute.
     Example: `timeout = "20m"`"""
@@ -295,6 +295,8 @@ class NotifyTable(DataClass, kw_only=True):
 class LogTable(DataClass, kw_only=True):
     """Where records and artifacts lie, and how many stay."""
 
+    branch_prefix: form.BranchPrefix = "goalseek"
+    """What the name of the branch that shows the climb begins with. Example: `branch_prefix = "climbs"`"""
     home: form.FolderPath = ".goalseek"
     """The folder of records and artifacts, in the manifest's folder. Example: `home = "experiments"`"""
     keep_runs: form.Count = 500

@@ -147,6 +147,8 @@ class Landing:
             moves.append(RefMove(repository.tip_ref, refs.tip, tip))
         if refs.branch != tip and not refs.branch_is_checked_out:
             self._refuse_moved_branch(refs)
+            if refs.branch is None:
+                repository.note_branch()
             moves.append(RefMove(repository.branch_ref, refs.branch, tip))
         try:
             repository.move(moves)
@@ -172,19 +174,28 @@ class Landing:
     def _refuse_moved_branch(self, refs: Refs) -> None:
         """Raises GoalseekError where the branch is at no commit of ours."""
         last, tip, branch = self._last, self.standing.tip, self._repository.branch
+        self._refuse_foreign_branch(refs)
         if refs.branch is None:
             # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
             if last.iteration > 0 and key_of(last.seal) == self._project.ledger.seal.key:
-                self._project.watch.on_note(f"the branch {branch} was deleted; it shows the tip again, {tip[:12]}")
+                self._project.watch.on_note(f"there was no branch {branch}; it shows the tip again, {tip[:12]}")
             return
         if refs.branch in (last.parent_commit_hash, last.commit_hash):
             return
         if not self._repository.is_ancestor(refs.branch, tip):
             raise ref_moved_error(self._repository.branch_ref, tip, refs.branch)
 
+    def _refuse_foreign_branch(self, refs: Refs) -> None:
+        """Raises GoalseekError where somebody else made the branch that ``log.branch_prefix`` names."""
+        branch = self._repository.branch
+        if refs.branch and not self._repository.is_own_branch():
+            message = f"the branch {branch} is there already, and goalseek did not make it"
+            raise GoalseekError(message, "name another log.branch_prefix", StopReason.REPOSITORY)
+
     def _refuse_branch_without_records(self, refs: Refs) -> None:
         """Raises GoalseekError where the branch is of another climb whose records are not here: in a clone, say."""
         repository, branch = self._repository, self._repository.branch
+        self._refuse_foreign_branch(refs)
         if refs.branch is None or refs.branch_is_checked_out:
             return
         if repository.is_ancestor(refs.branch, repository.head()):

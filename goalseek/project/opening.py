@@ -111,7 +111,7 @@ def open_repository(loaded: ManifestFile) -> Repository:
     location = locate(loaded.folder / loaded.manifest.project.repo)
     refuse_other_folder(loaded, location)
     add_own(loaded.logs, loaded.runs)
-    return Repository(location, loaded.manifest.project.name)
+    return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
 
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:

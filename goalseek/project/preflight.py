@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.errors import USAGE, GitFailed, GoalseekError
-from goalseek.git.ignore import literal_pattern, matcher
+from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
@@ -202,30 +202,46 @@ def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
     return f"{pattern!r} matches no committed file{addition}"
 
 
-def refuse_uncommitted(repository: Repository, scope: Scope) -> None:
-    """Raises GoalseekError where a file of the ruler differs from HEAD: the baseline would not measure it."""
-    changed_files, unknown_files = [], []
-    for letters, path in repository.changed_files():
-        if scope.is_own_file(path):
-            continue
-        is_new = letters in _NEW_FILE_CODES
-        if is_new and scope.kind(path) == "hidden":
-            unknown_files.append(quote_path(path))
-        elif not is_new and scope.in_ruler(path):
-            changed_files.append(quote_path(path))
-    if unknown_files:
-        message = f"hidden, but not committed: {abbreviate(unknown_files)}"
-        raise GoalseekError(message, "commit them; the agent never gets them", USAGE)
-    if changed_files:
-        message = f"the number depends on files with uncommitted changes: {abbreviate(changed_files)}"
-        raise GoalseekError(message, "commit or stash them, or make them writable", USAGE)
+class UncommittedFiles(Struct, frozen=True):
+    """Files of the checkout that differ from HEAD: new hidden ones, changed ones of the ruler, and writable ones."""
 
+    hidden: tuple[str, ...]
+    ruler: tuple[str, ...]
+    writable: tuple[str, ...]
 
-def uncommitted_note(repository: Repository, scope: Scope, source: str) -> str:
-    """A note of writable files that differ from HEAD, and that the baseline is that of ``source``; "" for none."""
-    files = [quote_path(path) for _, path in repository.changed_files() if scope.kind(path) == "writable"]
-    verb = "has" if len(files) == 1 else "have"
-    return f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {source}" if files else ""
+    @classmethod
+    def read(cls, repository: Repository, scope: Scope) -> UncommittedFiles:
+        """Asks git; goalseek's own files are left out."""
+        hidden, ruler, writable = [], [], []
+        for letters, path in repository.changed_files():
+            is_new = letters in _NEW_FILE_CODES
+            if scope.kind(path) == "writable":
+                writable.append(quote_path(path))
+            elif not scope.is_own_file(path) and is_new and scope.kind(path) == "hidden":
+                hidden.append(quote_path(path))
+            elif not is_new and scope.in_ruler(path):
+                ruler.append(quote_path(path))
+        return cls(tuple(hidden), tuple(ruler), tuple(writable))
+
+    def refuse_of_ruler(self) -> None:
+        """Raises GoalseekError where the baseline would not measure a file of the ruler as the checkout has it."""
+        if not self.hidden and not self.ruler:
+            return
+        message = f"the number depends on files with uncommitted changes: {abbreviate(self.ruler)}"
+        hint = "commit or stash them"
+        if self.hidden:
+            message = f"hidden, but not committed: {abbreviate(self.hidden)}"
+            hint = "commit them; the agent never gets them"
+        if self.writable:
+            message += f"\nwritable, and not committed either: {abbreviate(self.writable)}"
+        hint += "; or measure what is committed: goalseek iterate --committed, goalseek baseline --committed"
+        raise GoalseekError(message, hint, USAGE)
+
+    def note(self, source: str) -> str:
+        """A note of all of them, and that the baseline is that of ``source``; "" where there are none."""
+        files = (*self.hidden, *self.ruler, *self.writable)
+        verb = "has" if len(files) == 1 else "have"
+        return f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {source}" if files else ""
 
 
 def refuse_hidden_clashes(config: Config, prefix: str, entries: Mapping[str, Entry]) -> None:
@@ -249,22 +265,22 @@ def refuse_missing_blobs(repository: Repository) -> None:
 
 def tree_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
     """Notes on submodules and converted files that a command may miss in goalseek's trees, each with a remedy."""
-    prefix_length = len(project.places.prefix)
-    matches_share = matcher(tuple(map(literal_pattern, project.loaded.manifest.scope.share)))
+    top, prefix = project.repository.top, project.places.prefix
+    shared = [(top / prefix / name).resolve() for name in project.loaded.manifest.scope.share]
 
-    def without_shared(paths: Iterable[str]) -> list[str]:
-        return [path for path in paths if not matches_share(path[prefix_length:])]
+    def is_shared(module: Path) -> bool:
+        return any(module.is_relative_to(path) or path.is_relative_to(module) for path in shared)
 
-    if modules := without_shared(path for path, entry in entries.items() if entry.mode == SUBMODULE):
+    modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
+    if modules := [path for path in modules if not is_shared((top / path).resolve())]:
         hint = "list them in scope.share if a command needs them"
         yield f"submodules are not in the trees: {abbreviate(modules)}; {hint}"
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
     for form, paths in converted_files(project.repository, entries).items():
-        files = without_shared(paths)
-        if files and form == "filter=lfs":
-            yield f"Git LFS files are pointers in the trees: {abbreviate(files)}; {remedy}"
-        elif files:
-            yield f"files are in the trees as git stores them, before {form}: {abbreviate(files)}; {remedy}"
+        if form == "filter=lfs":
+            yield f"Git LFS files are pointers in the trees: {abbreviate(paths)}; {remedy}"
+        else:
+            yield f"files are in the trees as git stores them, before {form}: {abbreviate(paths)}; {remedy}"
 
 
 def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:

@@ -33,6 +33,7 @@ class Project:
     """The open repository, ledger and trees of one project, under its lock. ``open_project`` makes it.
 
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
+    ``is_committed_only`` says that uncommitted changes of the ruler's files are no reason to refuse a baseline.
     ``stop`` is why the invocation ends, ``ends_at`` when it does, as ``time.monotonic`` shows it.
     """
 
@@ -54,6 +55,7 @@ class Project:
         self.shares = SharedFolders(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
+        self.is_committed_only = False
         self.stop: Stop | None = None
         self.ends_at: float | None = None
         self._provider = ProviderChoice(table)

@@ -30,6 +30,7 @@ NAMED_AFTER = (
 NAMED_BY_KEYWORD = ("dest", "class_", "id")
 OTHER_SENSES = {  # modules where a word is one of the manifest, of a command or of git, a heading, a class of CSS, ...
     "cli.commands.baseline": ("baseline",),
+    "cli.commands.init": ("provider",),  # a key of the manifest
     "cli.commands.show": ("baseline",),
     "doctor.cheats": ("kept",),  # a kind of file
     "doctor.doctor": ("provider", "repository", "sandbox"),  # names of checks

@@ -99,6 +99,40 @@ def test_a_branch_named_goalseek_in_the_way(project: Project) -> None:
     ended = project.run("iterate")
     assert ended.exit_code == UNFIT and "'goalseek' is in the way" in ended.stderr and "git branch -m" in ended.stderr
     assert not (project.folder / ".goalseek").exists()
+    project.git("branch", "ours/demo")
+    for prefix, problem in (
+        ("ours", "the branch ours/demo is there already, and goalseek did not make it"),
+        ("main", "'main' is in the way"),
+        ("ours/demo/more", "'ours/demo' is in the way"),
+        ("-x", "cannot begin the name of a branch"),
+        ("a..b", "cannot begin the name of a branch"),
+        ("x.lock", "cannot begin the name of a branch"),
+        ("a//b", "cannot begin the name of a branch"),
+    ):
+        project.set_manifest({"log": {"branch_prefix": prefix}})
+        ended = project.run("iterate")
+        assert ended.exit_code in (UNFIT, 2) and problem in ended.stderr, (prefix, ended)
+        assert not (project.folder / ".goalseek").exists()
+
+
+def test_a_climb_shows_itself_on_a_branch_of_another_prefix(project: Project) -> None:
+    project.git("branch", "goalseek")
+    project.git("branch", "mine/demo")
+    before = project.git("rev-parse", "mine/demo")
+    project.set_manifest({"log": {"branch_prefix": "team/climbs"}})
+    project.set_moves(answer(2), answer(0.5), answer(3))
+    project.climb("iterate", "-n", "2")
+    branches = "--format=%(refname:short)"
+    assert project.git("branch", branches).splitlines() == ["goalseek", "main", "mine/demo", "team/climbs/demo"]
+    assert project.git("rev-parse", "team/climbs/demo") == project.git("rev-parse", "refs/goalseek/demo/tip")
+    project.check("audit")
+    project.set_manifest({"log": {"branch_prefix": "other"}})
+    project.climb("iterate", "-n", "1")
+    assert project.git("rev-parse", "other/demo") == project.git("rev-parse", "refs/goalseek/demo/tip")
+    project.set_manifest({"log": {"branch_prefix": "mine"}})
+    ended = project.run("iterate")
+    assert ended.exit_code == UNFIT and "goalseek did not make it" in ended.stderr
+    assert project.git("rev-parse", "mine/demo") == before
 
 
 def test_no_manifest_and_no_such_manifest(project: Project) -> None:
@@ -219,7 +253,7 @@ def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(proje
     project.git("add", "-A")
     project.git("update-index", "--add", "--cacheinfo", f"160000,{project.git('rev-parse', 'HEAD')},module")
     project.git("commit", "--quiet", "-m", "more")
-    (project.folder / "module").mkdir()
+    (project.folder / "module/inside").mkdir(parents=True)
     project.set_moves(answer(2))
     ended = project.run("iterate")
     assert ended.exit_code == 0, ended.stderr
@@ -230,6 +264,11 @@ def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(proje
     assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
     assert ended.stderr.count(told) == 2
     assert f"{told} filter=git-crypt: data/two.key, one.key" in project.run("doctor", "--quick").stdout
+    (project.folder / "link").symlink_to("module")
+    project.commit("a link to the submodule")
+    for share in ("module", "module/inside", "link"):
+        project.set_manifest({"scope": {"writable": ["answer.json"], "share": [share]}})
+        assert "submodules are" not in project.run("doctor", "--quick").stdout, share
 
 
 def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None:

@@ -47,7 +47,7 @@ def page(request: pytest.FixtureRequest) -> Path:
 def test_a_page_has_a_title_a_first_sentence_and_an_end(page: Path) -> None:
     text = page.read_text()
     assert re.match(r"# \S.*\n\n\S", text)
-    assert 10 < len(first_sentence(text)) <= 120
+    assert 10 < len(first_sentence(text)) <= (100 if page != README else 250)
     assert len(text.splitlines()) <= LONGEST_PAGE or page == README
     assert text.count("```") % 2 == 0
 
@@ -92,13 +92,13 @@ def test_what_a_page_may_not_have_is_found(page: Path) -> None:
 
 def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
     listed = project.run("help").stdout
-    for topic in topics():
-        assert f"\n  {topic} " in listed
+    assert all(f"\n  {topic} " in listed for topic in topics())
+    for topic in ("prompts", "noise"):
         text = (GUIDE / f"{topic}.md").read_text()
         shown = project.run("help", topic).stdout
         assert shown.startswith(text) and (shown != text) == (topic in COMMANDS)
     rows = json.loads(project.run("help", "--json").stdout)
-    assert [row["topic"] for row in rows] == [path.stem for path in sorted(GUIDE.glob("*.md"))]
+    assert [row["topic"] for row in rows] == sorted(path.stem for path in GUIDE.glob("*.md"))
     assert json.loads(project.run("help", "prompts", "--json").stdout)["text"].startswith("# The prompts")
 
 
@@ -115,6 +115,11 @@ def test_a_page_with_colours_is_laid_out_within_a_hundred_columns(project: Proje
     assert "\x1b[" in shown and "```" not in shown and "| --- |" not in shown
     assert "your own" in strip_colour(shown).lower()
     assert max(map(len, strip_colour(shown).splitlines())) <= 100
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet() -> None:
+    words = re.findall(r"^\* \*\*(.+?)\*\*: ", (GUIDE / "glossary.md").read_text(), re.MULTILINE)
+    assert words == sorted(words) and len(words) == len(set(words)) > 40
 
 
 def rows_of(page: str, columns: int) -> list[list[str]]:

@@ -59,6 +59,9 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert case.count() == 0, "nothing is written outside of the sandbox"
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
+    (case.folder / "answer.txt").write_text("7\n")
+    dirty = case.run("-m", "dirty", "init", *FLAGS)
+    assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
@@ -68,6 +71,7 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     case.commit()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
+    assert quick.exit_code == 0, quick.stdout
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
 
 
@@ -75,7 +79,7 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     ("judge", "said"),
     [
         ("echo there is cheese in the disk >&2; exit 3", "there is cheese in the disk"),
-        ("echo nothing to read here", "nothing to read here"),
+        ("echo nothing to read here; printf '\\033[1m \\001\\r'", "nothing to read here"),
     ],
 )
 def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_from_it(

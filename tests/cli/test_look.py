@@ -61,7 +61,7 @@ class TestStatus:
         assert seen["outcomes"] == {"baseline": 1, "kept": 2, "reverted": 3, "skipped": 1}
         assert seen["differs"] == []
         shown = climbed.run("status").stdout
-        for expected in ("demo: completed", "3 score", "iteration 5", "6: reverted/worse", "2 kept"):
+        for expected in ("demo: finished as asked", "3 score", "iteration 5", "6: reverted/worse", "2 kept"):
             assert expected in shown
         assert "differs" not in shown
         assert rows(climbed.run("status", "--query", "best.[iteration, value]")) == [[5, 3]]

@@ -97,7 +97,7 @@ def test_a_number_that_moved_and_stays_is_no_noise_and_named_in_its_units_and_in
     assert score["once_more"] == score["again"]
     assert score["text"].endswith("measured once more it is the same again, so this is no noise")
     assert (size["recorded"], size["again"], size["how"]) == (150, 157, "within")
-    assert size["text"] == "size: recorded 150, now 157: +7, +4.67%; on the same side of its bounds"
+    assert size["text"] == "size: recorded 150, now 157: +7, +4.7%; on the same side of its bounds"
 
 
 def test_a_failed_candidate_fails_the_same_way_or_not(climbed: Project) -> None:

@@ -31,6 +31,7 @@ def test_the_words_of_the_published_schema_are_those_of_the_tables() -> None:
 
 @pytest.mark.parametrize("key", VALUES, ids=lambda key: key.name)
 def test_a_key_has_one_sentence_and_an_example_that_its_own_schema_takes(key: Key) -> None:
+    assert {"description", "examples"} <= key.node.keys(), "a docstring below its field, as the others have; schemas.py"
     assert key.text.endswith(".") and ". " not in key.text and "``" not in key.text
     written = tomllib.loads(key.example)[key.last_name]
     plain = json.loads(json.dumps(written, default=lambda moment: moment.isoformat()))

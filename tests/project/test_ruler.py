@@ -81,6 +81,24 @@ def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project)
     project.climb()
 
 
+def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:
+    project.set_moves(answer(2))
+    dirty = {"answer.json": answer(7), "hidden/judge.sh": "exit 1\n", "hidden/new": "1\n"}
+    project.write(dirty)
+    refused = project.run("iterate")
+    assert refused.exit_code == 2 and "writable, and not committed either: answer.json" in refused.stderr
+    assert "goalseek iterate --committed" in refused.stderr
+    ended = project.run("iterate", "--committed")
+    said = "hidden/new, hidden/judge.sh, answer.json have uncommitted changes: the baseline is that of HEAD"
+    assert ended.exit_code == 0 and said in ended.stderr
+    assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
+    assert {path: (project.folder / path).read_text() for path in dirty} == dirty
+    assert project.run("baseline").exit_code == 2
+    assert project.run("baseline", "--committed").exit_code == 0
+    assert project.run("baseline", "--committed", "--from", "HEAD").exit_code == 0
+    assert [record["metric"]["value"] for record in project.iterations()] == [1, 2, 2, 1]
+
+
 def test_a_baseline_that_fails_leaves_the_old_one_standing(played: Projects) -> None:
     project = played(answer(2), more=(answer(3), answer(4)))
     project.write({"hidden/judge.sh": "echo all is lost; exit 4\n"})

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,9 @@ CPP = {
     "hidden/input.txt": "1 2 3\n",
     "hidden/answer.sha256": hashlib.sha256(b"6\n").hexdigest() + "  answer.txt\n",
 }
+(SCRIPT,) = (
+    block for block in pages.blocks_in((pages.GUIDE / "providers.md").read_text(), "sh") if "words.txt" in block
+)
 WORDS = """\
 wrong=$(sort marked.txt hidden/spam.txt | uniq -u | wc -l)
 echo "right: $(($(wc -l < mails.txt) - wrong))"
@@ -87,7 +91,7 @@ def block_with(language: str, words: str) -> str:
 def test_python_and_json_and_the_commands_of_the_quick_start(make_project: Projects) -> None:
     project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "tune"\n')
     commands = [line for body in blocks("sh") for line in body.splitlines() if line.startswith("goalseek ")]
-    assert len(commands) == 6
+    assert len(commands) == 5
     for command in commands:
         ended = project.run(*shlex.split(command, comments=True)[1:])
         assert ended.exit_code == 0, (command, ended.stderr)
@@ -119,9 +123,7 @@ def test_cpp_and_time_of_the_quick_start(make_project: Projects) -> None:
 
 
 def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
-    project = make_project(
-        files=TEXT | {"propose.sh": block_with("sh", "propose.sh")}, manifest=block_with("toml", '"spam"')
-    )
+    project = make_project(files=TEXT | {"propose.sh": SCRIPT}, manifest=block_with("toml", '"spam"'))
     (project.folder / "propose.sh").chmod(0o755)
     project.commit("executable")
     for _ in range(20):  # by chance
@@ -131,6 +133,18 @@ def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
     kept = records(project)[-1]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 3)
     assert kept["hypothesis_summary"].lower() == "mark mails with the word prize"
+
+
+@pytest.mark.slow
+def test_the_transcript_is_what_the_demo_prints(project: Project) -> None:
+    """The commit is another one, and a terminal cuts lines to its width."""
+    command, *lines = block_with("console", "iterate -n 5").splitlines()
+    printed = project.check("demo", "digits", "fresh", *shlex.split(command)[3:])
+    told = [re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line) for line in printed.splitlines()]
+    assert len(lines) == 7
+    for line in lines:
+        wanted = re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line).rstrip("…")
+        assert any(line.startswith(wanted) for line in told), (line, printed)
 
 
 def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here() -> None:

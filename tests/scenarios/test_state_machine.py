@@ -137,8 +137,8 @@ class Anything(RuleBasedStateMachine):
         messages = self.project.git("log", "-z", "--first-parent", "--format=%B", "refs/goalseek/demo/ledger").split(
             "\0"
         )
-        *newer, _root = (message.splitlines()[-1] for message in messages)
-        return sum(json.loads(line)["kind"] == "iteration" for line in newer)
+        lines = (message.splitlines()[-1] for message in messages if message)
+        return sum(line.startswith("{") and json.loads(line)["kind"] == "iteration" for line in lines)
 
     def iterate(self, kind: str, *options: str) -> None:
         was_pending = self.pending is not None

@@ -19,11 +19,14 @@ HEADS = {
     "manifest": """\
 # Keys of the manifest: files and commands
 
-The manifest, `goalseek.toml`, says what may change, what stays hidden, and how the number is measured.
-All paths and globs in it are relative to its folder. `goalseek help manifest-metric` has the keys of the number and
-`goalseek help manifest-run` those of the run. `goalseek manifest explain scope.share` explains one key,
-`goalseek manifest show` prints your manifest with every default, and `goalseek manifest schema` prints the JSON Schema.
-A duration is a text such as `"90s"` or `"8h"`, a size `"2GiB"`; `"none"` switches a limit off.
+Which files may change, which stay hidden, and which commands measure.
+
+The manifest is the file `goalseek.toml`. All paths and globs in it are relative to its folder. A duration is a text such as
+`"90s"` or `"8h"`, a size `"2GiB"`; `"none"` switches a limit off.
+
+* `goalseek help manifest-metric` has the keys of the number, `goalseek help manifest-run` those of the run.
+* `goalseek manifest explain scope.share` explains one key.
+* `goalseek manifest show` prints your manifest with every default, `goalseek manifest schema` the JSON Schema.
 
 The hidden and read-only files, the keys of this page and of `manifest-metric` that make the number, and `[holdout]` are
 pinned when the baseline is made: `goalseek status` names what differs since, and `goalseek baseline` adopts it.
@@ -31,14 +34,16 @@ pinned when the baseline is made: `goalseek status` names what differs since, an
     "manifest-metric": """\
 # Keys of the manifest: the number
 
-These tables of the manifest say which number is to become better, and what else has to hold.
+Which number is to become better, and what else has to hold.
+
 `goalseek help manifest` has the files and commands, `goalseek help noise` says when a change is kept.
 """,
     "manifest-run": """\
 # Keys of the manifest: the run
 
-These tables of the manifest say who proposes, when a run ends, and what programs may do.
-goalseek reads them afresh before each iteration. `goalseek help manifest` has the files and commands.
+Who proposes, when a run ends, and what programs may do.
+
+goalseek reads these tables afresh before each iteration. `goalseek help manifest` has the files and commands.
 """,
 }
 TABLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
@@ -16,12 +16,14 @@ from goalseek.project.opening import open_project, refuse_baseline
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``baseline`` takes."""
     parser.add_argument("--from", dest="source", metavar="REV", help="the code to measure (default: the incumbent's)")
+    add_committed_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
     with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
         refuse_baseline(project)
+        project.is_committed_only = options.committed
         check_fit_for_baseline(project, resolve_source(project, options.source))
         check_refs(project)
         with recording_end(project):

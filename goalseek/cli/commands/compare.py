@@ -14,7 +14,7 @@ from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
@@ -110,10 +110,10 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
     width = max(map(len, names))
     print(f"{metric.name}, to {metric.direction}:")
-    medians = (comparison.settled.before, comparison.settled.after)
+    medians = format_distinct(comparison.settled.before, comparison.settled.after, unit=metric.unit)
     for name, runs, middle in zip(names, columns, medians, strict=True):
         values = " ".join(format_number(run.value) for run in runs)
-        print(f"  {name:<{width}}  median {format_number(middle, metric.unit):<9} of {values}")
+        print(f"  {name:<{width}}  median {middle:<9} of {values}")
     for guard in manifest.guard:
         low, high = (format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for runs in columns)
         print(f"  {guard.name}: {low} and {high}")

@@ -15,7 +15,11 @@ from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
 _HEAD = ("goalseek help TOPIC shows one of these pages:", "")
-_FOOT = ("", "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.")
+_FOOT = (
+    "",
+    "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.",
+    "goalseek manifest explain lists the tables of the manifest; goalseek manifest explain KEY explains one key.",
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from pathlib import Path
 
 from goalseek import humanize, process
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.output import print_answer
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
@@ -35,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
     parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
     parser.add_argument("--new", action="store_true", help="begin a new run, whose limits count from zero")
+    add_committed_option(parser)
     parser.add_argument("--no-wait", action="store_true", help="end with 0, silently, where another run is at work")
     parser.add_argument("--detach", action="store_true", help="climb in the background, and say how to watch")
 
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
             open_live_view(options) as watch,
             open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
+            project.is_committed_only = options.committed
             return climb(project, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:

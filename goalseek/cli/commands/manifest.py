@@ -8,7 +8,6 @@ import difflib
 import functools
 import json
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     if options.what == "schema":
         name = options.of or "manifest"
         refuse((name not in SCHEMAS, f"there is no schema {name!r}", f"one of {', '.join(SCHEMAS)}"))
-        if sys.stdout.isatty() and not wants_json(options):
-            print(schema_text(name), end="")
-        else:
+        if options.query:
             print_json(options, published_schema(name))
+        else:
+            print(schema_text(name), end="")
         return 0
     if options.what == "explain":
         return _explain(options)

@@ -16,8 +16,8 @@ from goalseek.project.opening import open_project
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``settle`` takes: nothing of its own."""
     parser.epilog = (
-        "The numbers that decided are the best of many, so they flatter. These runs decide nothing. "
-        "metric.settle says how many pairs (default: 5)."
+        "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
+        "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
     )
 
 

@@ -8,7 +8,7 @@ import sys
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
-from goalseek.humanize import at_least, format_dollars, format_duration, format_number
+from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
@@ -60,7 +60,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         return [*lines, "nothing is measured yet", f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"
     gain = summary.best.value - summary.baseline.value
-    best, baseline = (format_number(mark.value, summary.unit) for mark in (summary.best, summary.baseline))
+    best, baseline = format_distinct(summary.best.value, summary.baseline.value, unit=summary.unit)
     lines.append(
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
         f"iteration {summary.best.iteration}; baseline {baseline}, {gain:+.6g}"

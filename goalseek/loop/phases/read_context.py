@@ -9,7 +9,7 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
-from goalseek.project.preflight import uncommitted_note
+from goalseek.project.preflight import UncommittedFiles
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
@@ -75,7 +75,7 @@ def read_baseline_context(iteration: Iteration, source: str | None) -> Context:
     """
     project, standing = iteration.project, iteration.standing
     code = source or ("the incumbent" if standing.incumbent else "HEAD")
-    if changed := uncommitted_note(project.repository, iteration.config.scope, code):
+    if changed := UncommittedFiles.read(project.repository, iteration.config.scope).note(code):
         project.watch.on_note(changed)
     return Context(
         iteration=iteration.number,
