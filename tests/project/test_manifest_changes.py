@@ -80,7 +80,7 @@ def copy_of(project: Project, top: Path) -> Project:
     if project.script.exists():
         shutil.copy(project.script, made.script)
     else:
-        made.set_moves(*(move(score) for score in range(2, 9)))
+        made.set_moves(*(move(score) for score in range(3, 10)))
     text = made.manifest.read_text()
     made.manifest.write_text(re.sub(r'script = ".*"', f'script = "{made.script}"', text))
     return made

@@ -8,7 +8,7 @@ from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
+from goalseek.phase_values import MAX_VISIBLE_FILES, Context, Played, VisibleFile
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
@@ -62,7 +62,7 @@ def _gather_context(iteration: Iteration) -> Context:
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
         ideas=open_ideas(project, standing),
-        played=standing.played,
+        played=Played(standing.script_digest, standing.script_count),
     )
 
 
