@@ -141,7 +141,7 @@ def test_the_manifest_says_whose_outputs_stay_and_what_a_kill_or_another_left_go
     shutil.copytree(project.run_folder(4) / "outputs", project.run_folder(2) / "outputs")
     project.climb("iterate", "-n", "1")
     assert with_outputs(project) == {0: answer(1), 1: answer(2), 4: answer(3)}
-    project.set_moves(*["unused"] * 5, answer(2.6), answer(4))
+    project.set_moves(answer(2.6), answer(4))
     for keep_outputs, left in (("best", [4]), ("none", [])):
         project.set_manifest({"verify": TRAIN, "log": {"keep_outputs": keep_outputs}})
         project.climb("iterate", "-n", "1")

@@ -117,7 +117,7 @@ def only_answers(**more: object) -> Callable[[Project], None]:
     """No later move changes notes.txt, which is writable no more."""
 
     def edit(project: Project) -> None:
-        project.set_moves(*({"files": {"answer.json": answer(score)}} for score in range(2, 9)))
+        project.set_moves(*({"files": {"answer.json": answer(score)}} for score in range(3, 10)))
         scope(writable=["answer.json"], **more)(project)
 
     return edit
@@ -142,7 +142,7 @@ def not_committed(project: Project) -> None:
 
 
 def wider(project: Project) -> None:
-    project.set_moves(*(move(score, **{"other.txt": "mine\n"}) for score in range(2, 9)))
+    project.set_moves(*(move(score, **{"other.txt": "mine\n"}) for score in range(3, 10)))
     scope(writable=[*WRITABLE, "other.txt"])(project)
 
 
@@ -279,12 +279,12 @@ def test_a_baseline_makes_way_where_only_the_last_call_knows_that_nothing_goes_o
     project.climb()
     home("broken").touch()
     ended = project.run("iterate")
-    assert ended.exit_code == 1 and "has no number any more" in ended.stderr
+    assert ended.exit_code == 1 and "gives no number any more" in ended.stderr
     assert project.run("iterate").exit_code == 1
     project.write({"hidden/judge.sh": JUDGE})
     project.commit()
     left, fresh = project.climb("baseline")[2:]
-    assert left["reason"] == "interrupted" and "has no number any more" in left["why"]
+    assert left["reason"] == "interrupted" and "gives no number any more" in left["why"]
     assert (fresh["outcome"], fresh["metric"]["value"]) == ("baseline", 2)
     assert project.climb()[-1]["outcome"] == "kept"
 
