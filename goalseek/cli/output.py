@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from goalseek.errors import GoalseekError
+from goalseek.git.ignore import matcher
 from goalseek.manifest.rules import query_fault
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import replace_unprintable
@@ -76,3 +78,22 @@ def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
             return read(text)
         except GoalseekError as error:
             print(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)
+
+
+def parse_globs(text: str, paths: list[str] | None) -> tuple[str, ...]:
+    """The globs of an answer, in which one with a space is in double quotes.
+
+    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given.
+    """
+    patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
+    if not patterns:
+        raise GoalseekError("name at least one", "experiment.py src/**, say")
+    for pattern in patterns if paths is not None else ():
+        if not any(map(matcher((pattern,)), paths or ())):
+            raise GoalseekError(f"{pattern!r} matches no committed file")
+    return patterns
+
+
+def format_globs(patterns: tuple[str, ...]) -> str:
+    """The globs as one answer, as ``parse_globs`` reads it."""
+    return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)

@@ -223,7 +223,7 @@ def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
     parts += [pluralize(len(hidden_by_pattern), "hidden file")] if scope.hidden else []
     parts += [pluralize(len(list(read_only)), "read-only file")] if scope.read_only else []
     own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
-    text = f"{'every one matches: ' if is_whole else ''}{', '.join(parts)}"
+    text = f"{'every glob matches: ' if is_whole else ''}{', '.join(parts)}"
     text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
     unlisted = [quote_path(path) for path in context.entries if context.config.scope.unlisted_instructions(path)]
     text += (

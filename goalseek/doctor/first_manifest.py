@@ -35,7 +35,6 @@ from goalseek.phase_values import Verdict
 from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
-from goalseek.project.preflight import UncommittedFiles
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import CommandRun, DataClass, Reason
 
@@ -208,10 +207,7 @@ def answers_in(path: Path) -> Answers:
 
 
 def parse_reading(text: str) -> tuple[str, str, str]:
-    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``.
-
-    Raises GoalseekError where the text is neither.
-    """
+    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``; raises GoalseekError."""
     match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
     if not match:
         hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
@@ -224,10 +220,10 @@ def parse_reading(text: str) -> tuple[str, str, str]:
 
 def checked_reading(text: str) -> tuple[str, str, str]:
     """The same. Raises GoalseekError also where query or regex is not right by itself."""
-    direction, query, regex = parse_reading(text)
-    for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
+    reading = parse_reading(text)
+    for _, fault in check_expressions((), Reading(query=reading[1] or None, regex=reading[2] or None)):
         raise GoalseekError(fault)
-    return direction, query, regex
+    return reading
 
 
 def manifest_table(answers: Answers) -> dict[str, Any]:
@@ -249,10 +245,10 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
         commands += [{"name": "timing", "run": answers.timing, "outputs": answers.timing_outputs}]
     if answers.score:
         commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
-    written = (*answers.outputs, *answers.timing_outputs)
+    outputs = (*answers.outputs, *answers.timing_outputs)
     scope = {
         "writable": answers.writable,
-        "generated": tuple(pattern for pattern in written if pattern not in answers.writable),
+        "generated": tuple(pattern for pattern in outputs if pattern not in answers.writable),
         "hidden": answers.hidden,
         "share": answers.share,
     }
@@ -289,14 +285,14 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
 class NotMeasured(GoalseekError):
     """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew.
 
-    ``share`` is what scope.share has to name, "" where that is no remedy.
+    ``share`` has the path that scope.share has to name, where that is the remedy.
     """
 
     def __init__(self, error: GoalseekError, question: str, share: str) -> None:
         hint = f"{error.hint}; or goalseek init --share {shlex.quote(share)}" if share else error.hint
         super().__init__(error.message, hint, error.exit_code)
         self.question = question if not share else "share"
-        self.share = share
+        self.share = (share,) if share else ()
 
 
 def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
@@ -306,10 +302,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     """
     with open_project(loaded, watch, doing="init") as project:
         check_fit(project)
-        config = project.config_of(loaded.manifest)
-        target = baseline_target(Evaluation(project, config))
-        if changed := UncommittedFiles.read(project.repository, config.scope).note("HEAD"):
-            project.watch.on_note(changed)
+        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)
         if isinstance(number, Verdict):
@@ -337,10 +330,8 @@ def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     metric = loaded.manifest.metric
     command = next(command for command in loaded.manifest.verify if command.name == metric.command)
     if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
-        return (
-            'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"; or read what it prints: '
-            "--regex 'accuracy: ([0-9.]+)'"
-        )
+        how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
+        return f"{how}; or read what it prints: --regex 'accuracy: ([0-9.]+)'"
     return hint
 
 
@@ -349,5 +340,6 @@ def manifest_text(plain: dict[str, Any], problem: GoalseekError | None) -> str:
     if problem is None:
         return HEAD_LINE + loading.to_toml(plain)
     lines = [*problem.message.splitlines(), f"What to do: {problem.hint}"]
-    comment = "".join(f"#   {line}".rstrip() + "\n" for line in lines)
+    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
+    comment = "".join(f"#   {line}".rstrip() + "\n" for line in printable)
     return f"{HEAD_LINE}#\n{UNMEASURED}\n{comment}\n{loading.to_toml(plain)}"

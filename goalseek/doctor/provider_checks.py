@@ -30,7 +30,7 @@ _VERSION = re.compile(r"\d+\.\d+")
 _QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
 _NONCE = "000000"
 _LIVE_REMEDIES = {
-    Meaning.CLOSED: "wait: a run does so by itself; or mend the network or provider.endpoint",
+    Meaning.CLOSED: "wait: a run does so by itself; or correct the network or provider.endpoint",
     Meaning.REFUSED: "log in, or set another key",
     Meaning.FAILED: "run it by hand, and see what it prints",
 }
@@ -118,7 +118,7 @@ def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
         error.close()
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
-        remedy = "its agent would go on trying: mend the network, or provider.endpoint"
+        remedy = "its agent would go on trying: correct the network, or provider.endpoint"
         yield CheckResult("endpoint", False, f"{provider.name}: {address} does not answer: {why}", remedy)
         return
     yield CheckResult("endpoint", True, f"{provider.name}: {address} answers")

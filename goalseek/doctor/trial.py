@@ -29,7 +29,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.advice import fixed_seed_hint
-from goalseek.statistics.guards import guard_warning
+from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
 from goalseek.statistics.sequential_test import AcceptanceRule
@@ -87,7 +87,7 @@ def try_verifier(
 
 
 def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool) -> Iterator[CheckResult]:
-    """The last two numbers with their times, and what they say of the noise, the seed and the cost of deciding."""
+    """The last two numbers with their times, the guards, and what they say of the noise, the seed and the cost."""
     metric = manifest.metric
     numbers = [
         f"{format_number(run.value, metric.unit)} (all in {format_duration(run.seconds)}"
@@ -95,6 +95,10 @@ def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_di
         for run in known[-NUMBERS:]
     ]
     yield CheckResult("verifier", True, f"{metric.name} = {' and '.join(numbers)}: {describe_reading(metric)}")
+    for guard in manifest.guard:
+        if (value := known[-1].guards.get(guard.name)) is not None:
+            text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
+            yield CheckResult("verifier", True, f"{text}; {describe_bounds(guard, None)}")
     yield check_unchanged(manifest, known)
     yield from seed_hint(known)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1

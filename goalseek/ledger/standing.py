@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
-from goalseek.phase_values import Played
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
 
@@ -67,7 +66,8 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
-    this run. A call that failed is no try: it leaves ``stagnation`` as it was.
+    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``script_digest`` and ``script_count``
+    are what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -81,7 +81,8 @@ class Standing(Struct, frozen=True):
     ruler: str = ""
     last_iteration: int = -1
     tried: int = 0
-    played: Played = Played()
+    script_digest: str = ""
+    script_count: int = 0
     tip: str = ""
     baseline: MeasuredCommit | None = None
     incumbent: MeasuredCommit | None = None
@@ -190,11 +191,13 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             settled=None,
             holdout=(),
         )
+    script_digest = record.digests.get("script", "")
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
         tried=standing.tried + 1,
-        played=_played_after(standing.played, record),
+        script_digest=script_digest or standing.script_digest,
+        script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
@@ -204,13 +207,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     return structs.replace(
         following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
     )
-
-
-def _played_after(played: Played, record: IterationRecord) -> Played:
-    """What ``scripted`` has played with one more iteration."""
-    if digest := record.digests.get("script"):
-        return Played(digest)
-    return structs.replace(played, count=played.count + (record.provider == "scripted"))
 
 
 def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:

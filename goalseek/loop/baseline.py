@@ -50,7 +50,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     ruler = take_ruler(Evaluation(project, config))
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
-    context = read_baseline_context(iteration, source)
+    context = read_baseline_context(iteration)
     candidate = _commit_baseline(iteration, context, source)
     if not project.repository.objects.has(candidate.commit):
         iteration.steps.forget("candidate")

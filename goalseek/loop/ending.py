@@ -95,12 +95,15 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
 
 
 def _write_final_state(project: Project, status: str, stop: Stop) -> None:
-    """Writes the last ``state.json`` of an invocation; where the disk is full, the one before stays."""
+    """Writes the last ``state.json`` of an invocation; on a full disk in place of the one before, in its room."""
     if project.standing.seq < 0:
         return
     last = project.standing.last_iteration
-    with contextlib.suppress(OSError):
+    try:
         project.write_state(status, last if last >= 0 else None, None, stop.reason, stop.next)
+    except OSError:
+        with contextlib.suppress(OSError):
+            project.activity.picture.overwrite()
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

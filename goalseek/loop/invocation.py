@@ -17,6 +17,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
+from goalseek.phase_values import Played
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.fitness import check_fit, check_provider, exposure_note
@@ -131,7 +132,8 @@ class Invocation:
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
-        why = project.provider().played_out(standing.tried, standing.played)
+        played = Played(standing.script_digest, standing.script_count)
+        why = project.provider().played_out(standing.tried, played)
         hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

@@ -64,7 +64,7 @@ def _given_paths(setup: Setup) -> tuple[str, ...]:
         try:
             normalize_path(path)
         except ValueError as error:
-            hint = "mend setup.gives in the manifest; then goalseek baseline adopts it"
+            hint = "correct setup.gives in the manifest; then goalseek baseline adopts it"
             raise GoalseekError(f"the pinned setup.gives: {error}", hint, StopReason.REPOSITORY) from None
     return setup.gives
 

@@ -48,6 +48,8 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
     _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
+    if incumbent is None:
+        _check_uncommitted(project, "HEAD")
     return entries
 
 
@@ -57,8 +59,9 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     None is the incumbent's, or HEAD's before the first baseline.
     """
     head = project.repository.files_of(project.repository.head())
+    source = code[:12] if code else "HEAD"
     if code is None and project.standing.incumbent:
-        code = project.standing.incumbent.commit
+        code, source = project.standing.incumbent.commit, "the incumbent"
     files = project.repository.files_of(code) if code else head
     baseline = project.standing.baseline
     baseline_files = project.repository.files_of(baseline.commit) if baseline else {}
@@ -67,6 +70,17 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     for note in preflight.writable_notes(project, files):
         project.watch.on_note(note)
     _check_tree(project, head, project.loaded.manifest)
+    _check_uncommitted(project, source)
+
+
+def _check_uncommitted(project: Project, source: str) -> None:
+    """Refuses uncommitted files of the ruler, and notes that the baseline is that of ``source``, without the others."""
+    scope = manifest_scope(project.loaded, project.loaded.manifest, project.places.prefix)
+    files = preflight.UncommittedFiles.read(project.repository, scope)
+    if not project.is_committed_only:
+        files.refuse_of_ruler()
+    if note := files.note(source):
+        project.watch.on_note(note)
 
 
 def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:

@@ -64,9 +64,11 @@ def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
 def time_problems(loaded: ManifestFile) -> Iterator[tuple[str, str]]:
     """What makes it unclear or useless to take a command's time as a number: problem and remedy, both in words."""
     manifest, metric = loaded.manifest, loaded.manifest.metric
-    if metric.source in TIME_SOURCES and len(manifest.verify) > 1 and not has_metric_command(loaded):
-        problem = f'metric: source = "{metric.source}" and {len(manifest.verify)} verify commands; whose time is it?'
-        yield problem, "say so: " + ", or ".join(f'metric.command = "{command.name}"' for command in manifest.verify)
+    names = [command.name for command in manifest.verify if _judges_candidate(manifest, command.name)]
+    if metric.source in TIME_SOURCES and len(manifest.verify) > 1 and names and not has_metric_command(loaded):
+        problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
+        remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
+        yield f"{problem}{len(manifest.verify)} verify commands takes it", remedy
         return
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):

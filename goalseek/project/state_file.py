@@ -20,6 +20,7 @@ HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
 SILENT_SECONDS = 120.0
+_BLOCK = 512  # bytes: the unit of st_blocks
 ACTIVE_STATUSES = ("running", "waiting")
 _END_TEXTS: dict[str, str] = {
     StopReason.COUNT: "finished as asked",
@@ -110,6 +111,15 @@ class StateFile:
         if self._latest and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
             self._write(self._latest)
 
+    def overwrite(self) -> None:
+        """Writes the latest state over the file's old contents, which needs no room on the disk."""
+        if self._latest and self._content:
+            text = _state_text(self._latest, *self._content[1:]).encode()
+            with self.path.open("r+b") as file:
+                if len(text) <= os.fstat(file.fileno()).st_blocks * _BLOCK:
+                    file.write(text)
+                    file.truncate()
+
     def _replace(self, moment: RunState) -> None:
         is_same_status = self._latest is not None and self._latest.status == moment.status
         self._latest = moment
@@ -148,6 +158,10 @@ def seconds_since(state: dict[str, Any], key: str) -> float | None:
 
 def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits) -> None:
     """Replaces the file."""
+    write_atomic(path, _state_text(moment, standing, limits))
+
+
+def _state_text(moment: RunState, standing: Standing, limits: Limits) -> str:
     state: dict[str, Any] = {
         **to_plain(moment),
         "heartbeat_at": utc_now(),
@@ -158,7 +172,7 @@ def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits
         "spend": to_plain(standing.spend),
         "limits": to_plain(limits),
     }
-    write_atomic(path, json.dumps(state) + "\n")
+    return json.dumps(state) + "\n"
 
 
 def read_state(path: Path) -> dict[str, Any]:

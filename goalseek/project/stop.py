@@ -77,7 +77,7 @@ def parse_until(text: str, names: tuple[str, ...]) -> Until:
     """Parses ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
     if not match or match[1] not in names:
-        raise ValueError(f"{text!r}: write NAME OP NUMBER, where NAME is one of {', '.join(names)}")
+        raise ValueError(f"{text!r}: write '{names[0]}>=0.99', say; the name is one of {', '.join(names)}")
     return Until(match[1], match[2], float(match[3]))
 
 

@@ -97,6 +97,7 @@ def make_prompts(
 ) -> Prompts:
     """The prompts of a call. The problem follows at the end where the template has no ``$problem``."""
     template, review, problem = templates[request.phase], request.review, request.problem
+    unit = manifest.metric.unit
 
     def data_block(lines: str) -> str:
         return mark_as_data(lines, nonce) if lines.strip() else ""
@@ -105,9 +106,9 @@ def make_prompts(
         "project": manifest.project.name,
         "metric": manifest.metric.name,
         "better": "higher" if manifest.metric.direction == "maximize" else "lower",
-        "incumbent": format_number(context.incumbent_value),
-        "baseline": format_number(context.baseline_value),
-        "best": format_number(context.best_value),
+        "incumbent": format_number(context.incumbent_value, unit),
+        "baseline": format_number(context.baseline_value, unit),
+        "best": format_number(context.best_value, unit),
         "decision": brief["decision"],
         "guards": _bullets(_guard_line(guard, review) for guard in brief["guards"]),
         "program": context.program.strip(),
@@ -131,7 +132,7 @@ def make_prompts(
         "nonce": nonce,
     }
     if review:
-        values["value"] = format_number(review.value)
+        values["value"] = format_number(review.value, unit)
         values["criteria"] = _bullets(review.criteria)
         values["changed"] = data_block(_changed_files(review.changed))
 

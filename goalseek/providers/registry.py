@@ -89,7 +89,7 @@ def _load_plugin(name: str) -> Maker:
         plugin: Maker = point.load()
     except Exception as error:  # it is somebody else's code: whatever it raises is said, not shown as a bug of ours
         message = f"provider {name!r}: {where} cannot be loaded: {type(error).__name__}: {error}"
-        raise GoalseekError(message, "mend or remove that package", StopReason.PROVIDER) from error
+        raise GoalseekError(message, "repair or remove that package", StopReason.PROVIDER) from error
     if not isinstance(plugin, Preset) and not callable(plugin):
         message = f"provider {name!r}: {where} is neither a Preset nor a function of table and folder"
         raise GoalseekError(message, "see goalseek.providers.preset.Preset", StopReason.PROVIDER)

@@ -206,7 +206,7 @@ def test_an_unknown_command_or_option(project: Project) -> None:
 
 def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:
     refused(project, USAGE, "'' is not a duration", arguments=("iterate", "--forever", "--for", ""))
-    refused(project, USAGE, "'': write NAME OP NUMBER", arguments=("iterate", "--forever", "--until", ""))
+    refused(project, USAGE, "'': write 'score>=0.99', say", arguments=("iterate", "--forever", "--until", ""))
     refused(project, USAGE, "there is no such commit", arguments=("compare", "HEAD", ""))
     refused(project, USAGE, "there is no results.jsonl", arguments=("report", ""))
     refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))

@@ -70,7 +70,7 @@ FISH = {
     "goalseek iterate --fo": {"--for", "--forever"},
     "goalseek log --outcome ": {"baseline", "kept", "reverted", "skipped"},
     "goalseek -q promote --meas": {"--measure"},
-    "goalseek manifest schema rec": {"records"},
+    "goalseek manifest schema eve": {"events"},
     "goalseek completion fi": {"fish"},
     "goalseek promote --patch tw": {"two.patch"},
     "goalseek log --last ": set(),
@@ -97,7 +97,7 @@ ZSH = {
     "goalseek iterate --fore": "goalseek iterate --forever ",
     "goalseek log --outcome rev": "goalseek log --outcome reverted ",
     "goalseek promote --meas": "goalseek promote --measure ",
-    "goalseek manifest schema rec": "goalseek manifest schema records ",
+    "goalseek manifest explain scope.sh": "goalseek manifest explain scope.share ",
     "goalseek promote --patch tw": "goalseek promote --patch two.patch ",
     "goalseek direct --dr": "goalseek direct --drop ",
 }

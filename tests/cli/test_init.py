@@ -60,7 +60,7 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
     (case.folder / "answer.txt").write_text("7\n")
-    dirty = case.run("-m", "dirty", "init", *FLAGS)
+    dirty = case.run("-m", "dirty", "init", *FLAGS, "--name", "other")
     assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
@@ -79,7 +79,7 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     ("judge", "said"),
     [
         ("echo there is cheese in the disk >&2; exit 3", "there is cheese in the disk"),
-        ("echo nothing to read here", "nothing to read here"),
+        ("echo nothing to read here; printf '\\033[1m \\001\\r'", "nothing to read here"),
     ],
 )
 def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_from_it(
@@ -320,7 +320,9 @@ def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: C
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 
-def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_is_missing(tmp_path: Path) -> None:
+def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "train.py").write_text('open("guesses.csv", "w")\n')
     (tmp_path / "score.py").write_text('open("guesses.csv")\n')
     paths = ["train.py", "score.py"]
@@ -331,7 +333,12 @@ def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_i
     guess = guess_answers(tmp_path, paths)
     assert (guess.run, guess.score) == (".venv/bin/python train.py", ".venv/bin/python score.py")
     assert guess.share == (".venv",)
-    assert with_own_python("python3 train.py", tmp_path) == "python3 train.py"
+    assert with_own_python("sh run.sh", tmp_path) == "sh run.sh"
+    assert with_own_python("python3 train.py", tmp_path) == "python3 train.py", "there is one on PATH"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert with_own_python("python3 train.py", tmp_path) == ".venv/bin/python train.py"
+    assert with_own_python("python3", tmp_path) == ".venv/bin/python"
+    assert with_own_python("python train.py", tmp_path / "elsewhere") == "python train.py"
 
 
 def test_what_looking_around_finds(tmp_path: Path) -> None:

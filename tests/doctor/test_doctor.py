@@ -169,7 +169,7 @@ def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Pa
     case.write(goalseek_toml=re.sub(r"(?m)^scope.read_only = .*$", "", text))
     case.commit()
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert told == "every one matches: 1 writable file; kept from the agent as well: goalseek.toml"
+    assert told == "every glob matches: 1 writable file; kept from the agent as well: goalseek.toml"
     case.write(goalseek_toml=text.replace('["answer.txt"]', '["**"]'), AGENTS_md="be strict\n")
     case.commit()
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]

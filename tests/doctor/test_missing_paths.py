@@ -78,12 +78,13 @@ def test_a_candidate_that_fails_for_it_has_a_note(project: Project) -> None:
         ("open('out/log', 'w')", {"out/old": ""}, "`out/` is not committed and so not in the trees: mkdir -p out"),
         ("sys.exit(\"cannot open 'my data/big'\")", {"my data/big": ""}, 'scope.share = ["my data"]'),
         ("sys.exit('no folder data/tracked/x here')", {"data/tracked/x": ""}, "`data/tracked/x` is ignored by git"),
+        ("sys.exit('src/a.c:1:9: fatal error: b.h: No such file')", {"src/b.h": ""}, "`src/b.h` is not committed"),
     ],
-    ids=["hidden", "module", "bare word", "absolute", "written", "space", "a tracked file beside it"],
+    ids=["hidden", "module", "bare word", "absolute", "written", "space", "a tracked file beside it", "include"],
 )
 def test_other_paths(project: Project, line: str, files: dict[str, str], expected: str) -> None:
     set_judge(project, f"sys.path.insert(0, '.'); {line}")
-    project.write({".gitignore": "data/\nout/\n*.csv\n", "data/tracked/kept": "1\n"})
+    project.write({".gitignore": "data/\nout/\n*.csv\n", "data/tracked/kept": "1\n", "src/a.c": ""})
     if "tracked" in line:
         project.git("add", "-f", "data/tracked/kept")
     else:

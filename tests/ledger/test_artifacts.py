@@ -89,7 +89,7 @@ def test_show_says_that_the_artifacts_are_gone(make_project: Callable[..., Proje
     assert '+{"score": 1.5,' in project.run("show", "2", "--diff").stdout
     for option in (["--files", str(tmp_path / "there")], ["--output"], ["--plan"]):
         ended = project.run("show", "2", *option)
-        assert ended.exit_code == 2 and "artifacts of iteration 2 are gone" in ended.stderr
+        assert ended.exit_code == 2 and "artifacts of iteration 2 were removed" in ended.stderr
         assert record["commit_hash"] in ended.stderr
     assert not (tmp_path / "there").exists()
     project.run_folder(3).rename(tmp_path / "taken away")

@@ -151,6 +151,7 @@ def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project:
 
 @pytest.mark.slow
 def test_an_interrupted_climb_has_it_too_where_something_was_recorded(project: Project) -> None:
+    project.set_manifest(NOTHING_HIDDEN)
     project.set_moves(answer(2), answer(3, more='"hang": 1,\n'))
     climbing = project.start("iterate", "--forever")
     assert climbing.stdout

@@ -187,7 +187,7 @@ def test_a_limit_that_is_past_at_the_start_ends_it_before_anything_begins(spendi
     for arguments in ((), ("--forever", "--new"), ("-n", "3")):
         ended, last = end(project, *arguments)
         assert (ended.exit_code, last["stop_reason"]) == (0, "deadline")
-        assert [json.loads(line)["event"] for line in ended.stdout.splitlines()] == ["sandbox", "stopped"]
+        assert [json.loads(line)["event"] for line in ended.stdout.splitlines()] == ["note", "sandbox", "stopped"]
     assert project.records() == []
     assert project.git("for-each-ref", "refs/goalseek") == ""
     spending({"deadline": datetime.now(UTC) + timedelta(days=1)})

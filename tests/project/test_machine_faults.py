@@ -12,6 +12,7 @@ from project import Project, Projects, answer
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.loop import invocation
+from goalseek.project import state_file
 
 FILE = "/somewhere/of the user's/0001"
 
@@ -46,6 +47,20 @@ def test_in_a_climb_it_is_told_and_shown(
     assert words in told and ("Traceback" in told) == (code == BUG)
     picture = project.state()
     assert picture["status"] == ("blocked" if code == UNFIT else "failed")
+
+
+def test_a_full_disk_is_the_reason_that_status_shows(played: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = played(answer(2))
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), FILE)
+
+    monkeypatch.setattr(invocation, "check_provider", refused)
+    monkeypatch.setattr(state_file, "write_atomic", refused)
+    assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
+    monkeypatch.undo()
+    shown = project.run("status").stdout
+    assert shown.startswith("demo: blocked: the disk is full\n") and "next: make room" in shown
 
 
 def test_in_another_command_it_is_told_with_the_file(

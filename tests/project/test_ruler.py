@@ -23,7 +23,7 @@ def test_later_commits_on_main_change_nothing_and_a_baseline_adopts_them(project
     assert records[-1]["metric"]["value"] == 3, "measured by the pinned judge, from the incumbent"
     assert project.git("show", "goalseek/demo:other.txt") == FILES["other.txt"].strip()
     project.check("baseline")
-    assert project.run("status").stdout.startswith("demo: completed"), "nobody interrupted it"
+    assert project.run("status").stdout.startswith("demo: finished"), "nobody interrupted it"
     fresh = project.iterations()[-1]
     assert (fresh["iteration"], fresh["outcome"], fresh["reason"]) == (3, "baseline", "measured")
     assert fresh["epoch"] == records[-1]["epoch"] + 1

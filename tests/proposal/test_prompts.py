@@ -134,6 +134,14 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     )
 
 
+def test_a_time_has_its_unit_in_a_prompt() -> None:
+    manifest = replace(MANIFEST, metric=replace(MANIFEST.metric, source="cpu"))
+    told = context(incumbent_value=0.25, baseline_value=0.5)
+    brief = make_brief(told, (), manifest, Standing(), SCOPE)
+    prompt = make_prompts(load_templates(None), manifest, told, brief, Request("plan"), NONCE).fresh
+    assert "It is 0.25 s now; it was 0.5 s at the start." in prompt
+
+
 def test_a_full_brief_uses_its_room_and_lists_the_best_once_where_it_belongs() -> None:
     history = [past(number) for number in range(3000, 0, -1)]
     brief = make_brief(context(best_iteration=2999), history, MANIFEST, Standing(), SCOPE)
@@ -376,10 +384,14 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
         "- A verifier that you cannot see runs the changed files beside files that you cannot see either.",
         "- A verifier that you cannot see scores the result.",
     ]
-    for source, told_of in (("wall", "score is its running time"), ("stdout", "score is read from what it prints")):
+    for source, told_of in (
+        ("wall", "score is its running time"),
+        ("cpu", "score is the processor time"),
+        ("stdout", "score is read from what it prints"),
+    ):
         metric = replace(MANIFEST.metric, source=source, command="fit")
         brief = make_brief(told, (), replace(manifest, metric=metric), standing, build_scope("", manifest.scope))
-        assert f"with a network, {told_of}). You" in brief["measurement"][0]
+        assert f"with a network, {told_of}" in brief["measurement"][0]
 
 
 NOTES = """\

@@ -127,7 +127,7 @@ def test_filled_by_somebody_in_the_middle_of_a_phase(
         (place / "filler").unlink(missing_ok=True)
         assert (code, "the disk is full" in said) == ((3, True) if was_filled else (0, False)), said
         assert project.records()[: len(before)] == before
-        if was_filled and which == "cache":
+        if was_filled:
             state = project.state()
             assert (state["status"], state["stop_reason"]) == ("blocked", "disk")
         stops += was_filled

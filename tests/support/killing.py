@@ -13,7 +13,7 @@ from project import Project, home, living
 
 VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
 NOTES = (
-    "a call in APPLY_CHANGE came to no answer",
+    "a call in APPLY_CHANGE ended without an answer",
     "an earlier invocation ended in the middle",
     "in APPLY_CHANGE command failed",  # each of its tries
     "waited ",
@@ -66,7 +66,7 @@ def _move(number: int) -> str:
 def told(project: Project) -> list[dict[str, Any]]:
     """The records without what differs from run to run, and without what killed calls were charged."""
     for record in project.records():
-        assert all(note.startswith(NOTES) for note in record.get("notes", ()))
+        assert all(note.startswith(NOTES) for note in record.get("notes", ())), record["notes"]
     return [
         {key: value for key, value in record.items() if key not in VOLATILE | CHARGED and not key.endswith("_hash")}
         for record in project.records()

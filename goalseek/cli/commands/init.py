@@ -18,7 +18,7 @@ from typing import Any
 
 from goalseek.cli.commands.demo import begin_with_template, data_folder, templates
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import ask, print_message
+from goalseek.cli.output import ask, format_globs, parse_globs, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, guess_answers, parse_reading, project_name
@@ -27,7 +27,6 @@ from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.git.command import git
-from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
@@ -92,11 +91,11 @@ class Interview:
         patterns = getattr(answers, question)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
-        shown = _join(patterns) or ("none" if question in _NONE else "")
+        shown = format_globs(patterns) or ("none" if question in _NONE else "")
         committed = self._paths if question in ("writable", "hidden") else None
 
         def read(text: str) -> tuple[str, ...]:
-            return () if question in _NONE and text == "none" else _globs(text, committed)
+            return () if question in _NONE and text == "none" else parse_globs(text, committed)
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
@@ -181,7 +180,7 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
 def complete_answers(answers: Answers, paths: list[str]) -> Answers:
     """The answers with what follows from them. Raises GoalseekError naming the flags that are missing or do not fit."""
     for pattern in (*answers.writable, *answers.hidden):
-        _globs(f'"{pattern.removeprefix("!")}"', paths)
+        parse_globs(f'"{pattern.removeprefix("!")}"', paths)
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
     if answers.score and not (answers.run or answers.timing or answers.outputs):
@@ -223,24 +222,6 @@ def _not_empty(text: str) -> str:
     if not text:
         raise GoalseekError("there is no command in that", "python validate.py, say")
     return text
-
-
-def _globs(text: str, paths: list[str] | None) -> tuple[str, ...]:
-    """The globs of an answer, in which one with a space is in double quotes.
-
-    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given.
-    """
-    patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
-    if not patterns:
-        raise GoalseekError("name at least one", "experiment.py src/**, say")
-    for pattern in patterns if paths is not None else ():
-        if not any(map(matcher((pattern,)), paths or ())):
-            raise GoalseekError(f"{pattern!r} matches no committed file")
-    return patterns
-
-
-def _join(patterns: tuple[str, ...]) -> str:
-    return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -326,8 +307,7 @@ def _measure(
             if not (isinstance(error, NotMeasured) and _asks(options)):
                 raise
             print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")
-            shared = (*answers.share, error.share) if error.share else answers.share
-            answers = interview.ask_again(error.question, replace(answers, share=shared))
+            answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
 

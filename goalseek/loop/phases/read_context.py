@@ -8,8 +8,7 @@ from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.phase_values import MAX_VISIBLE_FILES, Context, VisibleFile
-from goalseek.project.preflight import UncommittedFiles
+from goalseek.phase_values import MAX_VISIBLE_FILES, Context, Played, VisibleFile
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
@@ -63,20 +62,14 @@ def _gather_context(iteration: Iteration) -> Context:
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
         ideas=open_ideas(project, standing),
-        played=standing.played,
+        played=Played(standing.script_digest, standing.script_count),
     )
 
 
 @checkpointed(Phase.READ_CONTEXT, "context", Context)
-def read_baseline_context(iteration: Iteration, source: str | None) -> Context:
-    """The context of a baseline, without values, files or directions, as nothing is proposed.
-
-    Notes uncommitted changes of the checkout, which are not measured.
-    """
-    project, standing = iteration.project, iteration.standing
-    code = source or ("the incumbent" if standing.incumbent else "HEAD")
-    if changed := UncommittedFiles.read(project.repository, iteration.config.scope).note(code):
-        project.watch.on_note(changed)
+def read_baseline_context(iteration: Iteration) -> Context:
+    """The context of a baseline, without values, files or directions, as nothing is proposed."""
+    standing = iteration.standing
     return Context(
         iteration=iteration.number,
         attempt=standing.tried,
