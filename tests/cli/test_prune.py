@@ -66,7 +66,7 @@ def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_a
     assert last["parent_commit_hash"] == before[-1]["rollback_commit_hash"]
     assert climbed.run("exec", "--as", "agent", "--", "cat", "answer.json").stdout == answer(4)
     climbed.run("prune", "--keep", "0")
-    climbed.set_moves(*["unused"] * 7, answer(1.3))
+    climbed.set_moves(answer(1.3))
     assert climbed.climb("iterate")[-1]["reason"] == "duplicate"
 
 
