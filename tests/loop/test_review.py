@@ -194,7 +194,7 @@ def test_a_killed_review_is_charged_and_asked_again_and_nothing_else_is(
     record = project.climb("iterate", "-n", "1")[-1]
     assert (record["iteration"], *outcome(record)) == (1, "kept", "better")
     assert (len(asked("authors")), len(asked("reviews")), measured()) == (1, 2, ["0", "1"])
-    assert record["notes"][0].startswith("a call in REVIEW came to no answer")
+    assert record["notes"][0].startswith("a call in REVIEW ended without an answer")
     assert (project.trees() / "workspace" / "answer.json").read_text() == '{"score": 1}\n'
     project.check("audit")
 
