@@ -14,6 +14,7 @@ from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown, waiting_project
 
 from goalseek import locks
+from goalseek.project.fitness import EXPOSED
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +79,8 @@ def test_a_panel_fits_shows_no_raw_output_and_goes_while_the_lines_stay(slow: Pr
         assert sequence not in shown.raw, sequence
     assert not [row for row in rows if "──" in row or "measuring" in row]
     assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["4", "kept"], ["5", "kept"]]
-    last = "score 1 → 5 · 4 kept of 5 · your checkout is untouched · goalseek promote"
-    assert "".join(rows[-(1 if columns > 70 else 2) :]) == last
+    last = f"score 1 → 5 · {EXPOSED} · 4 kept of 5 · your checkout is untouched · goalseek promote"
+    assert "".join(rows[-math.ceil(len(last) / columns) :]) == last
 
 
 def test_it_keeps_its_place_when_somebody_types_or_resizes_the_terminal(slow: Project, go: Path) -> None:
@@ -212,7 +213,9 @@ def test_where_the_cursor_cannot_or_shall_not_move_there_are_lines(
         (stopped,) = [line for line in shown.raw.decode().splitlines() if '"stopped"' in line]
         assert json.loads(stopped)["line"].startswith("score 1 ")
     else:
-        assert rows[-1] == "score 1 → 4 · 3 kept of 4 · your checkout is untouched · goalseek promote"
+        assert "".join(rows).endswith(
+            f"score 1 → 4 · {EXPOSED} · 3 kept of 4 · your checkout is untouched · goalseek promote"
+        )
         assert not any(row.startswith("── ") for row in rows)
 
 
@@ -273,7 +276,9 @@ def test_a_question_takes_the_panels_place(slow: Project, go: Path) -> None:
         shown.type("y\n")
         rows = shown.until_end()
     assert [record["outcome"] for record in slow.iterations()[-2:]] == ["reverted", "kept"]
-    assert rows[-1] == "score 1 → 5 · 3 kept of 5 · your checkout is untouched · goalseek promote"
+    assert "".join(rows).endswith(
+        f"score 1 → 5 · {EXPOSED} · 3 kept of 5 · your checkout is untouched · goalseek promote"
+    )
 
 
 def test_a_closed_terminal_ends_it_as_ever(slow: Project) -> None:
