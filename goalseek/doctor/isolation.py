@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from goalseek.git.ignore import matcher
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import exposing_commands
+from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.preflight import CheckResult
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
@@ -14,6 +14,7 @@ SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
     'one that sees = "hidden" scores them'
 )
+CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -27,6 +28,8 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
     for command in manifest.verify:
         is_exposing = command.name in exposing_commands(manifest)
         text, remedy = _separation(command, outputs, is_exposing)
+        if command == timed_program(manifest):
+            text, remedy = _timed_separation(manifest, command)
         yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
         for text, remedy in (*_self_reports(manifest, command), *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
@@ -71,6 +74,19 @@ def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -
     return text, "name what it needs in the outputs of a command before it"
 
 
+def _timed_separation(manifest: Manifest, command: VerifyCommand) -> Note:
+    text = ": runs the candidate's program beside the hidden files, which it can read; its time is the score"
+    if check := _later_check(manifest, command):
+        return f"{text}, and the command {check} checks its output", ""
+    return text, CHECK_OUTPUT
+
+
+def _later_check(manifest: Manifest, command: VerifyCommand) -> str:
+    """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
+    later = manifest.verify[manifest.verify.index(command) + 1 :] if command.outputs else ()
+    return next((other.name for other in later if other.sees == "hidden"), "")
+
+
 def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
@@ -79,13 +95,11 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
-            later = manifest.verify[manifest.verify.index(command) + 1 :]
-            check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
-            if check:
+            if check := _later_check(manifest, command):
                 yield f"'s run time is its {what}, and the command {check} checks what it left", ""
             else:
-                yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+                yield text, CHECK_OUTPUT
             if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
                 text = ": very short processes that nobody waits for are not in its processor time"
                 yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes
+from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -100,6 +100,17 @@ def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
     remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
     for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
         assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
+
+
+def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
+    build = replace(TRAIN, name="build", outputs=("build/hits",))
+    timed = VerifyCommand(run="./build/hits hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+    said = "time: runs the candidate's program beside the hidden files, which it can read; its time is the score"
+    for source in ("wall", "cpu"):
+        found = notes(manifest(build, timed, SCORE, source=source, command="time"))
+        assert found[f"{said}, and the command score checks its output"] == ""
+        assert notes(manifest(build, timed, source=source, command="time"))[said] == CHECK_OUTPUT
+    assert not any("none of the candidate's code" in text and text.startswith("time") for text in found)
 
 
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:
