@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
 
 from goalseek.git.ignore import matcher
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.preflight import CheckResult
@@ -15,6 +18,7 @@ SPLIT = (
     'one that sees = "hidden" scores them'
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+_PROGRAMS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -38,6 +42,35 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
         yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
+
+
+def readable_answers(manifest: Manifest, hidden: Iterable[str]) -> Iterator[CheckResult]:
+    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+
+    ``hidden`` are the hidden files, relative to the manifest's folder.
+    """
+    timed = timed_program(manifest)
+    if timed is None:
+        return
+    remaining = set(hidden) - _named_paths(timed, _text_of(timed))
+    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
+        for part in re.split(r"&&|\|\||;|\n", _text_of(command) if command.sees != "candidate" else ""):
+            if re.search(r"sum\b|openssl", part):
+                continue
+            for path in sorted(remaining & _named_paths(command, part)):
+                if not path.endswith(_PROGRAMS):
+                    text = f"{timed.name}: the timed program can read {quote_path(path)}"
+                    yield CheckResult("isolation", True, text, "keep its sha256 instead (goalseek help verifier)")
+
+
+def _text_of(command: VerifyCommand) -> str:
+    return command.run if isinstance(command.run, str) else " ".join(command.run)
+
+
+def _named_paths(command: VerifyCommand, text: str) -> set[str]:
+    """The paths that a command's text could name, relative to the manifest's folder."""
+    words = re.split(r"""[\s;|&<>()'"=]+""", text)
+    return {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
 
 
 def cheat_remedy(manifest: Manifest) -> str:

@@ -69,6 +69,14 @@ def test_the_report_says_that_a_timed_program_is_the_candidates(make_project: Pr
     assert "The program that was timed is the candidate" in page and "none of the candidate" not in page
 
 
+def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Projects) -> None:
+    timed = {**CHECK, "name": "time", "run": "cat program > out", "outputs": ["out"]}
+    project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
+    project.write({"hidden/judge": "{}\n"})
+    project.commit()
+    assert "! isolation    time: the timed program can read hidden/judge\n" in project.run("doctor", "--quick").stdout
+
+
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
     ended = make(make_project, RUN, CHECK).run("baseline")
     assert 'name it: metric.command = "run"\n' in ended.stderr
