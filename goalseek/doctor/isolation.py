@@ -76,8 +76,12 @@ def _named_paths(command: VerifyCommand, text: str) -> set[str]:
 def cheat_remedy(manifest: Manifest) -> str:
     """What to change where a cheat won."""
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
+    if metric.source in TIME_SOURCES:
+        text = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
+        is_checked = command is None or command.sees != "candidate" or _later_check(manifest, command)
+        return text if is_checked else f"{CHECK_OUTPUT}; {text}"
     if command is None or command.sees == "candidate":
-        what = {"json": "file", "wall": "run time", "cpu": "run time"}.get(metric.source or "", "output")
+        what = "file" if metric.source == "json" else "output"
         remedy = f"{metric.name} is read from the candidate's own {what}: {READ_HIDDEN}"
     elif command.sees == "both":
         remedy = f"{command.name} sees hidden files and candidate code together: {SPLIT}"

@@ -150,4 +150,8 @@ def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
     assert READ_HIDDEN in cheat_remedy(manifest(TRAIN, source="stdout"))
     hidden = cheat_remedy(manifest(TRAIN, SCORE))
     assert "score believes what `outputs` say" in hidden and "give metric.valid" in hidden
+    remedy = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
+    assert cheat_remedy(manifest(TRAIN, SCORE, source="wall", command="train")) == remedy
+    assert cheat_remedy(manifest(TRAIN, SCORE, source="cpu", command="score")) == remedy
+    assert cheat_remedy(manifest(TRAIN, source="wall")) == f"{CHECK_OUTPUT}; {remedy}"
     assert "narrow metric.valid" in cheat_remedy(manifest(TRAIN, SCORE, valid=(0.0, 1.0)))
