@@ -13,7 +13,7 @@ from goalseek.disk import check_free_space
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.measurement.ruler import ruler_differences
 from goalseek.process import environment_without
 from goalseek.project import preflight
@@ -33,6 +33,16 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
     if not manifest.scope.hidden and manifest.scope.hidden_from is None:
         return ()
     return tuple(command.name for command in manifest.verify if command.sees == "both")
+
+
+def timed_program(manifest: Manifest) -> VerifyCommand | None:
+    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
+    if manifest.metric.source not in TIME_SOURCES:
+        return None
+    names = [command.name for command in manifest.verify]
+    *before, command = manifest.verify[: names.index(manifest.metric.command) + 1]
+    has_outputs = any(other.outputs for other in before if other.sees != "hidden")
+    return command if command.sees == "hidden" and has_outputs else None
 
 
 def exposure_note(manifest: Manifest) -> str:
