@@ -42,6 +42,14 @@ def test_an_ignored_folder_is_named_by_iterate_and_the_line_helps(project: Proje
     assert project.run("iterate").exit_code == 0
 
 
+def test_what_a_scorer_misses_is_never_to_be_shared(project: Project) -> None:
+    set_judge(project, READS_DATA, sees="hidden")
+    commit_with_data(project)
+    stderr = project.run("baseline").stderr
+    assert f"{IGNORED}: commit it, and name it in scope.hidden; or keep it outside" in stderr
+    assert "scope.hidden_from" in stderr and "scope.share" not in stderr
+
+
 def test_doctor_names_it_and_outside_too(project: Project) -> None:
     set_judge(project, READS_DATA, sandbox={"mode": "auto"})
     commit_with_data(project)
