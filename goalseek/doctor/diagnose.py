@@ -23,6 +23,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
+from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
@@ -146,6 +147,8 @@ def unseen_file_hint(
     missing = find_missing_path(project, manifest, tree, run_folder, runs) if command or not runs else None
     if command is None:
         return str(missing or "")
+    if name := _unknown_command(runs[-1].exit_code, run_folder):
+        return f"{command.name}: `{quote_path(name)}` is not a command that is found there"
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
     is_produced = _produced_paths(manifest)
 
@@ -153,7 +156,8 @@ def unseen_file_hint(
         return prefix + path in entries or is_produced(path)
 
     script = missing_script([command.run], project.folder, command.cwd, is_there)
-    if script and manifest.scope.hidden_from is None:
+    has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(words_of(command)[0])
+    if script and not has_run and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
     if missing:
         return str(missing)
@@ -179,6 +183,12 @@ def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCom
     return next((command for command in manifest.verify if command.name == failed), None)
 
 
+def _unknown_command(exit_code: int | None, run_folder: Path) -> str:
+    """The name that a shell ended for, as it knows no such command; "" for a path, and for any other end."""
+    lines = _last_lines(run_folder) if exit_code == STOP_THE_RUN else []
+    return next((match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match), "")
+
+
 class MissingPath(Struct, frozen=True):
     """A path of the checkout that goalseek's trees lack: ``data/ is ignored by git``, and the remedy.
 
@@ -194,6 +204,8 @@ class MissingPath(Struct, frozen=True):
 
 
 _LAST_LINES = 60
+_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
+_UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
 _COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
 _WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
@@ -213,14 +225,17 @@ def find_missing_path(
     folders = {folder for path in entries for folder in parents(path)}
     command = _failed_command(manifest, runs)
     is_scorer = command is not None and command.sees == "hidden"
+    program = words_of(command)[0] if command and runs[-1].exit_code not in _NOT_RUN else None
     tree_paths = _TreePaths(project, manifest, entries, folders, is_scorer)
     bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
     paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))
     bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
+    submodules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
+    bases |= dict.fromkeys(base for path in submodules for base in (path, f"{path}/src", os.path.dirname(path)))
     for line in filter(_COMPLAINT.search, reversed(lines)):
         for word, base in itertools.product(_words_with_path(line), bases):
             path = tree_paths.below_top(base, word)
-            if path and (missing := tree_paths.explain_missing(path)):
+            if path and word != program and (missing := tree_paths.explain_missing(path)):
                 return missing
     return None
 
