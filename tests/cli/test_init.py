@@ -285,6 +285,17 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     assert not (case.folder / "program.md").exists()
 
 
+def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Case) -> None:
+    flags = (*FLAGS, "--run", "sh judge.sh", "--outputs", "answer.txt", "--program")
+    with Shown(case.folder, "init", *flags) as terminal:
+        terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
+        reply_to(terminal, ("4/6", "none"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
+
+
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()
