@@ -106,6 +106,8 @@ def parse_reading(text: str) -> tuple[str, str, str]:
         hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
         raise GoalseekError(f"{text!r} does not say how to read the number", hint)
     source = match[2]
+    if re.fullmatch(r"\w+(\s+\w+)+", source):
+        raise GoalseekError(f"a name has no blanks; did you mean {'_'.join(source.split())}?")
     if len(source) > 2 and source.startswith("/") and source.endswith("/"):
         return match[1], "", source[1:-1]
     return match[1], source, ""

@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +30,10 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
 
-_FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _PROGRAM = "program.md"
 _YES = ("y", "yes")
+_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
     "name": "1/6 name of the project",
@@ -45,7 +46,9 @@ _QUESTIONS = {
     "outputs": "    which files does the command of 4/6 leave for the next one? globs",
     "timing_outputs": "    which files does the timed command leave for the check? globs",
     "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": f"6/6 how is the number read? {_FORMS}",
+    "reading": "6/6 how is the number read? Two examples:\n"
+    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
+    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
@@ -118,8 +121,20 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, _not_empty)
+        text = ask(_QUESTIONS[question], default, lambda text: self._command_text(question, text))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+    def _command_text(self, question: str, text: str) -> str:
+        """A command whose first word is a program. The build of 4/6 may make one in a folder, for 5/6."""
+        word = (text.removeprefix("time ").split() or [""])[0]
+        if not text:
+            raise GoalseekError("there is no command in that", "python validate.py, say")
+        if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
+            return text
+        is_there = (self._folder / word).is_file() or question != "run" if "/" in word else shutil.which(word)
+        if not (is_there or word.startswith("python")):
+            raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
+        return text
 
 
 def _is_needed(question: str, answers: Answers) -> bool:
@@ -137,10 +152,10 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
     given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
-            given[key] = first_manifest.with_own_python(flags[key], folder)
+            given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
     for key in ("writable", "hidden", "outputs", "timing_outputs", "share"):
         if flags[key] is not None:
-            given[key] = tuple(flags[key])
+            given[key] = () if key in _NONE and flags[key] == ["none"] else tuple(flags[key])
     return given | reading_in_flags(options)
 
 
@@ -213,12 +228,6 @@ def _checked_reading(text: str) -> tuple[str, str, str]:
     return reading
 
 
-def _not_empty(text: str) -> str:
-    if not text:
-        raise GoalseekError("there is no command in that", "python validate.py, say")
-    return text
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``init`` takes."""
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
@@ -255,7 +264,10 @@ def run(options: argparse.Namespace) -> int:
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
     if is_left:
-        answers = replace(first_manifest.answers_in(path), **given)
+        answers = first_manifest.answers_in(path)
+        if "share" in given:
+            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
+        answers = replace(answers, **given)
     else:
         answers = first_answers(options, path.parent, paths, given)
         if _asks(options):
@@ -295,6 +307,8 @@ def _measure(
         if options.yes:
             shown = " ".join(answers.hidden) or "nothing"
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+        if answers.sees == "both" and answers.hidden:
+            print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
