@@ -295,7 +295,8 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
             error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
-            missing = find_missing_path(project, loaded.manifest, target.tree, trial_folder(project))
+            folder = trial_folder(project)
+            missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)
             raise NotMeasured(error, _question_of(number, evidence.verify), missing.share if missing else "")
         record_measurement(project, target, number, "init")
         return number
