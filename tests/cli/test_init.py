@@ -272,9 +272,16 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     ended = case.run("init", *flags)
     assert ended.exit_code == 1 and "`data/` is ignored by git and so not in the trees" in ended.stderr
     assert "goalseek init --share data" in ended.stderr
+    (case.folder / "other").mkdir()
+    (case.folder / "other/plus.txt").touch()
+    with (case.folder / ".gitignore").open("a") as ignored:
+        ignored.write("other/\n")
+    case.commit()
+    assert case.run("init", "--share", "other").exit_code == 1
+    assert written(case)["scope"]["share"] == ["other"]
     ended = case.run("init", "--share", "data")
     assert ended.exit_code == 0, ended.stderr
-    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["data"]}
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:
         reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
@@ -283,6 +290,37 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
         assert terminal.ended() == 0
     assert written(case)["scope"]["share"] == ["data"]
     assert not (case.folder / "program.md").exists()
+
+
+def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Case) -> None:
+    flags = (*FLAGS, "--run", "sh judge.sh", "--outputs", "answer.txt", "--program")
+    with Shown(case.folder, "init", *flags) as terminal:
+        terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
+        reply_to(terminal, ("4/6", "none"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
+
+
+def test_none_is_an_answer_of_flags_too(case: Case) -> None:
+    words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
+    ended = case.run("init", *words, "--metric", "minimize log loss")
+    assert ended.exit_code == 2 and "a name has no blanks; did you mean log_loss?" in ended.stderr
+    ended = case.run("init", *words, *FLAGS[6:])
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+    assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
+
+
+def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "none"), ("5/6", "forecast.csv"), ("5/6", "sh judge.sh"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert "forecast.csv is neither a program on PATH nor a file" in terminal.raw.decode()
+    assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
@@ -336,6 +374,7 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
     ended = case.run("init", *FLAGS[:4], *FLAGS[6:], "--run", "sh judge.sh", "--sees", "both")
     assert ended.exit_code == 0, ended.stderr
+    assert "candidate code can read the hidden files" in ended.stderr
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 
