@@ -131,7 +131,7 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
         return
     for index in indices:
         if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[index].name:
-            what = "time" if manifest.metric.source in TIME_SOURCES else "output"
+            what = "run time" if manifest.metric.source in TIME_SOURCES else "output"
             why = "that command runs with every measurement"
             yield (
                 ("verify", index, "once"),
