@@ -65,6 +65,7 @@ class Answers(DataClass):
 
     ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
     next command. ``timing`` is a command whose time is the number, and ``timing_outputs`` are those that it leaves.
+    Where it names a hidden file, it finds the ``outputs`` beside those, and no other file of the candidate's.
     ``score`` finds those files beside the hidden ones, and none of the candidate's code. Where ``run`` is empty, the
     writable files are handed on as they are. ``query``, ``regex`` or ``timing`` gives the number.
     ``sees`` is that of ``run``.
@@ -242,7 +243,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
         commands += [{"name": "run", "run": answers.run or _NOTHING, "sees": answers.sees, "outputs": answers.outputs}]
     if answers.timing:
         commands = [{**command, "once": True} for command in commands]
-        commands += [{"name": "timing", "run": answers.timing, "outputs": answers.timing_outputs}]
+        sees = "hidden" if names_hidden(answers.timing, answers.hidden) else ""
+        commands += [{"name": "timing", "run": answers.timing, "sees": sees, "outputs": answers.timing_outputs}]
     if answers.score:
         commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
     outputs = (*answers.outputs, *answers.timing_outputs)

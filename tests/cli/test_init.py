@@ -128,7 +128,7 @@ def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_i
         (("--provider", "nobody"), "nobody"),
         (("--name", "No Name"), "name"),
         (("--run", "sh judge.sh"), "--score"),
-        (("--time", "sh judge.sh"), "--score"),
+        (("--time", "sh judge.sh"), "--time-outputs"),
         (("--time", "cat answer.txt"), "--time-outputs"),
     ):
         given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
@@ -312,6 +312,25 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
     assert 0.2 < json.loads(ended.stdout)["value"] < 5
+
+
+def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
+    case.write(build_sh="printf 'sleep 0.1; cat\n' > app; chmod +x app\n")
+    (case.folder / "hidden").mkdir()
+    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.commit()
+    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh", "--name", "demo")
+    timed = "./app < hidden/input.txt > answer.csv"
+    check = ("--time-outputs", "answer.csv", "--score", "cmp answer.csv hidden/input.txt")
+    ended = case.run("init", *words, "--time", timed, *check)
+    assert ended.exit_code == 2 and ended.stderr.splitlines()[0].endswith("give --outputs"), ended.stderr
+    ended = case.run("init", *words, "--outputs", "app", "--time", timed, *check)
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["verify"] == [
+        {"name": "run", "run": "sh build.sh", "outputs": ["app"], "once": True},
+        {"name": "timing", "run": timed, "sees": "hidden", "outputs": ["answer.csv"]},
+        {"name": "score", "run": check[3], "sees": "hidden"},
+    ]
 
 
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:

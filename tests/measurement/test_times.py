@@ -61,6 +61,22 @@ def test_a_new_baseline_and_doctor_refuse_a_time_of_which_it_is_unclear_whose(
     assert project.records() == []
 
 
+def test_the_report_says_that_a_timed_program_is_the_candidates(make_project: Projects) -> None:
+    project = make(make_project, BUILD, {**CHECK, "run": "cat program"}, command="check")
+    project.check("baseline")
+    assert [record["isolation"]["verifier"] for record in project.iterations()] == ["timed"]
+    page = project.check("report", "-o", "-", "--format", "html")
+    assert "The program that was timed is the candidate" in page and "none of the candidate" not in page
+
+
+def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Projects) -> None:
+    timed = {**CHECK, "name": "time", "run": "cat program > out", "outputs": ["out"]}
+    project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
+    project.write({"hidden/judge": "{}\n"})
+    project.commit()
+    assert "! isolation    time: the timed program can read hidden/judge\n" in project.run("doctor", "--quick").stdout
+
+
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
     ended = make(make_project, RUN, CHECK).run("baseline")
     assert 'name it: metric.command = "run"\n' in ended.stderr

@@ -183,19 +183,19 @@ def complete_answers(answers: Answers, paths: list[str]) -> Answers:
         parse_globs(f'"{pattern.removeprefix("!")}"', paths)
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
-    if answers.score and not (answers.run or answers.timing or answers.outputs):
+    last = answers.timing or answers.score
+    takes_outputs = bool(last) and (not answers.timing or first_manifest.names_hidden(last, answers.hidden))
+    if takes_outputs and not (answers.run or answers.outputs):
         answers = replace(answers, outputs=answers.writable)
-    for key in ("run", "timing"):
-        command = getattr(answers, key)
-        if first_manifest.names_hidden(command, answers.hidden) and (key, answers.sees) != ("run", "both"):
-            message = f"goalseek init: {command} is hidden, and candidate code would run beside the hidden files"
-            hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
-            raise GoalseekError(message, f"{hint}; or, where candidate code may read them, --sees both")
+    if first_manifest.names_hidden(answers.run, answers.hidden) and answers.sees != "both":
+        message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
+        hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
+        raise GoalseekError(message, f"{hint}; or, where candidate code may read them, --sees both")
     is_checked = bool(answers.timing and answers.score)
     required = {
         "--writable": answers.writable,
         "--run, --time or --score": answers.run or answers.timing or answers.score,
-        "--outputs": answers.outputs or not (answers.run and answers.score and not answers.timing),
+        "--outputs": answers.outputs or not (answers.run and takes_outputs),
         "--time-outputs": answers.timing_outputs or not is_checked,
         "--direction": answers.direction,
         "--query or --regex": answers.query or answers.regex or answers.timing,
