@@ -15,7 +15,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, scope_notes
+from goalseek.project.fitness import differences_from_ruler, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -204,6 +204,13 @@ def cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
+def notification(context: DoctorContext) -> Iterator[CheckResult]:
+    """The program of ``[notify]`` can be started."""
+    if problem := notify_problem(context.project.loaded):
+        text, _, remedy = problem.rpartition("; ")
+        yield CheckResult("notify", False, text, remedy)
+
+
 REQUIRED_CHECKS: Mapping[str, Check] = {
     "repository": repository,
     "globs": globs,
@@ -218,6 +225,7 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "isolation": isolation,
     "sandbox": confinement,
     "allowed": allowed_paths,
+    "notify": notification,
     "cheat": cheats,
     "trees": trees,
 }

@@ -28,19 +28,12 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
+from goalseek.project.progress import needs_settling
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Phase, StopReason, Usage
 
 ASKED_BY = "settle"
-
-
-def needs_settling(manifest: Manifest, standing: Standing) -> bool:
-    """Whether to settle: something was kept, the metric is noisy, and the best is not settled yet."""
-    if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
-        return False
-    is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return is_noisy and standing.settled is None
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
@@ -86,14 +79,14 @@ def settle_at_end(evaluation: Evaluation) -> None:
 
 
 def settle_on_request(evaluation: Evaluation) -> None:
-    """Settles because a person asks for it; of a metric that never moved it only notes that.
+    """Settles because a person asks for it; of a metric that repeats exactly it only notes that.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
     project, metric = evaluation.project, evaluation.config.manifest.metric
     standing = project.standing
     if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
-        project.watch.on_note("the metric never moved: its difference is exact, and there is nothing to settle")
+        project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
         _settle(evaluation, metric.settle or PAIRS)
 

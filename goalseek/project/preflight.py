@@ -232,13 +232,15 @@ class UncommittedFiles(Struct, frozen=True):
                 hidden.append(quote_path(path))
             elif not is_new and scope.in_ruler(path):
                 ruler.append(quote_path(path))
+        ruler.sort(key=lambda path: not path.startswith(scope.prefix))
         return cls(tuple(hidden), tuple(ruler), tuple(writable))
 
     def refuse_of_ruler(self) -> None:
         """Raises GoalseekError where the baseline would not measure a file of the ruler as the checkout has it."""
         if not self.hidden and not self.ruler:
             return
-        message = f"the number depends on files with uncommitted changes: {abbreviate(self.ruler)}"
+        message = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier: "
+        message += abbreviate(self.ruler)
         hint = "commit or stash them"
         if self.hidden:
             message = f"hidden, but not committed: {abbreviate(self.hidden)}"

@@ -16,7 +16,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Metric
+from goalseek.manifest.tables import Limits, Manifest, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.values import DataClass, Outcome, Phase
@@ -187,6 +187,14 @@ def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:
 
 MIN_KEEPS = 5
 STANDARD_ERRORS = 4.0  # standard errors of a proportion
+
+
+def needs_settling(manifest: Manifest, standing: Standing) -> bool:
+    """Whether to settle: something was kept, the metric is noisy, and the best is not settled yet."""
+    if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
+        return False
+    is_noisy = standing.noise.differed or manifest.metric.noise == "always"
+    return is_noisy and standing.settled is None
 
 
 def small_set_warning(metric: Metric, standing: Standing) -> str | None:

@@ -24,7 +24,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import ruler_differences
 from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import small_set_warning
+from goalseek.project.progress import needs_settling, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -87,7 +87,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
-    next_step = _next_step(status, standing, str(state.get("next", "")), limit_text)
+    promote_hint = _promote_hint(loaded.manifest, standing)
+    next_step = _next_step(status, standing, str(state.get("next", "")), limit_text, promote_hint)
     if question:
         next_step = _approval_step(question, approval, holder)
     last = standing.last
@@ -186,7 +187,7 @@ def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any])
     return f"the limit of {reason} is reached, or the next call could exceed it; {state.get('next')}"
 
 
-def _next_step(status: str, standing: Standing, written_step: str, limit_text: str) -> str:
+def _next_step(status: str, standing: Standing, written_step: str, limit_text: str, promote_hint: str) -> str:
     if status == "waiting":
         return written_step
     if status == "running":
@@ -195,16 +196,16 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
         return "goalseek doctor, then goalseek iterate"
     if status in ("failed", "blocked") and written_step:
         return written_step
-    promote_hint = _promote_hint(standing)
     if limit_text:
         return f"{limit_text}; {promote_hint}" if promote_hint and "goalseek promote" not in limit_text else limit_text
     return f"goalseek iterate goes on; {promote_hint or 'nothing is kept yet'}"
 
 
-def _promote_hint(standing: Standing) -> str:
+def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
     if standing.best != standing.baseline:
-        return "goalseek promote takes the kept changes home"
+        settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
+        return f"{settles}goalseek promote takes the kept changes home"
     return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""
 
 

@@ -112,9 +112,12 @@ def _rows(record: IterationRecord, now: datetime, guards: Mapping[str, str]) -> 
     hashes = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
     yield from ((name, commit) for name, commit in hashes if commit)
     yield from (("attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}") for attempt in record.attempts)
+    of_candidate = [run for run in record.runs if run.of == "candidate" and run.value is not None]
+    left_out = of_candidate[0] if len({run.value for run in of_candidate}) > 1 else None
     for run in record.runs:
         measured = "no number" if run.value is None else format_number(run.value, metric.unit)
-        yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}"
+        counted = "; the first run is not counted" if run is left_out else ""
+        yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}{counted}"
     for command in record.verify:
         leftovers = f", {command.killed} left-over processes ended" if command.killed else ""
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"

@@ -38,6 +38,11 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
     assert (better["outcome"], better["reason"]) == ("kept", "better")
     assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 2
     assert all(words in better["why"] for words in (" better than ", "odds of a real gain ", " runs against "))
+    shown = [line for line in noisy.run("show", "2").stdout.splitlines() if "not counted" in line]
+    first = next(run for run in better["runs"] if run["of"] == "candidate")
+    assert len(shown) == 1 and f"seed {first['seed']}," in shown[0]
+    assert better["metric"]["value"] == median(of(better, "candidate")[1:])
+    assert "not counted" not in noisy.run("show", "1").stdout
     seeds = [run["seed"] for record in (baseline, worse, better) for run in record["runs"]]
     assert len(set(seeds)) == len(seeds) == len(journal())
     folder = noisy.run_folder(2)

@@ -96,15 +96,18 @@ def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("cc", "cmake", "ninja")
 def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
-    """On a program whose time a candidate improves."""
+    """On a program whose time a candidate improves; one that is faster still has a wrong answer."""
     wait = "#include <unistd.h>\nint answer(void) {{ usleep({}); return 1; }}\n"
     files = {**C_FILES, "src/answer.c": wait.format(300_000), "CMakeLists.txt": CMAKE.replace("(work", "(app")}
-    project = Project.make(home("repo"), {**files, "input.txt": "1\n"}, "")
+    right = subprocess.run(["sha256sum"], input=b"score: 11\n", capture_output=True, timeout=60).stdout.decode()
+    hidden = {"hidden/input.txt": "1\n", "hidden/answer.sha256": right.replace("-", "answer.txt")}
+    project = Project.make(home("repo"), {**files, **hidden}, "")
     project.set_manifest(block("C++ with a warm build", "toml") + SCRIPTED.format(project.script))
     project.commit("recipe")
-    project.set_moves({"files": {"src/answer.c": wait.format(1000)}})
-    project.check("iterate")
-    record = records(project)[1]
+    project.set_moves({"files": {"src/answer.c": wait.format(1000)}}, {"files": {"src/answer.c": C_WRONG}})
+    project.check("iterate", "-n", "2")
+    record, wrong = records(project)[1:]
+    assert wrong["reason"] == "verify_failed" and "check ended with 1" in wrong["why"]
     assert (record["outcome"], record["reason"]) == ("kept", "better"), record["why"]
     assert record["metric"]["value"] < 0.25
     names = [command["name"] for command in record["verify"]]
@@ -114,6 +117,7 @@ def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     assert not (project.top / "build").exists()
 
 
+C_WRONG = "int answer(void) { return 0; }\n"
 SOLVED = "import sys\nfor row in sys.stdin:\n    print(int(row) {})\n"
 STOLEN = "print(open({!r}).read())\n"
 
