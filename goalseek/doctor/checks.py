@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, readable_answers
+from goalseek.doctor.isolation import isolation_notes, readable_answers, shared_answers
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -135,15 +136,20 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
-    yield from isolation_notes(context.config.manifest)
-    yield from readable_answers(context.config.manifest, _hidden_files(context))
+    manifest, hidden = context.config.manifest, _hidden_files(context)
+    yield from isolation_notes(manifest)
+    yield from readable_answers(manifest, hidden)
+    yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
 
 
-def _hidden_files(context: DoctorContext) -> list[str]:
-    """The files that ``scope.hidden`` and ``scope.hidden_from`` name, relative to the manifest's folder."""
+def _hidden_files(context: DoctorContext) -> dict[str, Path]:
+    """The files that ``scope.hidden`` and ``scope.hidden_from`` name, by their path below the manifest's folder."""
+    folder = context.project.folder
     prefix, is_hidden = context.project.places.prefix, matcher(context.config.manifest.scope.hidden)
     below = (path.removeprefix(prefix) for path in context.entries if path.startswith(prefix))
-    return [*filter(is_hidden, below), *(item.path for item in context.config.hidden_from)]
+    files = {path: folder / path for path in filter(is_hidden, below)}
+    outside = folder / (context.config.manifest.scope.hidden_from or ".")
+    return files | {item.path: outside / item.path for item in context.config.hidden_from}
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:

@@ -72,8 +72,8 @@ def time_problems(loaded: ManifestFile) -> Iterator[tuple[str, str]]:
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
             table = "metric" if reading is metric else "[[guard]]"
-            problem = f"{table}: {reading.name} is the time of {reading.command}"
-            problem += ", which neither sees the candidate nor gets `outputs` of a command that does"
+            why = "which neither sees the candidate nor gets `outputs` of a command that does"
+            problem = f"{table}: {reading.name} is the time of {reading.command}, {why}"
             yield problem, "name a command that runs the candidate as its `command`"
 
 
@@ -108,9 +108,8 @@ def refuse_missing_home(loaded: ManifestFile) -> None:
     home = loaded.folder / loaded.manifest.log.home
     if os.path.lexists(home) and not home.is_dir():
         problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
-        raise GoalseekError(
-            f"log.home: {home} is {problem}", "mount or make it, or take it away", StopReason.REPOSITORY
-        )
+        message = f"log.home: {home} is {problem}"
+        raise GoalseekError(message, "mount or make it, or take it away", StopReason.REPOSITORY)
 
 
 def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
@@ -267,8 +266,7 @@ def refuse_missing_blobs(repository: Repository) -> None:
     """Raises GoalseekError in a partial clone whose files are not all here."""
     if not _is_partial(repository):
         return
-    tree = repository.head() + "^{tree}"
-    listing = repository.git("rev-list", "--objects", "--missing=print", tree)
+    listing = repository.git("rev-list", "--objects", "--missing=print", repository.head() + "^{tree}")
     missing = sum(line.startswith(b"?") for line in listing.splitlines())
     if missing:
         message = f"this is a partial clone, and {missing} objects of HEAD are not here"

@@ -51,3 +51,19 @@ def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables:
     ended = project.run("iterate")
     assert ended.exit_code == 0 and EXPOSED not in ended.stdout + ended.stderr
     assert "could read" not in project.run("report", "-o", "-", "--format", "html").stdout
+
+
+def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_name_gives_away(project: Project) -> None:
+    libraries = ("data/lib/site-packages/labels.csv", "data/train_labels.csv", "data/target.py", "data/rows.csv")
+    answers = ("data/test.csv", "data/true_labels.csv")
+    project.write({".gitignore": "data\nanswers\n", "answers": "1\n", **dict.fromkeys((*libraries, *answers), "1\n")})
+    project.write({"hidden/evaluate.py": "open('data/test.csv'); open('data/none.csv'); open('data'); '\\0'\n"})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data", "answers"]}})
+    project.commit("shared")
+    found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert [one["text"] for one in found] == [
+        "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
+        "candidate code can read data/true_labels.csv, answers, and the name says that answers are in it",
+    ]
+    remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
+    assert all(one["ok"] and one["remedy"] == remedy for one in found)
