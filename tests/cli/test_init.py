@@ -323,6 +323,24 @@ def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
     assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
+def test_what_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
+    case.git("branch", "goalseek")
+    with Shown(case.folder, "init") as terminal:
+        terminal.hear("log.branch_prefix")
+        assert terminal.ended() == 3
+    assert "1/6" not in terminal.raw.decode()
+
+
+def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
+    with Shown(case.folder, "init") as terminal:
+        reply_to(terminal, ("1/6", "demo"))
+        terminal.hear("2/6")
+        terminal.type("\x03")
+        terminal.hear("interrupted; nothing was written")
+        assert terminal.ended() == 130
+    assert not (case.folder / "goalseek.toml").exists()
+
+
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()

@@ -22,7 +22,7 @@ from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers, project_name
 from goalseek.doctor.isolation import describe_reading
-from goalseek.errors import GoalseekError
+from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
@@ -260,19 +260,16 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = committed_files(path.parent)
+    paths = committed_files(path.parent, is_free=_asks(options) and not is_left)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
-    if is_left:
-        answers = first_manifest.answers_in(path)
-        if "share" in given:
-            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
-        answers = replace(answers, **given)
-    else:
-        answers = first_answers(options, path.parent, paths, given)
-        if _asks(options):
-            answers = interview.ask_all(answers, given)
-    loaded, measurement = _measure(options, path, answers, interview)
+    try:
+        answers = _first_answers_of(options, path, is_left, given, interview)
+        loaded, measurement = _measure(options, path, answers, interview)
+    except (KeyboardInterrupt, Interrupted) as error:
+        if path.exists():
+            raise
+        raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
     program = _write_program(options, path.parent)
     metric = loaded.manifest.metric
     if options.json:
@@ -287,6 +284,19 @@ def run(options: argparse.Namespace) -> int:
     next_step = "goalseek doctor, then goalseek iterate" if loaded.manifest.provider else _NO_PROVIDER
     print(f"next: {with_manifest_option(next_step, path)}")
     return 0
+
+
+def _first_answers_of(
+    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], interview: Interview
+) -> Answers:
+    """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person."""
+    if is_left:
+        answers = first_manifest.answers_in(path)
+        if "share" in given:
+            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
+        return replace(answers, **given)
+    answers = first_answers(options, path.parent, interview.paths, given)
+    return interview.ask_all(answers, given) if _asks(options) else answers
 
 
 def _measure(
