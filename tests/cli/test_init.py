@@ -341,6 +341,23 @@ def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
     assert not (case.folder / "goalseek.toml").exists()
 
 
+def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
+    (case.folder / ".gitignore").write_text("data/\n")
+    case.commit()
+    for path in ("data/labels.csv", "judge/labels.csv"):
+        (case.folder / path).parent.mkdir()
+        (case.folder / path).write_text("1\n")
+    with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", "--program", columns=200) as terminal:
+        reply_to(terminal, ("3/6", "data/labels.csv"))
+        terminal.hear("git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
+        reply_to(terminal, ("3/6", "judge/**"))
+        terminal.hear("judge is not committed: git add judge && git commit, then answer again")
+        case.commit()
+        reply_to(terminal, ("3/6", "judge/** judge.sh"))
+        terminal.hear("4/6")
+    assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
+
+
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()

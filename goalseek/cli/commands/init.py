@@ -92,10 +92,11 @@ class Interview:
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
-        committed = self.paths if question in ("writable", "hidden") else None
 
         def read(text: str) -> tuple[str, ...]:
-            return () if question in _NONE and text == "none" else parse_globs(text, committed)
+            self.paths = committed_files(self._folder, is_free=False)  # a person may commit before they answer
+            committed = self.paths if question in ("writable", "hidden") else None
+            return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
@@ -174,12 +175,12 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
     return answers
 
 
-def complete_answers(answers: Answers, paths: list[str]) -> Answers:
+def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
     """The answers with what follows from them. Raises WrongAnswer naming the flags that are missing or do not fit."""
     for question in ("writable", "hidden"):
         for pattern in getattr(answers, question):
             try:
-                parse_globs(f'"{pattern.removeprefix("!")}"', paths)
+                parse_globs(f'"{pattern.removeprefix("!")}"', paths, folder)
             except GoalseekError as error:
                 raise WrongAnswer(question, error.message, error.hint) from None
     if answers.timing:
@@ -307,7 +308,7 @@ def _measure(
     """
     while True:
         try:
-            answers = complete_answers(answers, interview.paths)
+            answers = complete_answers(answers, path.parent, interview.paths)
         except WrongAnswer as error:
             if not _asks(options):
                 raise
