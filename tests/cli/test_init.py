@@ -109,14 +109,20 @@ def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_
 def test_what_a_user_added_to_a_manifest_without_a_number_stays(case: Case) -> None:
     case.write(judge_sh="exit 1\n")
     case.commit()
-    case.run("init", *FLAGS)
+    assert case.run("init", *FLAGS).exit_code == 1
     manifest = case.folder / "goalseek.toml"
-    manifest.write_text(manifest.read_text() + "timeout = 5\n")
-    before = manifest.read_text()
-    ended = case.run("init", "--regex", "(.*)")
-    assert ended.exit_code == 2 and "says more than goalseek init asks for" in ended.stderr
-    assert "goalseek doctor" in ended.stderr
-    assert manifest.read_text() == before
+    tables = '[log]\nbranch_prefix = "climbs"\n[provider]\nname = "command"\ncommand = ["true"]\n'
+    manifest.write_text(manifest.read_text() + "timeout = 5\n" + tables)
+    assert case.run("init").exit_code == 1, "it is measured again as it stands"
+    case.write(judge_sh="echo score: 4; cat answer.txt\n")
+    case.commit()
+    ended = case.run("init", "--regex", r"^(\d+)")
+    assert ended.exit_code == 0, ended.stderr
+    plain = written(case)
+    assert plain["metric"]["regex"] == r"^(\d+)"
+    assert plain["log"] == {"branch_prefix": "climbs"}
+    assert plain["provider"] == {"name": "command", "command": ["true"]}
+    assert [command.get("timeout") for command in plain["verify"]] == [None, 5]
 
 
 def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_is_asked(case: Case) -> None:
