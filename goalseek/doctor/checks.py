@@ -119,8 +119,9 @@ def ruler(context: DoctorContext) -> Iterator[CheckResult]:
 
 
 def environment(context: DoctorContext) -> Iterator[CheckResult]:
-    """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
+    """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
     project = context.project
+    preflight.refuse_hidden_clashes(context.config, project.places.prefix, context.entries)
     editable_installs.refuse_editable(project.loaded.manifest, project.confines)
     refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
     if project.standing.baseline is None:

@@ -80,6 +80,12 @@ def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Pro
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
     ended = make(make_project, RUN, CHECK).run("baseline")
     assert 'name it: metric.command = "run"\n' in ended.stderr
+    timed = {**CHECK, "name": "time", "outputs": ["out"]}
+    tables = {"verify": [{**BUILD, "once": True}, timed, CHECK], "metric": WALL}
+    project = make_project("three", files=FILES, manifest=tables)
+    assert 'name it: metric.command = "time"\n' in project.run("baseline").stderr
+    shown = project.run("doctor", "--quick").stdout
+    assert "a time of which metric.command is missing" in shown and "wall time of the command" not in shown
 
 
 def test_a_guard_on_the_time_of_a_check_that_knows_no_candidate_is_refused(make_project: Projects) -> None:
