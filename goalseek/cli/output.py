@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
-from goalseek.errors import GoalseekError
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.manifest.rules import query_fault
 from goalseek.values import to_plain
@@ -80,18 +83,33 @@ def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
             print(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)
 
 
-def parse_globs(text: str, paths: list[str] | None) -> tuple[str, ...]:
+def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:
     """The globs of an answer, in which one with a space is in double quotes.
 
-    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given.
+    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given: with
+    the reason, where its files are in ``folder`` and not committed.
     """
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
-            raise GoalseekError(f"{pattern!r} matches no committed file")
+            raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))
     return patterns
+
+
+def _why_uncommitted(pattern: str, folder: Path | None) -> str:
+    """Why the file or folder that a glob begins with is not committed, and what to do; "" where there is none."""
+    path = re.split(r"[*?[]", pattern)[0]
+    path = path if path == pattern else path.rpartition("/")[0]
+    if folder is None or not path or not (folder / path).exists():
+        return ""
+    try:
+        git("check-ignore", "--quiet", "--", path.rstrip("/"), folder=folder)
+    except GitFailed:
+        shown = shlex.quote(path)
+        return f"{path} is not committed: git add {shown} && git commit, then answer again"
+    return "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)"
 
 
 def format_globs(patterns: tuple[str, ...]) -> str:

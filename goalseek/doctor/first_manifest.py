@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -86,6 +87,7 @@ class Answers(DataClass):
     sees: str = ""
     share: tuple[str, ...] = ()
     provider: str = ""
+    more: dict[str, Any] | None = None  # the keys that a person added to the manifest that init left
 
 
 def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
@@ -201,6 +203,8 @@ def answers_in(path: Path) -> Answers:
         share=manifest.scope.share,
         provider=manifest.provider.name if manifest.provider else "",
     )
+    left = tomllib.loads(path.read_text("utf-8"))
+    answers = replace(answers, more=loading.added_keys(left, manifest_table(answers)))
     if manifest != check_manifest(path, manifest_table(answers)).manifest:
         hint = "goalseek doctor measures it; or move it away, and begin anew with goalseek init"
         raise GoalseekError(f"{path} says more than goalseek init asks for", hint)
@@ -243,7 +247,7 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
     }
     if answers.provider:
         plain["provider"] = {"name": answers.provider}
-    return plain
+    return loading.with_added_keys(plain, answers.more or {})
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:

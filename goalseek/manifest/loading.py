@@ -245,3 +245,26 @@ def _option_for(manifest: Path) -> str:
         return ""
     match = _NAMED_FILE.fullmatch(manifest.name)
     return match[1] if match else str(manifest)
+
+
+def added_keys(left: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
+    """What is in a table and not in the other, whose values it has otherwise; commands by their names."""
+    left, plain = _by_name(left), _by_name(plain)
+    tables = {
+        key: added_keys(value, plain[key]) for key, value in left.items() if key in plain and isinstance(value, dict)
+    }
+    return {key: value for key, value in left.items() if key not in plain} | {key: t for key, t in tables.items() if t}
+
+
+def with_added_keys(plain: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The table with the keys that ``added_keys`` gave, but for those that it has."""
+    table = _by_name(plain)
+    for key, value in more.items():
+        table[key] = with_added_keys(table[key], value) if isinstance(table.get(key), dict) else table.get(key, value)
+    return table | ({"verify": list(table["verify"].values())} if "verify" in table else {})
+
+
+def _by_name(table: dict[str, Any]) -> dict[str, Any]:
+    """The table; its commands, where it has any, by their names."""
+    commands = table.get("verify")
+    return {**table, "verify": {each["name"]: each for each in commands}} if isinstance(commands, list) else dict(table)

@@ -109,14 +109,20 @@ def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_
 def test_what_a_user_added_to_a_manifest_without_a_number_stays(case: Case) -> None:
     case.write(judge_sh="exit 1\n")
     case.commit()
-    case.run("init", *FLAGS)
+    assert case.run("init", *FLAGS).exit_code == 1
     manifest = case.folder / "goalseek.toml"
-    manifest.write_text(manifest.read_text() + "timeout = 5\n")
-    before = manifest.read_text()
-    ended = case.run("init", "--regex", "(.*)")
-    assert ended.exit_code == 2 and "says more than goalseek init asks for" in ended.stderr
-    assert "goalseek doctor" in ended.stderr
-    assert manifest.read_text() == before
+    tables = '[log]\nbranch_prefix = "climbs"\n[provider]\nname = "command"\ncommand = ["true"]\n'
+    manifest.write_text(manifest.read_text() + "timeout = 5\n" + tables)
+    assert case.run("init").exit_code == 1, "it is measured again as it stands"
+    case.write(judge_sh="echo score: 4; cat answer.txt\n")
+    case.commit()
+    ended = case.run("init", "--regex", r"^(\d+)")
+    assert ended.exit_code == 0, ended.stderr
+    plain = written(case)
+    assert plain["metric"]["regex"] == r"^(\d+)"
+    assert plain["log"] == {"branch_prefix": "climbs"}
+    assert plain["provider"] == {"name": "command", "command": ["true"]}
+    assert [command.get("timeout") for command in plain["verify"]] == [None, 5]
 
 
 def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_is_asked(case: Case) -> None:
@@ -321,6 +327,41 @@ def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
         assert terminal.ended() == 0
     assert "forecast.csv is neither a program on PATH nor a file" in terminal.raw.decode()
     assert written(case)["verify"][1]["run"] == "sh judge.sh"
+
+
+def test_what_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
+    case.git("branch", "goalseek")
+    with Shown(case.folder, "init") as terminal:
+        terminal.hear("log.branch_prefix")
+        assert terminal.ended() == 3
+    assert "1/6" not in terminal.raw.decode()
+
+
+def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
+    with Shown(case.folder, "init") as terminal:
+        reply_to(terminal, ("1/6", "demo"))
+        terminal.hear("2/6")
+        terminal.type("\x03")
+        terminal.hear("interrupted; nothing was written")
+        assert terminal.ended() == 130
+    assert not (case.folder / "goalseek.toml").exists()
+
+
+def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
+    (case.folder / ".gitignore").write_text("data/\n")
+    case.commit()
+    for path in ("data/labels.csv", "judge/labels.csv"):
+        (case.folder / path).parent.mkdir()
+        (case.folder / path).write_text("1\n")
+    with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", "--program", columns=200) as terminal:
+        reply_to(terminal, ("3/6", "data/labels.csv"))
+        terminal.hear("git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
+        reply_to(terminal, ("3/6", "judge/**"))
+        terminal.hear("judge is not committed: git add judge && git commit, then answer again")
+        case.commit()
+        reply_to(terminal, ("3/6", "judge/** judge.sh"))
+        terminal.hear("4/6")
+    assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:

@@ -206,10 +206,14 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
     ]
 
 
-def committed_files(folder: Path) -> list[str]:
-    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
+def committed_files(folder: Path, is_free: bool) -> list[str]:
+    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit, and with
+    ``is_free`` where a branch of the user's is in the way of goalseek's.
+    """
     with contextlib.closing(Repository(locate(folder), "init")) as repository:
         repository.head()
+        if is_free:
+            repository.refuse_conflicting_branch()
         variables = repository.folder_variables()
         listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]

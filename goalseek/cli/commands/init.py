@@ -22,7 +22,7 @@ from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers, project_name
 from goalseek.doctor.isolation import describe_reading
-from goalseek.errors import GoalseekError
+from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
@@ -92,10 +92,11 @@ class Interview:
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
-        committed = self.paths if question in ("writable", "hidden") else None
 
         def read(text: str) -> tuple[str, ...]:
-            return () if question in _NONE and text == "none" else parse_globs(text, committed)
+            self.paths = committed_files(self._folder, is_free=False)  # a person may commit before they answer
+            committed = self.paths if question in ("writable", "hidden") else None
+            return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
@@ -174,12 +175,12 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
     return answers
 
 
-def complete_answers(answers: Answers, paths: list[str]) -> Answers:
+def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
     """The answers with what follows from them. Raises WrongAnswer naming the flags that are missing or do not fit."""
     for question in ("writable", "hidden"):
         for pattern in getattr(answers, question):
             try:
-                parse_globs(f'"{pattern.removeprefix("!")}"', paths)
+                parse_globs(f'"{pattern.removeprefix("!")}"', paths, folder)
             except GoalseekError as error:
                 raise WrongAnswer(question, error.message, error.hint) from None
     if answers.timing:
@@ -260,19 +261,16 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = committed_files(path.parent)
+    paths = committed_files(path.parent, is_free=_asks(options) and not is_left)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
-    if is_left:
-        answers = first_manifest.answers_in(path)
-        if "share" in given:
-            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
-        answers = replace(answers, **given)
-    else:
-        answers = first_answers(options, path.parent, paths, given)
-        if _asks(options):
-            answers = interview.ask_all(answers, given)
-    loaded, measurement = _measure(options, path, answers, interview)
+    try:
+        answers = _first_answers_of(options, path, is_left, given, interview)
+        loaded, measurement = _measure(options, path, answers, interview)
+    except (KeyboardInterrupt, Interrupted) as error:
+        if path.exists():
+            raise
+        raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
     program = _write_program(options, path.parent)
     metric = loaded.manifest.metric
     if options.json:
@@ -289,6 +287,19 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _first_answers_of(
+    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], interview: Interview
+) -> Answers:
+    """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person."""
+    if is_left:
+        answers = first_manifest.answers_in(path)
+        if "share" in given:
+            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
+        return replace(answers, **given)
+    answers = first_answers(options, path.parent, interview.paths, given)
+    return interview.ask_all(answers, given) if _asks(options) else answers
+
+
 def _measure(
     options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
 ) -> tuple[ManifestFile, MeasuredValue]:
@@ -297,7 +308,7 @@ def _measure(
     """
     while True:
         try:
-            answers = complete_answers(answers, interview.paths)
+            answers = complete_answers(answers, path.parent, interview.paths)
         except WrongAnswer as error:
             if not _asks(options):
                 raise
