@@ -152,7 +152,7 @@ _ROOM_FOR_BOTH = 40
 
 
 def why_and_title(why: str, title: str, limit: int | None) -> str:
-    """``why; title`` in one line of at most ``limit`` cells: a long why leaves half of them to the title, from 40 on."""
+    """``why; title`` in one line of at most ``limit`` cells: from 40 on, a long why leaves half to the title."""
     why, title = one_line(why), one_line(title)
     if title and limit is not None and limit >= _ROOM_FOR_BOTH:
         why = cut_to_cells(why, max(limit - cell_width(title) - 2, limit // 2))
