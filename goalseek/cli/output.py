@@ -97,3 +97,32 @@ def parse_globs(text: str, paths: list[str] | None) -> tuple[str, ...]:
 def format_globs(patterns: tuple[str, ...]) -> str:
     """The globs as one answer, as ``parse_globs`` reads it."""
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
+
+
+def parse_reading(text: str) -> tuple[str, str, str]:
+    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``; raises GoalseekError."""
+    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
+    if not match:
+        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
+        raise GoalseekError(f"{text!r} does not say how to read the number", hint)
+    source = match[2]
+    if re.fullmatch(r"\w+(\s+\w+)+", source):
+        raise GoalseekError(f"a name has no blanks; did you mean {'_'.join(source.split())}?")
+    if len(source) > 2 and source.startswith("/") and source.endswith("/"):
+        return match[1], "", source[1:-1]
+    return match[1], source, ""
+
+
+def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
+    """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
+    query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
+    if query and regex:
+        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
+    if re.match(r"(maximize|minimize)[\s:]", name):
+        its_direction, name, pattern = parse_reading(name)
+        direction = direction or its_direction
+        query, regex = (query, regex) if query or regex else (name, pattern)
+    elif name and not regex:
+        query = query or name
+    given = {"query": query, "regex": regex} if query or regex else {}
+    return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes
+from goalseek.doctor.isolation import isolation_notes, readable_answers
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -14,7 +14,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, scope_notes
+from goalseek.project.fitness import differences_from_ruler, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -119,8 +119,9 @@ def ruler(context: DoctorContext) -> Iterator[CheckResult]:
 
 
 def environment(context: DoctorContext) -> Iterator[CheckResult]:
-    """No shared environment imports the user's checkout, and no shared folder shows what is hidden."""
+    """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
     project = context.project
+    preflight.refuse_hidden_clashes(context.config, project.places.prefix, context.entries)
     editable_installs.refuse_editable(project.loaded.manifest, project.confines)
     refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
     if project.standing.baseline is None:
@@ -130,6 +131,19 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("environment", True, text, remedy)
     if context.config.manifest.scope.share:
         yield CheckResult("environment", True, "no shared folder imports your checkout, and none shows a hidden file")
+
+
+def isolation(context: DoctorContext) -> Iterator[CheckResult]:
+    """How well each command is isolated, and which answers candidate code can read."""
+    yield from isolation_notes(context.config.manifest)
+    yield from readable_answers(context.config.manifest, _hidden_files(context))
+
+
+def _hidden_files(context: DoctorContext) -> list[str]:
+    """The files that ``scope.hidden`` and ``scope.hidden_from`` name, relative to the manifest's folder."""
+    prefix, is_hidden = context.project.places.prefix, matcher(context.config.manifest.scope.hidden)
+    below = (path.removeprefix(prefix) for path in context.entries if path.startswith(prefix))
+    return [*filter(is_hidden, below), *(item.path for item in context.config.hidden_from)]
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
@@ -184,6 +198,13 @@ def cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
+def notification(context: DoctorContext) -> Iterator[CheckResult]:
+    """The program of ``[notify]`` can be started."""
+    if problem := notify_problem(context.project.loaded):
+        text, _, remedy = problem.rpartition("; ")
+        yield CheckResult("notify", False, text, remedy)
+
+
 REQUIRED_CHECKS: Mapping[str, Check] = {
     "repository": repository,
     "globs": globs,
@@ -195,9 +216,10 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "pinned": ruler,
     "environment": environment,
     "provider": lambda context: check_providers(context, context.entries, context.is_live),
-    "isolation": lambda context: isolation_notes(context.config.manifest),
+    "isolation": isolation,
     "sandbox": confinement,
     "allowed": allowed_paths,
+    "notify": notification,
     "cheat": cheats,
     "trees": trees,
 }

@@ -22,12 +22,12 @@ from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.manifest.rules import words_of
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import Manifest, VerifyCommand
+from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.sandbox.executables import as_manifest_line, which
-from goalseek.sandbox.executables import words_of as run_words_of
+from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
 from goalseek.workspace.scope import is_tool_cache, parents
@@ -132,6 +132,7 @@ def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
     return tuple(sorted(path for path in hidden if hidden.isdisjoint(path.parents))[:_MAX_NAMED])
 
 
+_HIDDEN_FROM = "keep it outside of the repository, and name its folder in scope.hidden_from"
 _OUTSIDE = "or keep it outside of the repository and give its absolute path"
 
 
@@ -142,19 +143,21 @@ def unseen_file_hint(
 
     ``run_folder`` has what it printed, in ``verifier.log``.
     """
-    failed = runs[-1].name if runs and runs[-1].exit_code else None
-    command = next((command for command in manifest.verify if command.name == failed), None)
-    missing = find_missing_path(project, manifest, tree, run_folder) if command or not runs else None
+    command = _failed_command(manifest, runs)
+    missing = find_missing_path(project, manifest, tree, run_folder, runs) if command or not runs else None
     if command is None:
         return str(missing or "")
+    if name := _unknown_command(runs[-1].exit_code, run_folder):
+        return f"{command.name}: `{quote_path(name)}` is not a command that is found there"
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
     is_produced = _produced_paths(manifest)
 
     def is_there(path: str) -> bool:
         return prefix + path in entries or is_produced(path)
 
-    script = _script_outside([command.run], project.folder, command.cwd, is_there)
-    if script and manifest.scope.hidden_from is None:
+    script = missing_script([command.run], project.folder, command.cwd, is_there)
+    has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(words_of(command)[0])
+    if script and not has_run and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
     if missing:
         return str(missing)
@@ -175,6 +178,17 @@ def unseen_file_hint(
     return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {quote_path(named[0])}: {SPLIT}'
 
 
+def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCommand | None:
+    failed = runs[-1].name if runs and runs[-1].exit_code else None
+    return next((command for command in manifest.verify if command.name == failed), None)
+
+
+def _unknown_command(exit_code: int | None, run_folder: Path) -> str:
+    """The name that a shell ended for, as it knows no such command; "" for a path, and for any other end."""
+    lines = _last_lines(run_folder) if exit_code == STOP_THE_RUN else []
+    return next((match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match), "")
+
+
 class MissingPath(Struct, frozen=True):
     """A path of the checkout that goalseek's trees lack: ``data/ is ignored by git``, and the remedy.
 
@@ -190,6 +204,8 @@ class MissingPath(Struct, frozen=True):
 
 
 _LAST_LINES = 60
+_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
+_UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
 _COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
 _WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
@@ -197,21 +213,29 @@ _WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
 _MODULE = re.compile(r"(?i)\b(module|package)\b")
 
 
-def find_missing_path(project: Project, manifest: Manifest, tree: str, run_folder: Path) -> MissingPath | None:
+def find_missing_path(
+    project: Project, manifest: Manifest, tree: str, run_folder: Path, runs: Sequence[CommandRun] = ()
+) -> MissingPath | None:
     """The path that a command failed for, as far as its last lines tell: in the checkout, and not in the tree.
 
     Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
     """
     lines = _last_lines(run_folder)
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
-    tree_paths = _TreePaths(project, manifest, entries, {folder for path in entries for folder in parents(path)})
+    folders = {folder for path in entries for folder in parents(path)}
+    command = _failed_command(manifest, runs)
+    is_scorer = command is not None and command.sees == "hidden"
+    program = words_of(command)[0] if command and runs[-1].exit_code not in _NOT_RUN else None
+    tree_paths = _TreePaths(project, manifest, entries, folders, is_scorer)
     bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
     paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))
     bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
+    submodules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
+    bases |= dict.fromkeys(base for path in submodules for base in (path, f"{path}/src", os.path.dirname(path)))
     for line in filter(_COMPLAINT.search, reversed(lines)):
         for word, base in itertools.product(_words_with_path(line), bases):
             path = tree_paths.below_top(base, word)
-            if path and (missing := tree_paths.explain_missing(path)):
+            if path and word != program and (missing := tree_paths.explain_missing(path)):
                 return missing
     return None
 
@@ -253,6 +277,7 @@ class _TreePaths(Struct, frozen=True):
     manifest: Manifest
     entries: Mapping[str, Entry]
     folders: Container[str]
+    is_scorer: bool
 
     def below_top(self, base: str, word: str) -> str:
         """A word as a path below the top, relative to it, read from the folder ``base``; "" for any other path."""
@@ -273,6 +298,8 @@ class _TreePaths(Struct, frozen=True):
         share = root.removeprefix(prefix)
         names = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*self.manifest.scope.share, share))
         line = f"scope.share = [{names}]"
+        if self.is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
+            line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
         if entry := self.entries.get(root):
             kind = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode)
             if kind is None or not (top / path).exists() or self._is_there((top / path).resolve()):
@@ -282,8 +309,8 @@ class _TreePaths(Struct, frozen=True):
             text = f"{name} is not committed and so not in the trees"
             return MissingPath(text, "commit it; scope.share names only what is in the manifest's folder")
         if project.config_of(self.manifest).scope.kind(path) == "hidden":
-            remedy = "commit it; or keep it outside of the repository, and name its folder in scope.hidden_from"
-            return MissingPath(f"{name} is hidden and not committed, and so not in the trees", remedy)
+            text = f"{name} is hidden and not committed, and so not in the trees"
+            return MissingPath(text, f"commit it; or {_HIDDEN_FROM}")
         if not os.path.lexists(top / path):
             folder = os.path.dirname(path).removeprefix(prefix)
             return MissingPath(f"{name} is not committed and so not in the trees", f"mkdir -p {folder} in the command")
@@ -293,7 +320,7 @@ class _TreePaths(Struct, frozen=True):
         if any(project.repository.is_ignored(one) for one in (root, path)):
             return MissingPath(f"{name} is ignored by git and so not in the trees", line, share)
         text = f"{name} is not committed and so not in the trees"
-        return MissingPath(text, f"commit it, or where it is data: {line}", share)
+        return MissingPath(text, line if self.is_scorer else f"commit it, or where it is data: {line}", share)
 
     def _is_there(self, real: Path) -> bool:
         """Whether what a link leads to is in the tree itself."""
@@ -314,29 +341,10 @@ def unseen_script_hint(
         return is_shared(path) or (prefix + path in entries and is_seen(prefix + path))
 
     # The program itself is run from the checkout; what it is given to run is looked for in the tree.
-    script = _script_outside(commands, project.folder, ".", is_there)
+    script = missing_script(commands, project.folder, ".", is_there)
     if not script:
         return "", ""
     if prefix + script in entries:
         return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
     text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
     return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {_OUTSIDE}"
-
-
-def _script_outside(
-    commands: Iterable[str | Sequence[str]], folder: Path, cwd: str, is_there: Callable[[str], bool]
-) -> str:
-    """The first script that a command runs by a relative path to a file of the checkout that is not there; or ""."""
-    path = os.environ.get("PATH", os.defpath)
-
-    def is_file(word: str) -> bool:
-        return os.path.isfile(folder / cwd / word)
-
-    for command in commands:
-        for word in run_words_of(command, lambda text: is_file(text) or which(text, path, folder / cwd) is not None):
-            script = os.path.normpath(os.path.join(cwd, word.text))
-            is_program = not isinstance(command, str) and word.text == command[0]
-            is_below = not is_program and not script.startswith(("/", ".."))
-            if word.is_run and is_below and is_file(word.text) and not is_there(script):
-                return script
-    return ""

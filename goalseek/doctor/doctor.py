@@ -15,7 +15,7 @@ from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
-from goalseek.project.preflight import CheckResult
+from goalseek.project.preflight import CheckResult, is_time_unclear
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 from goalseek.values import StopReason
@@ -46,7 +46,8 @@ def examine(
     if not git_finding.ok:
         return
     metric = loaded.manifest.metric
-    text = f"{loaded.path}: {metric.direction} {metric.name}, {describe_reading(metric)}"
+    reading = "a time of which metric.command is missing" if is_time_unclear(loaded) else describe_reading(metric)
+    text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
     yield CheckResult("manifest", True, text)
     try:
         with open_project(loaded, doing="doctor") as project:

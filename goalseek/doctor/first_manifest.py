@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
-from goalseek.errors import GoalseekError
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -29,8 +29,8 @@ from goalseek.evaluation.measurements import (
 from goalseek.git.ignore import matcher
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.rules import check_expressions, words_of
-from goalseek.manifest.tables import Reading, VerifyCommand
+from goalseek.manifest.rules import words_of
+from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Verdict
 from goalseek.project.fitness import check_fit
 from goalseek.project.observer import Observer
@@ -65,6 +65,7 @@ class Answers(DataClass):
 
     ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
     next command. ``timing`` is a command whose time is the number, and ``timing_outputs`` are those that it leaves.
+    Where it names a hidden file, it finds the ``outputs`` beside those, and no other file of the candidate's.
     ``score`` finds those files beside the hidden ones, and none of the candidate's code. Where ``run`` is empty, the
     writable files are handed on as they are. ``query``, ``regex`` or ``timing`` gives the number.
     ``sees`` is that of ``run``.
@@ -206,26 +207,6 @@ def answers_in(path: Path) -> Answers:
     return answers
 
 
-def parse_reading(text: str) -> tuple[str, str, str]:
-    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``; raises GoalseekError."""
-    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
-    if not match:
-        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
-        raise GoalseekError(f"{text!r} does not say how to read the number", hint)
-    source = match[2]
-    if len(source) > 2 and source.startswith("/") and source.endswith("/"):
-        return match[1], "", source[1:-1]
-    return match[1], source, ""
-
-
-def checked_reading(text: str) -> tuple[str, str, str]:
-    """The same. Raises GoalseekError also where query or regex is not right by itself."""
-    reading = parse_reading(text)
-    for _, fault in check_expressions((), Reading(query=reading[1] or None, regex=reading[2] or None)):
-        raise GoalseekError(fault)
-    return reading
-
-
 def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
     metric = {"direction": answers.direction}
@@ -242,7 +223,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
         commands += [{"name": "run", "run": answers.run or _NOTHING, "sees": answers.sees, "outputs": answers.outputs}]
     if answers.timing:
         commands = [{**command, "once": True} for command in commands]
-        commands += [{"name": "timing", "run": answers.timing, "outputs": answers.timing_outputs}]
+        sees = "hidden" if names_hidden(answers.timing, answers.hidden) else ""
+        commands += [{"name": "timing", "run": answers.timing, "sees": sees, "outputs": answers.timing_outputs}]
     if answers.score:
         commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
     outputs = (*answers.outputs, *answers.timing_outputs)
@@ -282,16 +264,20 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     return loaded
 
 
-class NotMeasured(GoalseekError):
-    """Raised where the first measurement gives no number; ``question`` is the field of the answers to give anew.
+class WrongAnswer(GoalseekError):
+    """An answer that is missing or does not fit; ``question`` is the field of the answers to give anew."""
 
-    ``share`` has the path that scope.share has to name, where that is the remedy.
-    """
+    def __init__(self, question: str, message: str, hint: str = "", end: int = USAGE) -> None:
+        super().__init__(message, hint, end)
+        self.question = question
+
+
+class NotMeasured(WrongAnswer):
+    """Raised where the first measurement gives no number; ``share`` has the path that scope.share has to name."""
 
     def __init__(self, error: GoalseekError, question: str, share: str) -> None:
         hint = f"{error.hint}; or goalseek init --share {shlex.quote(share)}" if share else error.hint
-        super().__init__(error.message, hint, error.exit_code)
-        self.question = question if not share else "share"
+        super().__init__("share" if share else question, error.message, hint, error.exit_code)
         self.share = (share,) if share else ()
 
 
@@ -309,7 +295,8 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
             error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
-            missing = find_missing_path(project, loaded.manifest, target.tree, trial_folder(project))
+            folder = trial_folder(project)
+            missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)
             raise NotMeasured(error, _question_of(number, evidence.verify), missing.share if missing else "")
         record_measurement(project, target, number, "init")
         return number

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
 
 from goalseek.git.ignore import matcher
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import exposing_commands
+from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.preflight import CheckResult
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
@@ -14,6 +17,8 @@ SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
     'one that sees = "hidden" scores them'
 )
+CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+_PROGRAMS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -27,6 +32,8 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
     for command in manifest.verify:
         is_exposing = command.name in exposing_commands(manifest)
         text, remedy = _separation(command, outputs, is_exposing)
+        if command == timed_program(manifest):
+            text, remedy = _timed_separation(manifest, command)
         yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
         for text, remedy in (*_self_reports(manifest, command), *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
@@ -37,11 +44,44 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
         yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
 
 
+def readable_answers(manifest: Manifest, hidden: Iterable[str]) -> Iterator[CheckResult]:
+    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+
+    ``hidden`` are the hidden files, relative to the manifest's folder.
+    """
+    timed = timed_program(manifest)
+    if timed is None:
+        return
+    remaining = set(hidden) - _named_paths(timed, _text_of(timed))
+    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
+        for part in re.split(r"&&|\|\||;|\n", _text_of(command) if command.sees != "candidate" else ""):
+            if re.search(r"sum\b|openssl", part):
+                continue
+            for path in sorted(remaining & _named_paths(command, part)):
+                if not path.endswith(_PROGRAMS):
+                    text = f"{timed.name}: the timed program can read {quote_path(path)}"
+                    yield CheckResult("isolation", True, text, "keep its sha256 instead (goalseek help verifier)")
+
+
+def _text_of(command: VerifyCommand) -> str:
+    return command.run if isinstance(command.run, str) else " ".join(command.run)
+
+
+def _named_paths(command: VerifyCommand, text: str) -> set[str]:
+    """The paths that a command's text could name, relative to the manifest's folder."""
+    words = re.split(r"""[\s;|&<>()'"=]+""", text)
+    return {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
+
+
 def cheat_remedy(manifest: Manifest) -> str:
     """What to change where a cheat won."""
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
+    if metric.source in TIME_SOURCES:
+        text = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
+        is_checked = command is None or command.sees != "candidate" or _later_check(manifest, command)
+        return text if is_checked else f"{CHECK_OUTPUT}; {text}"
     if command is None or command.sees == "candidate":
-        what = {"json": "file", "wall": "run time", "cpu": "run time"}.get(metric.source or "", "output")
+        what = "file" if metric.source == "json" else "output"
         remedy = f"{metric.name} is read from the candidate's own {what}: {READ_HIDDEN}"
     elif command.sees == "both":
         remedy = f"{command.name} sees hidden files and candidate code together: {SPLIT}"
@@ -71,6 +111,19 @@ def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -
     return text, "name what it needs in the outputs of a command before it"
 
 
+def _timed_separation(manifest: Manifest, command: VerifyCommand) -> Note:
+    text = ": runs the candidate's program beside the hidden files, which it can read; its time is the score"
+    if check := _later_check(manifest, command):
+        return f"{text}, and the command {check} checks its output", ""
+    return text, CHECK_OUTPUT
+
+
+def _later_check(manifest: Manifest, command: VerifyCommand) -> str:
+    """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
+    later = manifest.verify[manifest.verify.index(command) + 1 :] if command.outputs else ()
+    return next((other.name for other in later if other.sees == "hidden"), "")
+
+
 def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
@@ -79,13 +132,11 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
-            later = manifest.verify[manifest.verify.index(command) + 1 :]
-            check = next((other.name for other in later if other.sees == "hidden" and command.outputs), "")
             text = f"'s run time is its {what}: the code decides how much it does in that time"
-            if check:
+            if check := _later_check(manifest, command):
                 yield f"'s run time is its {what}, and the command {check} checks what it left", ""
             else:
-                yield text, 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+                yield text, CHECK_OUTPUT
             if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
                 text = ": very short processes that nobody waits for are not in its processor time"
                 yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'

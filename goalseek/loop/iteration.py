@@ -13,7 +13,7 @@ from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
-from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
+from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
@@ -142,12 +142,15 @@ class Iteration:
             return IterationResult(self.context, verdict)
         top = self.attempts.top
         parts = (self.plan, top.change, top.candidate, top.evidence, decision)
-        notes = (*self.attempts.notes, *self._missing_path_notes(verdict, top.candidate))
+        notes = (*self.attempts.notes, *self._missing_path_notes(verdict, top.candidate, top.evidence))
         return IterationResult(self.context, verdict, *parts, self.attempts.earlier, notes)
 
-    def _missing_path_notes(self, verdict: Verdict, candidate: Candidate | None) -> tuple[str, ...]:
+    def _missing_path_notes(
+        self, verdict: Verdict, candidate: Candidate | None, evidence: Evidence | None
+    ) -> tuple[str, ...]:
         """A note where a command of the verifier failed for a path that the checkout has and the tree has not."""
         if verdict.reason != Reason.VERIFY_FAILED or candidate is None:
             return ()
-        missing = find_missing_path(self.project, self.config.manifest, candidate.tree, self.folder)
+        runs = evidence.verify if evidence else ()
+        missing = find_missing_path(self.project, self.config.manifest, candidate.tree, self.folder, runs)
         return (str(missing),) if missing else ()

@@ -6,10 +6,7 @@ The events have one shape, whose published JSON Schema is generated from ``Notif
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 from goalseek.errors import GoalseekError
@@ -17,13 +14,12 @@ from goalseek.files import write_atomic
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.process import environment_without
 from goalseek.project.approval import Question, commands_for
+from goalseek.project.fitness import notify_environment, notify_problem, notify_words
 from goalseek.project.observer import Observer
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.sandbox.view import Launch
 from goalseek.values import DataClass, Number, Outcome, Stop, StopReason, to_line
-from goalseek.workspace.scope import manifest_scope
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
@@ -73,7 +69,7 @@ class Notifier(Observer):
         self._loaded = loaded
         self._programs = programs
         self._on_problem = on_problem
-        if why := _why_not_run(loaded()):
+        if why := notify_problem(loaded()):
             on_problem(f"notify: {why}")
 
     def on_budget(self, text: str) -> None:
@@ -117,7 +113,7 @@ class Notifier(Observer):
             return
         try:
             notification = Notification(project=loaded.manifest.project.name, **fields, **_result(loaded))
-            failure = _why_not_run(loaded) or self._run(command, loaded, to_line(notification))
+            failure = notify_problem(loaded) or self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:
@@ -126,7 +122,7 @@ class Notifier(Observer):
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        launch = Launch(command, _user_environment(), loaded.folder)
+        launch = Launch(notify_words(command), notify_environment(), loaded.folder)
         result = self._programs.run(launch, timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
@@ -134,28 +130,6 @@ class Notifier(Observer):
             lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
             return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
-
-
-def _user_environment() -> dict[str, str]:
-    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
-
-    A relative folder would be one below the manifest's, where kept changes may be taken home to.
-    """
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
-    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
-    return environment_without("GOALSEEK_") | {"PATH": path}
-
-
-def _why_not_run(loaded: ManifestFile) -> str:
-    """Why the program is not run: a word of its command is a file that candidates may change; else ""."""
-    folder = loaded.folder.resolve()
-    kind = manifest_scope(loaded, loaded.manifest, "").kind
-    for number, word in enumerate(loaded.manifest.notify.command or ()):
-        path = Path(os.path.realpath(folder / word))
-        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
-        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
-            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
-    return ""
 
 
 def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:

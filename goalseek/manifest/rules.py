@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.tables import (
+    TIME_SOURCES,
     Guard,
     Holdout,
     Manifest,
@@ -130,7 +131,12 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
         return
     for index in indices:
         if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[index].name:
-            yield ("verify", index, "once"), "the metric is this command's: it runs with every measurement"
+            what = "run time" if manifest.metric.source in TIME_SOURCES else "output"
+            why = "that command runs with every measurement"
+            yield (
+                ("verify", index, "once"),
+                f"once = true cannot stand where the metric is this command's {what}: {why}",
+            )
 
 
 def _check_holdout(holdout: Holdout, manifest: Manifest) -> Iterator[Fault]:

@@ -139,7 +139,8 @@ class Reading(DataClass, kw_only=True):
     matches: Literal["only", "last"] = "only"
     """Which match of `regex` counts: `only` refuses a second one, `last` takes the last. Example: `matches = "last"`"""
     command: str = ""
-    """The verify command whose output or time is read; by default the last one. Example: `command = "train"`"""
+    """The verify command whose output or time is read; by default the last one, but a time among several commands has
+    no default. Example: `command = "train"`"""
     valid: form.Range = None
     """The lowest and the highest number that can be true; any other rejects the candidate.
     Example: `valid = [0.0, 1.0]`"""

@@ -19,6 +19,7 @@ from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
+from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
@@ -165,10 +166,18 @@ def ruler_differences(loaded: ManifestFile, location: Location, baseline: str) -
     messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
-    files = [path for path in changed_files if scope.in_ruler(path)]
+    programs = _provider_files(loaded.manifest, scope.prefix)
+    files = [path for path in changed_files if scope.in_ruler(path) and path not in programs]
     messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
     more = len(files) - _FILES_LIMIT
     return [*messages, f"and {pluralize(more, 'more file')}"] if more > 0 else messages
+
+
+def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
+    """The paths that the provider's command names, without those that a command of the verifier names as well."""
+    words = (manifest.provider.command if manifest.provider else None) or ()
+    verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
+    return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
 
 
 def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:

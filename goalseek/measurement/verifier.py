@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,6 +25,7 @@ UNJUDGEABLE = 125
 STOP_THE_RUN = 127
 LEAST_AUTO_TIMEOUT = 60.0
 _OUTPUT_LIMIT = 4096
+_SUMMARY = re.compile(r"WARNING\b|[a-z][\w.+-]*: ")  # "sha256sum: WARNING: 1 computed checksum did NOT match"
 
 
 class Verifier(Struct, frozen=True):
@@ -147,6 +149,9 @@ def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
 
 
 def _last_line(result: ProgramResult) -> str:
-    text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
-    last = text.rsplit("\n", 1)[-1].strip() if text else ""
-    return f": {last[:200]}" if last else ""
+    """The last line that a command printed, after the one before it where a program only sums up in it."""
+    lines = [line.strip() for line in (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace").splitlines()]
+    last = list(filter(None, lines))[-2:]
+    if last and not (_SUMMARY.match(last[-1]) and result.exit_code not in (STOP_THE_RUN - 1, STOP_THE_RUN)):
+        last = last[-1:]
+    return f": {' | '.join(line[:200] for line in last)}" if last else ""

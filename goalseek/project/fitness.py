@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from goalseek.disk import check_free_space
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
-from goalseek.manifest.loading import with_manifest_option
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.measurement.ruler import ruler_differences
+from goalseek.process import environment_without
 from goalseek.project import preflight
 from goalseek.project.limits import guard_notice
 from goalseek.project.project import Project
@@ -28,6 +33,16 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
     if not manifest.scope.hidden and manifest.scope.hidden_from is None:
         return ()
     return tuple(command.name for command in manifest.verify if command.sees == "both")
+
+
+def timed_program(manifest: Manifest) -> VerifyCommand | None:
+    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
+    if manifest.metric.source not in TIME_SOURCES:
+        return None
+    names = [command.name for command in manifest.verify]
+    *before, command = manifest.verify[: names.index(manifest.metric.command) + 1]
+    has_outputs = any(other.outputs for other in before if other.sees != "hidden")
+    return command if command.sees == "hidden" and has_outputs else None
 
 
 def exposure_note(manifest: Manifest) -> str:
@@ -150,3 +165,32 @@ def differences_from_ruler(project: Project) -> list[str]:
     """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
     baseline = project.standing.baseline
     return ruler_differences(project.loaded, project.repository.location, baseline.commit if baseline else "")
+
+
+def notify_words(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command of ``[notify]`` as it is run: a ``~`` before its program is your HOME."""
+    return (os.path.expanduser(command[0]), *command[1:])
+
+
+def notify_environment() -> dict[str, str]:
+    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
+
+    A relative folder would be one below the manifest's, where kept changes may be taken home to.
+    """
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
+    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
+    return environment_without("GOALSEEK_") | {"PATH": path}
+
+
+def notify_problem(loaded: ManifestFile) -> str:
+    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else ""."""
+    folder, command = loaded.folder.resolve(), notify_words(loaded.manifest.notify.command or ("",))
+    kind = manifest_scope(loaded, loaded.manifest, "").kind
+    for number, word in enumerate(command):
+        path = Path(os.path.realpath(folder / word))
+        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
+        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
+            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
+    program = str(folder / command[0]) if "/" in command[0] else command[0]
+    is_startable = not command[0] or shutil.which(program, path=notify_environment()["PATH"])
+    return "" if is_startable else f"{command[0]} is no program that can be started; correct notify.command"

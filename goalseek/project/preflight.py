@@ -64,19 +64,30 @@ def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
 def time_problems(loaded: ManifestFile) -> Iterator[tuple[str, str]]:
     """What makes it unclear or useless to take a command's time as a number: problem and remedy, both in words."""
     manifest, metric = loaded.manifest, loaded.manifest.metric
-    names = [command.name for command in manifest.verify if _judges_candidate(manifest, command.name)]
-    if metric.source in TIME_SOURCES and len(manifest.verify) > 1 and names and not has_metric_command(loaded):
+    if is_time_unclear(loaded) and (names := _timeable_commands(manifest)):
         problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
         remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
         yield f"{problem}{len(manifest.verify)} verify commands takes it", remedy
         return
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
-            problem = (
-                f"{'metric' if reading is metric else '[[guard]]'}: {reading.name} is the time of {reading.command}"
-            )
+            table = "metric" if reading is metric else "[[guard]]"
+            problem = f"{table}: {reading.name} is the time of {reading.command}"
             problem += ", which neither sees the candidate nor gets `outputs` of a command that does"
             yield problem, "name a command that runs the candidate as its `command`"
+
+
+def is_time_unclear(loaded: ManifestFile) -> bool:
+    """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
+    manifest = loaded.manifest
+    return manifest.metric.source in TIME_SOURCES and len(manifest.verify) > 1 and not has_metric_command(loaded)
+
+
+def _timeable_commands(manifest: Manifest) -> list[str]:
+    """The commands whose time may be the metric; where two run the candidate, not one that only checks beside it."""
+    judging = [one for one in manifest.verify if _judges_candidate(manifest, one.name)]
+    running = [one for one in judging if one.sees != "hidden" or one.outputs]
+    return [one.name for one in (running if len(running) > 1 else judging) if not one.once]
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:
@@ -167,10 +178,8 @@ def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
         if _commit_matches(project, baseline.commit, (pattern,)):
             continue
         if _commit_matches(project, project.repository.head(), (pattern,)):
-            problem = (
-                f"scope.writable: {pattern!r} matches files of HEAD, but none in the tree that the climb starts from"
-            )
-            note = f"{problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there"
+            problem = f"{pattern!r} matches files of HEAD, but none in the tree that the climb starts from"
+            note = f"scope.writable: {problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there"
         else:
             note = f"scope.writable: {_no_match_text(project.loaded, pattern)}; commit it, or take it out"
         yield with_manifest_option(note, project.loaded.path)
@@ -223,13 +232,15 @@ class UncommittedFiles(Struct, frozen=True):
                 hidden.append(quote_path(path))
             elif not is_new and scope.in_ruler(path):
                 ruler.append(quote_path(path))
+        ruler.sort(key=lambda path: not path.startswith(scope.prefix))
         return cls(tuple(hidden), tuple(ruler), tuple(writable))
 
     def refuse_of_ruler(self) -> None:
         """Raises GoalseekError where the baseline would not measure a file of the ruler as the checkout has it."""
         if not self.hidden and not self.ruler:
             return
-        message = f"the number depends on files with uncommitted changes: {abbreviate(self.ruler)}"
+        message = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier: "
+        message += abbreviate(self.ruler)
         hint = "commit or stash them"
         if self.hidden:
             message = f"hidden, but not committed: {abbreviate(self.hidden)}"

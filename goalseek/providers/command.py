@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, replace
@@ -72,10 +74,18 @@ class CommandProvider(Provider):
         return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
     def check(self) -> None:
-        """Raises GoalseekError where the program cannot be found."""
-        if self.program() is None:
-            message = f"provider: there is no program {self.words[0]!r}"
-            raise GoalseekError(message, "give its path, or put it on PATH", StopReason.PROVIDER)
+        """Raises GoalseekError where the program cannot be found, or cannot be started as it is."""
+        program, name = self.program(), self.words[0]
+        if program is None:
+            message, remedy = f"there is no program {name!r}", "give its path, or put it on PATH"
+        elif not os.access(program, os.X_OK):
+            message, remedy = f"{name} is not executable", f"chmod +x {shlex.quote(name)}"
+        elif _is_text_without_interpreter(Path(program)):
+            message = f"the first line of {name} does not say what runs it"
+            remedy = "begin it with a line such as #!/usr/bin/env python3"
+        else:
+            return
+        raise GoalseekError(f"provider: {message}", remedy, StopReason.PROVIDER)
 
     def plan(self, call: Call) -> Reply:
         """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
@@ -117,6 +127,18 @@ class CommandProvider(Provider):
         if program is None:
             raise Failed("crashed", f"there is no program {self.words[0]!r}")
         return program
+
+
+_HEAD_BYTES = 512
+
+
+def _is_text_without_interpreter(program: Path) -> bool:
+    """Whether a program is a script that the system cannot start: a text whose first line is no ``#!``."""
+    if not os.access(program, os.R_OK):
+        return False
+    with program.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return not head.startswith(b"#!") and b"\0" not in head
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

@@ -154,6 +154,25 @@ class Word(Struct, frozen=True):
     is_run: bool
 
 
+def missing_script(
+    commands: Iterable[str | Sequence[str]], folder: Path, cwd: str, is_there: Callable[[str], bool]
+) -> str:
+    """The first script that a command runs by a relative path to a file of the checkout that is not there; or ""."""
+    path = os.environ.get("PATH", os.defpath)
+
+    def is_file(word: str) -> bool:
+        return os.path.isfile(folder / cwd / word)
+
+    for command in commands:
+        for word in words_of(command, lambda text: is_file(text) or which(text, path, folder / cwd) is not None):
+            script = os.path.normpath(os.path.join(cwd, word.text))
+            is_program = not isinstance(command, str) and word.text == command[0]
+            is_below = not is_program and not script.startswith(("/", ".."))
+            if word.is_run and is_below and is_file(word.text) and not is_there(script):
+                return script
+    return ""
+
+
 def words_of(command: str | Sequence[str], find: Callable[[str], object]) -> Iterator[Word]:
     """The words of a command; a string is one for ``sh -c``. ``find`` gives the program or file of a word, if any."""
     if isinstance(command, str):

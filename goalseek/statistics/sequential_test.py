@@ -220,7 +220,7 @@ def describe_fixed_seed(runs: int) -> str:
     """Why a candidate with a fixed seed is reverted, after so many runs of it."""
     return (
         f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
-        "luck; metric.allow_fixed_seed = true would keep it"
+        "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it"
     )
 
 

@@ -52,7 +52,10 @@ def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_fo
         raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
     for name in other_folders:
         if clashes(prefix + name):
-            raise _error(f"{quote_path(name)} is a folder of its own, shared or given by setup", "rename one")
+            in_the_way = overlap_matcher([name])
+            path = quote_path(next(item.path for item in listing if in_the_way(item.path)))
+            message = f"its {path} has the place of {quote_path(name)}, which is shared or given by setup"
+            raise _error(message, f"rename {quote_path(name)}, or that file or its folder in scope.hidden_from")
 
 
 def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:

@@ -173,12 +173,17 @@ IMPOSSIBLE: list[tuple[dict[str, object], str]] = [
 ]
 
 
-def test_a_provider_that_cannot_start(project: Project) -> None:
+def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
+    (script := tmp_path / "agent.py").write_text("print('an idea')\n")
+    (unmarked := tmp_path / "unmarked.py").write_text(script.read_text())
+    unmarked.chmod(0o755)
     for provider, code, said in (
         ({"name": "oracle"}, USAGE, "there is no provider 'oracle'"),
         ({"name": "replay"}, USAGE, "provider.recordings: is required"),
         ({"name": "command"}, USAGE, "is required by the provider"),
         ({"name": "command", "command": ["no-such-agent"]}, UNFIT, "there is no program 'no-such-agent'"),
+        ({"name": "command", "command": [str(script)]}, UNFIT, "agent.py is not executable\n  chmod +x "),
+        ({"name": "command", "command": [str(unmarked)]}, UNFIT, "unmarked.py does not say what runs it"),
         ({"name": "replay", "recordings": "gone"}, UNFIT, "has no recordings"),
         ({"name": "scripted", "script": "gone.toml"}, UNFIT, "gone.toml cannot be read: no such file"),
     ):

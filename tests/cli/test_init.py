@@ -129,7 +129,7 @@ def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_i
         (("--provider", "nobody"), "nobody"),
         (("--name", "No Name"), "name"),
         (("--run", "sh judge.sh"), "--score"),
-        (("--time", "sh judge.sh"), "--score"),
+        (("--time", "sh judge.sh"), "--time-outputs"),
         (("--time", "cat answer.txt"), "--time-outputs"),
     ):
         given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
@@ -273,9 +273,16 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     ended = case.run("init", *flags)
     assert ended.exit_code == 1 and "`data/` is ignored by git and so not in the trees" in ended.stderr
     assert "goalseek init --share data" in ended.stderr
+    (case.folder / "other").mkdir()
+    (case.folder / "other/plus.txt").touch()
+    with (case.folder / ".gitignore").open("a") as ignored:
+        ignored.write("other/\n")
+    case.commit()
+    assert case.run("init", "--share", "other").exit_code == 1
+    assert written(case)["scope"]["share"] == ["other"]
     ended = case.run("init", "--share", "data")
     assert ended.exit_code == 0, ended.stderr
-    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["data"]}
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:
         reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
@@ -284,6 +291,37 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
         assert terminal.ended() == 0
     assert written(case)["scope"]["share"] == ["data"]
     assert not (case.folder / "program.md").exists()
+
+
+def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Case) -> None:
+    flags = (*FLAGS, "--run", "sh judge.sh", "--outputs", "answer.txt", "--program")
+    with Shown(case.folder, "init", *flags) as terminal:
+        terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
+        reply_to(terminal, ("4/6", "none"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
+
+
+def test_none_is_an_answer_of_flags_too(case: Case) -> None:
+    words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
+    ended = case.run("init", *words, "--metric", "minimize log loss")
+    assert ended.exit_code == 2 and "a name has no blanks; did you mean log_loss?" in ended.stderr
+    ended = case.run("init", *words, *FLAGS[6:])
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+    assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
+
+
+def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "none"), ("5/6", "forecast.csv"), ("5/6", "sh judge.sh"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert "forecast.csv is neither a program on PATH nor a file" in terminal.raw.decode()
+    assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
@@ -315,9 +353,29 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
     assert 0.2 < json.loads(ended.stdout)["value"] < 5
 
 
+def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
+    case.write(build_sh="printf 'sleep 0.1; cat\n' > app; chmod +x app\n")
+    (case.folder / "hidden").mkdir()
+    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.commit()
+    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh", "--name", "demo")
+    timed = "./app < hidden/input.txt > answer.csv"
+    check = ("--time-outputs", "answer.csv", "--score", "cmp answer.csv hidden/input.txt")
+    ended = case.run("init", *words, "--time", timed, *check)
+    assert ended.exit_code == 2 and ended.stderr.splitlines()[0].endswith("give --outputs"), ended.stderr
+    ended = case.run("init", *words, "--outputs", "app", "--time", timed, *check)
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["verify"] == [
+        {"name": "run", "run": "sh build.sh", "outputs": ["app"], "once": True},
+        {"name": "timing", "run": timed, "sees": "hidden", "outputs": ["answer.csv"]},
+        {"name": "score", "run": check[3], "sees": "hidden"},
+    ]
+
+
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
     ended = case.run("init", *FLAGS[:4], *FLAGS[6:], "--run", "sh judge.sh", "--sees", "both")
     assert ended.exit_code == 0, ended.stderr
+    assert "candidate code can read the hidden files" in ended.stderr
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 

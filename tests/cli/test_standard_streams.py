@@ -14,6 +14,8 @@ import pytest
 from project import Project, answer, until
 from shown import Shown, read_soon, waiting_project
 
+from goalseek.project.fitness import EXPOSED
+
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
 
@@ -96,13 +98,13 @@ def test_a_climb_whose_reader_goes_away_was_interrupted_and_is_no_bug(climbed: P
 def test_where_there_are_few_letters_they_do(climbed: Project, environment: dict[str, str]) -> None:
     commands = (*LOOKS, "show best", "iterate", "doctor --quick", "report", "promote", "audit")
     for command, done in ended_in(climbed, "G", *commands, environment=environment):
-        assert done.returncode == 0, (command, done.stderr)
+        assert done.returncode == (1 if "doctor" in command else 0), (command, done.stderr)
         if command != "report -o -":  # a file, whatever the terminal
             assert done.stdout.isascii() and done.stderr.isascii(), command
         if command == "log":
             assert b"gr??er -> ??" in done.stdout
         elif command == "iterate":
-            assert done.stdout.splitlines()[-1].startswith(b"score 1 -> 3 | 2 kept of 2 | ")
+            assert done.stdout.splitlines()[-1].startswith(f"score 1 -> 3 | {EXPOSED} | 2 kept of 2 | ".encode())
         elif command == "doctor --quick":
             assert b"\n+ trees " in done.stdout
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goalseek.doctor.isolation import READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes
+from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, readable_answers
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -102,6 +102,40 @@ def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
         assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
 
 
+def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
+    build = replace(TRAIN, name="build", outputs=("build/hits",))
+    timed = VerifyCommand(run="./build/hits hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+    said = "time: runs the candidate's program beside the hidden files, which it can read; its time is the score"
+    for source in ("wall", "cpu"):
+        found = notes(manifest(build, timed, SCORE, source=source, command="time"))
+        assert found[f"{said}, and the command score checks its output"] == ""
+        assert notes(manifest(build, timed, source=source, command="time"))[said] == CHECK_OUTPUT
+    assert not any("none of the candidate's code" in text and text.startswith("time") for text in found)
+
+
+@pytest.mark.parametrize(
+    ("check", "read"),
+    [
+        ("cmp out.txt hidden/expected.txt", ["hidden/expected.txt"]),
+        (("cmp", "out.txt", "./hidden/expected.txt"), ["hidden/expected.txt"]),
+        ("sha256sum -c hidden/expected.txt", []),
+        ("sha256sum -c hidden/sums && diff out.txt <(cat hidden/expected.txt)", ["hidden/expected.txt"]),
+        ("python3 hidden/check.py hidden/in out.txt", []),
+    ],
+    ids=["text", "words", "checksum", "both", "script and input"],
+)
+def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: list[str]) -> None:
+    build = replace(TRAIN, name="build", outputs=("build/hits",))
+    timed = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+    hidden = ["hidden/expected.txt", "hidden/sums", "hidden/check.py", "hidden/in"]
+    later = VerifyCommand(run=check, name="check", sees="hidden")
+    of = manifest(build, timed, later, source="wall", command="time")
+    found = [(one.text, one.remedy) for one in readable_answers(of, hidden)]
+    remedy = "keep its sha256 instead (goalseek help verifier)"
+    assert found == [(f"time: the timed program can read {path}", remedy) for path in read]
+    assert not list(readable_answers(manifest(build, timed, later), hidden)), "no time is the score"
+
+
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:
     told = "tests: its success is an exit code, and candidate code can end the process with any"
     assert "a report in `outputs`" in notes(manifest(TESTS, TRAIN, SCORE))[told]
@@ -116,4 +150,8 @@ def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
     assert READ_HIDDEN in cheat_remedy(manifest(TRAIN, source="stdout"))
     hidden = cheat_remedy(manifest(TRAIN, SCORE))
     assert "score believes what `outputs` say" in hidden and "give metric.valid" in hidden
+    remedy = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
+    assert cheat_remedy(manifest(TRAIN, SCORE, source="wall", command="train")) == remedy
+    assert cheat_remedy(manifest(TRAIN, SCORE, source="cpu", command="score")) == remedy
+    assert cheat_remedy(manifest(TRAIN, source="wall")) == f"{CHECK_OUTPUT}; {remedy}"
     assert "narrow metric.valid" in cheat_remedy(manifest(TRAIN, SCORE, valid=(0.0, 1.0)))

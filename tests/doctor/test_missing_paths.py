@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ def test_an_ignored_folder_is_named_by_iterate_and_the_line_helps(project: Proje
     )
     set_judge(project, READS_DATA, scope={"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]})
     assert project.run("iterate").exit_code == 0
+
+
+def test_what_a_scorer_misses_is_never_to_be_shared(project: Project) -> None:
+    set_judge(project, READS_DATA, sees="hidden")
+    commit_with_data(project)
+    stderr = project.run("baseline").stderr
+    assert f"{IGNORED}: commit it, and name it in scope.hidden; or keep it outside" in stderr
+    assert "scope.hidden_from" in stderr and "scope.share" not in stderr
 
 
 def test_doctor_names_it_and_outside_too(project: Project) -> None:
@@ -126,7 +135,41 @@ def test_a_submodule_and_a_link(project: Project, tmp_path: Path) -> None:
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.top), "lib")
     set_judge(project, "open('lib/x')")
     project.commit("a submodule")
-    assert f"`lib/` is a submodule, {line.replace('near', 'lib')}" in project.run("baseline").stderr
+    named = f"`lib/` is a submodule, {line.replace('near', 'lib')}"
+    assert named in project.run("baseline").stderr
+    (project.folder / "lib/src/demand").mkdir(parents=True)
+    set_judge(project, "import demand.lags")
+    project.commit("a module of the submodule")
+    assert named in project.run("baseline").stderr
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("folder", ["", "{}/"], ids=["relative", "absolute"])
+def test_an_interpreter_that_ran_is_not_missing(project: Project, folder: str) -> None:
+    project.write({".gitignore": ".venv/\n", "hidden/judge.py": "import sys; sys.exit(f'{sys.argv[1]}: not right')\n"})
+    program = f"{folder.format(project.folder)}.venv/bin/python"
+    verify = [{"name": "judge", "run": f"{program} hidden/judge.py {program}", "sees": "both"}]
+    project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
+    project.commit("a judge")
+    project.write({".venv/pyvenv.cfg": f"home = {Path(sys.executable).resolve().parent}\n"})
+    (project.folder / ".venv/bin").mkdir()
+    (project.folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
+    stderr = project.run("baseline").stderr
+    assert "not right" in stderr and "not committed" not in stderr and "ignored by git" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("echo 1 && forecast.csv", "`forecast.csv` is not a command that is found there"),
+        ("tool/run", "tool/run is in your checkout, but not committed: add it"),
+    ],
+)
+def test_a_program_that_did_not_run(project: Project, line: str, expected: str) -> None:
+    project.set_manifest({"verify": [{"name": "judge", "run": line, "sees": "both"}]})
+    project.commit("a command")
+    project.write({"tool/run": "", "forecast.csv": ""})
+    assert f"judge: {expected}" in project.run("baseline").stderr
 
 
 def test_a_file_that_was_committed_after_the_baseline(project: Project) -> None:

@@ -140,6 +140,13 @@ def test_count_for_and_until_end_only_the_invocation(project: Project) -> None:
         assert project.run("iterate", *wrong).exit_code == 2
 
 
+def test_a_line_that_only_sums_up_is_shown_with_the_one_before_it(project: Project) -> None:
+    project.write({"hidden/judge.sh": "echo 'a.csv: FAILED'\necho 'sha256sum: WARNING: 1 did NOT match' >&2\nexit 1\n"})
+    project.commit("a sum")
+    stderr = project.run("baseline").stderr
+    assert "judge ended with 1: a.csv: FAILED | sha256sum: WARNING: 1 did NOT match\n" in stderr
+
+
 def test_a_verifier_without_candidate_code_may_refuse_to_judge_or_stop_the_run(project: Project) -> None:
     judge = 'case $(cat answer.txt) in odd) exit 125;; gone) exit 127;; esac; cat answer.txt > "$GOALSEEK_RUN_DIR/m"'
     project.write({"hidden/judge.sh": judge, "answer.txt": '{"score": 1}\n'})

@@ -119,6 +119,20 @@ def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
     assert seen[-1] == str(project.folder)
 
 
+def test_a_program_that_is_missing_is_named_before_the_night_and_one_in_home_is_found(project: Project) -> None:
+    project.set_manifest({"notify": {"command": ["~/tell"]}})
+    project.set_moves(answer(2), answer(3))
+    missing = f"{home('tell')} is no program that can be started"
+    assert (
+        f"✗ notify       {missing}\n               → correct notify.command" in project.run("doctor", "--quick").stdout
+    )
+    assert project.run("iterate").stderr.splitlines()[0].endswith(f"{missing}; correct notify.command")
+    home("tell").write_text(f"#!/bin/sh\n{TELL}")
+    home("tell").chmod(0o755)
+    project.check("iterate")
+    assert [event["event"] for event in told()] == ["kept", "stopped"]
+
+
 def test_a_program_that_candidates_may_change_is_not_run_and_that_is_said_before_the_night(project: Project) -> None:
     project.write({"tell.sh": TELL})
     scope = {"scope": {"writable": ["answer.json", "*.sh"], "hidden": ["hidden/**"]}}

@@ -56,7 +56,7 @@ def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_record
         ended = project.run("step")
     assert "next: VERIFY" in ended.stdout
     refused = project.run("baseline")
-    assert refused.exit_code == 2 and "iteration 2 is under way" in refused.stderr
+    assert refused.exit_code == 2 and "iteration 2 is not finished" in refused.stderr
     records = project.climb("iterate", "-n", "2", "--new")
     told = [(record["outcome"], record["reason"]) for record in records[2:]]
     assert told == [("skipped", "interrupted"), ("kept", "better")]

@@ -194,7 +194,7 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         (
             'query = "accuracy" }',
             'source = "wall", command = "a" }\n[[verify]]\nname = "a"\nrun = "true"\nonce = true\n',
-            "line :9: verify[0].once: the metric is this command's",
+            "line :9: verify[0].once: once = true cannot stand where the metric is this command's run time: that command",
         ),
         ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' takes back what nothing has named"),
         (

@@ -61,9 +61,31 @@ def test_a_new_baseline_and_doctor_refuse_a_time_of_which_it_is_unclear_whose(
     assert project.records() == []
 
 
+def test_the_report_says_that_a_timed_program_is_the_candidates(make_project: Projects) -> None:
+    project = make(make_project, BUILD, {**CHECK, "run": "cat program"}, command="check")
+    project.check("baseline")
+    assert [record["isolation"]["verifier"] for record in project.iterations()] == ["timed"]
+    page = project.check("report", "-o", "-", "--format", "html")
+    assert "The program that was timed is the candidate" in page and "none of the candidate" not in page
+
+
+def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Projects) -> None:
+    timed = {**CHECK, "name": "time", "run": "cat program > out", "outputs": ["out"]}
+    project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
+    project.write({"hidden/judge": "{}\n"})
+    project.commit()
+    assert "! isolation    time: the timed program can read hidden/judge\n" in project.run("doctor", "--quick").stdout
+
+
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
     ended = make(make_project, RUN, CHECK).run("baseline")
     assert 'name it: metric.command = "run"\n' in ended.stderr
+    timed = {**CHECK, "name": "time", "outputs": ["out"]}
+    tables = {"verify": [{**BUILD, "once": True}, timed, CHECK], "metric": WALL}
+    project = make_project("three", files=FILES, manifest=tables)
+    assert 'name it: metric.command = "time"\n' in project.run("baseline").stderr
+    shown = project.run("doctor", "--quick").stdout
+    assert "a time of which metric.command is missing" in shown and "wall time of the command" not in shown
 
 
 def test_a_guard_on_the_time_of_a_check_that_knows_no_candidate_is_refused(make_project: Projects) -> None:

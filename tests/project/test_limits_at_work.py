@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from project import Ended, Project, Projects, answer, home
 
+from goalseek.project.fitness import EXPOSED
+
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"
 WORSE = 'printf \'{"score": 0, "x": %s}\' $GOALSEEK_ITERATION > answer.json; echo a title\n'
@@ -31,7 +33,8 @@ def end(project: Project, *arguments: str) -> tuple[Ended, dict[str, Any]]:
 
 def notes(ended: Ended) -> list[str]:
     events = [json.loads(line) for line in ended.stdout.splitlines()]
-    return [event["text"] for event in events if event["event"] == "note"]
+    texts = [event["text"] for event in events if event["event"] == "note"]
+    return [text for text in texts if not text.startswith(EXPOSED)]
 
 
 @pytest.mark.parametrize(

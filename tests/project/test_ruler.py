@@ -67,8 +67,8 @@ def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothi
 def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:
     project.set_moves(answer(2))
     for path, code in (
-        ("hidden/judge.sh", "uncommitted changes"),
-        ("other.txt", "uncommitted changes"),
+        ("hidden/judge.sh", "are uncommitted, and each may be part of the verifier"),
+        ("other.txt", "are uncommitted, and each may be part of the verifier"),
         ("hidden/new", "not committed"),
     ):
         project.write({path: "dirty\n"})
@@ -79,6 +79,28 @@ def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project)
         project.set_manifest({})
         assert project.traces() == []
     project.climb()
+
+
+def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "top", FILES | {"other.txt": "1\n"}, below="part")
+    (project.top / "README.md").write_text("1\n")
+    project.commit("a page")
+    project.write({"other.txt": "2\n"})
+    (project.top / "README.md").write_text("2\n")
+    assert "part of the verifier: part/other.txt, README.md" in project.run("baseline").stderr
+
+
+def test_the_providers_own_program_is_not_named_as_part_of_the_verifier(project: Project) -> None:
+    project.write({"propose.sh": "true\n"})
+    project.set_manifest({"provider": {"name": "command", "command": ["sh", "./propose.sh"]}})
+    project.commit("a provider")
+    project.check("baseline")
+    ended = project.run("show", "best", "--diff")
+    assert ended.exit_code == 2 and "nothing is kept yet" in ended.stderr
+    project.write({"propose.sh": "echo\n", "other.txt": "2\n"})
+    project.commit("another provider")
+    differences = project.run("status").stdout
+    assert "propose.sh" not in differences and "file other.txt" in differences
 
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:

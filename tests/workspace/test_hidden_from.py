@@ -151,6 +151,14 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
         assert ended.exit_code == 2 and code in ended.stderr, (code, ended)
         assert project.records() == []
 
+    project.write({".gitignore": "verifier\n", "verifier/data.csv": "1\n"})
+    project.commit()
+    project.set_manifest({"scope": {**scopes, "share": ["verifier"]}})
+    named = "its verifier/judge.sh has the place of verifier, which is shared"
+    assert f"✗ environment  scope.hidden_from: {named}" in project.run("doctor", "--quick").stdout
+    refused(named)
+    shutil.rmtree(project.folder / "verifier")
+    project.set_manifest({"scope": scopes})
     (outside / "other.txt").write_text("clash\n")
     refused("other.txt")
     (outside / "other.txt").unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
@@ -202,3 +204,12 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
         "take it home:   goalseek promote",
     ]
+
+
+def committed_files(folder: Path) -> list[str]:
+    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
+    with contextlib.closing(Repository(locate(folder), "init")) as repository:
+        repository.head()
+        variables = repository.folder_variables()
+        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
+    return [os.fsdecode(path) for path in listing.split(b"\0") if path]

@@ -6,36 +6,34 @@ The answers come from flags, from questions at a terminal, or from guesses by fi
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
-import os
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.commands.demo import begin_with_template, data_folder, templates
+from goalseek.cli.commands.demo import begin_with_template, committed_files, data_folder, templates
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import ask, format_globs, parse_globs, print_message
+from goalseek.cli.output import ask, format_globs, parse_globs, parse_reading, print_message, reading_in_flags
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
-from goalseek.doctor.first_manifest import Answers, NotMeasured, guess_answers, parse_reading, project_name
+from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers, project_name
 from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
-from goalseek.git.command import git
-from goalseek.git.location import locate
-from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.rules import check_expressions
+from goalseek.manifest.tables import Reading
 
-_FORMS = "maximize NAME (JSON in $GOALSEEK_RUN_DIR/metrics.json) or maximize /REGEX/ (what it prints); or minimize"
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _PROGRAM = "program.md"
 _YES = ("y", "yes")
+_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
     "name": "1/6 name of the project",
@@ -48,7 +46,9 @@ _QUESTIONS = {
     "outputs": "    which files does the command of 4/6 leave for the next one? globs",
     "timing_outputs": "    which files does the timed command leave for the check? globs",
     "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": f"6/6 how is the number read? {_FORMS}",
+    "reading": "6/6 how is the number read? Two examples:\n"
+    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
+    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
@@ -60,7 +60,7 @@ class Interview:
 
     def __init__(self, folder: Path, paths: list[str]) -> None:
         self._folder = folder
-        self._paths = paths
+        self.paths = paths
 
     def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
         """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
@@ -80,7 +80,7 @@ class Interview:
         """Asks one question; gives the answers with the new one in them."""
         if question == "reading":
             default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
-            direction, query, regex = ask(_QUESTIONS[question], default, first_manifest.checked_reading)
+            direction, query, regex = ask(_QUESTIONS[question], default, _checked_reading)
             return replace(answers, direction=direction, query=query, regex=regex)
         if question == "run":
             return self._ask_run(answers)
@@ -92,7 +92,7 @@ class Interview:
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
-        committed = self._paths if question in ("writable", "hidden") else None
+        committed = self.paths if question in ("writable", "hidden") else None
 
         def read(text: str) -> tuple[str, ...]:
             return () if question in _NONE and text == "none" else parse_globs(text, committed)
@@ -121,8 +121,20 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, _not_empty)
+        text = ask(_QUESTIONS[question], default, lambda text: self._command_text(question, text))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+    def _command_text(self, question: str, text: str) -> str:
+        """A command whose first word is a program. The build of 4/6 may make one in a folder, for 5/6."""
+        word = (text.removeprefix("time ").split() or [""])[0]
+        if not text:
+            raise GoalseekError("there is no command in that", "python validate.py, say")
+        if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
+            return text
+        is_there = (self._folder / word).is_file() or question != "run" if "/" in word else shutil.which(word)
+        if not (is_there or word.startswith("python")):
+            raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
+        return text
 
 
 def _is_needed(question: str, answers: Answers) -> bool:
@@ -140,26 +152,11 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
     given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
-            given[key] = first_manifest.with_own_python(flags[key], folder)
+            given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
     for key in ("writable", "hidden", "outputs", "timing_outputs", "share"):
         if flags[key] is not None:
-            given[key] = tuple(flags[key])
-    return given | _reading_in_flags(options)
-
-
-def _reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
-    """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
-    query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
-    if query and regex:
-        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
-    if re.match(r"(maximize|minimize)[\s:]", name):
-        its_direction, name, pattern = parse_reading(name)
-        direction = direction or its_direction
-        query, regex = (query, regex) if query or regex else (name, pattern)
-    elif name and not regex:
-        query = query or name
-    given = {"query": query, "regex": regex} if query or regex else {}
-    return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}
+            given[key] = () if key in _NONE and flags[key] == ["none"] else tuple(flags[key])
+    return given | reading_in_flags(options)
 
 
 def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], given: dict[str, Any]) -> Answers:
@@ -178,33 +175,38 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
 
 
 def complete_answers(answers: Answers, paths: list[str]) -> Answers:
-    """The answers with what follows from them. Raises GoalseekError naming the flags that are missing or do not fit."""
-    for pattern in (*answers.writable, *answers.hidden):
-        parse_globs(f'"{pattern.removeprefix("!")}"', paths)
+    """The answers with what follows from them. Raises WrongAnswer naming the flags that are missing or do not fit."""
+    for question in ("writable", "hidden"):
+        for pattern in getattr(answers, question):
+            try:
+                parse_globs(f'"{pattern.removeprefix("!")}"', paths)
+            except GoalseekError as error:
+                raise WrongAnswer(question, error.message, error.hint) from None
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
-    if answers.score and not (answers.run or answers.timing or answers.outputs):
+    last = answers.timing or answers.score
+    takes_outputs = bool(last) and (not answers.timing or first_manifest.names_hidden(last, answers.hidden))
+    if takes_outputs and not (answers.run or answers.outputs):
         answers = replace(answers, outputs=answers.writable)
-    for key in ("run", "timing"):
-        command = getattr(answers, key)
-        if first_manifest.names_hidden(command, answers.hidden) and (key, answers.sees) != ("run", "both"):
-            message = f"goalseek init: {command} is hidden, and candidate code would run beside the hidden files"
-            hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
-            raise GoalseekError(message, f"{hint}; or, where candidate code may read them, --sees both")
+    if first_manifest.names_hidden(answers.run, answers.hidden) and answers.sees != "both":
+        message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
+        hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
+        raise WrongAnswer("run", message, f"{hint}; or, where candidate code may read them, --sees both")
     is_checked = bool(answers.timing and answers.score)
     required = {
-        "--writable": answers.writable,
-        "--run, --time or --score": answers.run or answers.timing or answers.score,
-        "--outputs": answers.outputs or not (answers.run and answers.score and not answers.timing),
-        "--time-outputs": answers.timing_outputs or not is_checked,
-        "--direction": answers.direction,
-        "--query or --regex": answers.query or answers.regex or answers.timing,
+        "--writable": ("writable", answers.writable),
+        "--run, --time or --score": ("score", answers.run or answers.timing or answers.score),
+        "--outputs": ("outputs", answers.outputs or not (answers.run and takes_outputs)),
+        "--time-outputs": ("timing_outputs", answers.timing_outputs or not is_checked),
+        "--direction": ("reading", answers.direction),
+        "--query or --regex": ("reading", answers.query or answers.regex or answers.timing),
     }
-    if missing := [flag for flag, value in required.items() if not value]:
-        raise GoalseekError(f"goalseek init: give {', '.join(missing)}", "goalseek init --help says what they are")
+    if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
+        message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
+        raise WrongAnswer(missing[0][1], message, "goalseek init --help says what they are")
     is_last = bool(answers.outputs) and not (answers.score or answers.timing)
     if is_last or (answers.timing_outputs and not is_checked):
-        raise GoalseekError("goalseek init: no command takes these outputs", "give the one that does: --score")
+        raise WrongAnswer("score", "goalseek init: no command takes these outputs", "give the one that does: --score")
     return answers
 
 
@@ -218,10 +220,12 @@ def _name(text: str) -> str:
     return text
 
 
-def _not_empty(text: str) -> str:
-    if not text:
-        raise GoalseekError("there is no command in that", "python validate.py, say")
-    return text
+def _checked_reading(text: str) -> tuple[str, str, str]:
+    """What ``parse_reading`` gives. Raises GoalseekError also where query or regex is not right by itself."""
+    reading = parse_reading(text)
+    for _, fault in check_expressions((), Reading(query=reading[1] or None, regex=reading[2] or None)):
+        raise GoalseekError(fault)
+    return reading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -258,16 +262,19 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = _committed_files(path.parent)
+    paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
     if is_left:
-        answers = replace(first_manifest.answers_in(path), **given)
+        answers = first_manifest.answers_in(path)
+        if "share" in given:
+            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
+        answers = replace(answers, **given)
     else:
         answers = first_answers(options, path.parent, paths, given)
         if _asks(options):
             answers = interview.ask_all(answers, given)
-    loaded, measurement = _measure(options, path, complete_answers(answers, paths), interview)
+    loaded, measurement = _measure(options, path, answers, interview)
     program = _write_program(options, path.parent)
     metric = loaded.manifest.metric
     if options.json:
@@ -291,9 +298,19 @@ def _measure(
     again until there is one.
     """
     while True:
+        try:
+            answers = complete_answers(answers, interview.paths)
+        except WrongAnswer as error:
+            if not _asks(options):
+                raise
+            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again.")
+            answers = interview.ask_again(error.question, answers)
+            continue
         if options.yes:
             shown = " ".join(answers.hidden) or "nothing"
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+        if answers.sees == "both" and answers.hidden:
+            print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
@@ -322,12 +339,3 @@ def _write_program(options: argparse.Namespace, folder: Path) -> Path | None:
         return None
     path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     return path
-
-
-def _committed_files(folder: Path) -> list[str]:
-    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
-    with contextlib.closing(Repository(locate(folder), "init")) as repository:
-        repository.head()
-        variables = repository.folder_variables()
-        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
-    return [os.fsdecode(path) for path in listing.split(b"\0") if path]

@@ -16,6 +16,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.statistics.guards import describe_bounds
+from goalseek.values import Outcome
 from goalseek.views.log_table import RecordPage
 from goalseek.views.terminal_text import painter, replace_unprintable, terminal_width
 
@@ -139,6 +140,9 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
     if path.exists():
         return path.read_bytes()
     if not record.commit_hash or not record.parent_commit_hash:
+        best = load_standing(manifest).best
+        if record.outcome == Outcome.BASELINE and best and best.iteration == record.iteration:
+            raise GoalseekError("nothing is kept yet", "goalseek log lists what was tried")
         message = f"iteration {record.iteration} has no patch"
         raise GoalseekError(message, "it changed nothing, or its artifacts were removed")
     from goalseek.errors import GitFailed

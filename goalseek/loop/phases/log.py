@@ -17,7 +17,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.fitness import exposing_commands
+from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -136,9 +136,14 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
 
 
 def weakest_isolation(config: Config) -> str:
-    """``both`` where candidate code could read what is hidden; else what the command that decides shows it."""
+    """``both`` where candidate code could read what is hidden; else what the command that decides shows it.
+
+    ``timed`` where what was built by the candidate ran beside the hidden files, and its time is the metric.
+    """
     if exposing_commands(config.manifest):
         return "both"
+    if timed_program(config.manifest):
+        return "timed"
     return "hidden" if config.manifest.verify[-1].sees == "hidden" else "candidate"
 
 

@@ -40,6 +40,7 @@ SANDBOXES = {
 VERIFIERS = {
     "hidden": "What decided was computed by commands that run none of the candidate's code.",
     "candidate": "The numbers were reported by commands that run the candidate's code.",
+    "timed": "The program that was timed is the candidate's: it ran beside the hidden files, and could read them.",
     "both": "Candidate code could read the hidden files: a verify command ran it in one tree with them.",
 }
 
