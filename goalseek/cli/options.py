@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
 
 def add_committed_option(parser: argparse.ArgumentParser) -> None:
     """Adds ``--committed`` to a command that may measure a baseline."""
-    text = "a baseline measures the files of HEAD, whatever is uncommitted; the manifest is read as it is"
+    text = "a baseline leaves uncommitted changes out; the manifest alone is read as it lies there"
     parser.add_argument("--committed", action="store_true", help=text)
 
 

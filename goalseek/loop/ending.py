@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from goalseek.disk import machine_error
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.humanize import at_least, format_distinct, format_dollars, format_number, format_percent
+from goalseek.humanize import at_least, better_or_worse, format_distinct, format_dollars, format_number, format_percent
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
@@ -107,7 +107,7 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> None:
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
-    """``val_loss 3.412 → 3.371, settled -1.1% ± 0.3% · 2 kept of 31 · … · goalseek promote``, about this epoch.
+    """``val_loss 3.412 → 3.371, settled 1.1% ± 0.3% better · 2 kept of 31 · … · goalseek promote``, about this epoch.
 
     What does not apply is left out; "" before the first measurement. The dollars are the run's.
     """
@@ -142,20 +142,16 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
 
 
 def _format_settled(record: SettleRecord) -> str:
-    """``settled -1.1% ± 0.3%``, with a true minus: the change of the number itself, whichever way is better."""
-    up = 1 if record.direction == "maximize" else -1
-    text = f"settled {_format_change(up * record.difference, record.in_percent)}"
+    """``settled 1.1% ± 0.3% better``: the same words as the line that tells of the settling."""
+    text = f"settled {_format_amount(abs(record.difference), record.in_percent)}"
+    better = better_or_worse(record.difference)
     if record.interval is None:
-        return f"{text}, one pair"
+        return f"{text} {better}, one pair"
     low, high = record.interval
-    is_exact = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
-    text += ", exactly" if is_exact else f" ± {_format_amount((high - low) / 2, record.in_percent)}"
+    if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
+        return f"{text} {better}, exactly"
+    text += f" ± {_format_amount((high - low) / 2, record.in_percent)} {better}"
     return text if low > 0 or high < 0 else f"{text}, which may be no gain"
-
-
-def _format_change(change: float, in_percent: bool) -> str:
-    sign = "−" if change < 0 else "+"  # noqa: RUF001 - a minus
-    return f"{sign}{_format_amount(abs(change), in_percent)}"
 
 
 def _format_amount(size: float, in_percent: bool) -> str:

@@ -238,8 +238,8 @@ class UncommittedFiles(Struct, frozen=True):
         """Raises GoalseekError where the baseline would not measure a file of the ruler as the checkout has it."""
         if not self.hidden and not self.ruler:
             return
-        message = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier"
-        message, hint = f"{message}: {abbreviate(self.ruler)}", "commit or stash them"
+        why = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier"
+        message, hint = f"{why}: {abbreviate(self.ruler)}", "commit or stash them"
         if self.hidden:
             message = f"hidden, but not committed: {abbreviate(self.hidden)}"
             hint = "commit them; the agent never gets them"

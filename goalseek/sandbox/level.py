@@ -52,7 +52,10 @@ class SandboxLevel(Struct, frozen=True):
             return NOTHING_ENFORCED
         clauses = () if self.name == "bubblewrap" else landlock.gaps(landlock.abi())
         if network:
-            clauses += ("it can connect to servers on this machine's own addresses, as it has the network",)
+            clauses += (
+                "it can connect to servers on this machine's own addresses, as it has the network "
+                "(agent_network = false takes it from an agent)",
+            )
         if self.name == "bubblewrap" and network and not bubblewrap.scopes_abstract_sockets():
             clauses += ("it can connect to abstract unix sockets, as it has the network",)
         return clauses

@@ -196,8 +196,8 @@ def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
             sentences.append(f"settling in the end takes {runs} runs, {format_duration(runs * seconds)}")
     else:
         sentences = [
-            f"one run a candidate, {format_duration(seconds)}; {AGREEING_REPEATS} more for the baseline, and one more "
-            f"for each of the first {CONFIRMED_KEEPS} that are kept"
+            f"each candidate is run once, {format_duration(seconds)}; the baseline is run {AGREEING_REPEATS + 1} "
+            f"times, and the first {CONFIRMED_KEEPS} kept changes twice"
         ]
     if manifest.holdout:
         sentences.append(f"the holdout takes 2 runs at least, {format_duration(2 * seconds)}")

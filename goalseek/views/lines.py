@@ -18,6 +18,7 @@ from goalseek.views.terminal_text import (
     one_line,
     replace_unprintable,
     terminal_width,
+    why_and_title,
 )
 
 
@@ -25,9 +26,9 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
     value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
-    tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
-    if width is not None:
-        head, tail = cut_to_cells(head, width), cut_to_cells(tail, width - len(head)) if width > len(head) else ""
+    room = None if width is None else width - len(head)
+    tail = "" if room is not None and room <= 0 else why_and_title(record.why, record.hypothesis_summary, room)
+    head = head if width is None else cut_to_cells(head, width)
     color = OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED) else tail)
 

@@ -19,7 +19,7 @@ from goalseek.humanize import (
 )
 from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.values import Usage
-from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, cut_to_cells, one_line, wrap
+from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, one_line, why_and_title, wrap
 
 _WIDE = 110
 _WITH_OUTCOME = 78
@@ -46,9 +46,8 @@ class LogTable(Struct, frozen=True):
         when = (format_age if self._is_wide else format_short_age)(record.timestamp, self.now)
         value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
         head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
-        tail = one_line(record.why + (f"; {record.hypothesis_summary}" if record.hypothesis_summary else ""))
-        if self.width is not None:
-            tail = cut_to_cells(tail, max(self.width - len(head), _LEAST_TAIL))
+        room = None if self.width is None else max(self.width - len(head), _LEAST_TAIL)
+        tail = why_and_title(record.why, record.hypothesis_summary, room)
         color = OUTCOME_COLORS[record.outcome]
         return self.paint(head, color) + (self.paint(tail, "grey") if color == "grey" else tail)
 

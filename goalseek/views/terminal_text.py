@@ -148,6 +148,18 @@ def cut_to_cells(text: str, limit: int) -> str:
     return set_cell_size(text, limit - 1).rstrip() + "…"
 
 
+_ROOM_FOR_BOTH = 40
+
+
+def why_and_title(why: str, title: str, limit: int | None) -> str:
+    """``why; title`` in one line of at most ``limit`` cells: from 40 on, a long why leaves half to the title."""
+    why, title = one_line(why), one_line(title)
+    if title and limit is not None and limit >= _ROOM_FOR_BOTH:
+        why = cut_to_cells(why, max(limit - cell_width(title) - 2, limit // 2))
+    text = f"{why}; {title}" if title else why
+    return text if limit is None else cut_to_cells(text, limit)
+
+
 def wrap(text: str, limit: int) -> list[str]:
     """The text in lines of at most ``limit`` cells, broken between words; a longer word stays whole, to be copied."""
     lines = [""]

@@ -220,6 +220,9 @@ class TestShow:
         output = climbed.run("show", "1", "--output").stdout
         assert "== verifier.log ==" in output
         assert "== provider_output.md ==" in output
+        printed = climbed.run_folder(1) / "provider_output.md"
+        printed.write_text("no end of line")
+        assert "no end of line\n== verifier.log ==\n" in climbed.run("show", "1", "--output").stdout
         climbed.set_moves(*MOVES, answer(2, more='"fail": 1,\n'))
         climbed.climb()
         assert "told to fail" in climbed.run("show", "--output").stdout

@@ -153,6 +153,8 @@ class TestSettling:
         assert not of_kind(project, "settle")
         told = project.run("settle")
         assert told.exit_code == 0 and "so one run each is enough" in told.stderr
+        cost = "; the baseline is run 3 times, and the first 2 kept changes twice\n"
+        assert cost in project.run("status").stdout
         assert not of_kind(project, "settle")
 
     @pytest.mark.parametrize("share", [0.0, 1e9], ids=["dear", "cheap"])

@@ -58,8 +58,7 @@ def test_all_of_it_in_one_line(manifest: Manifest) -> None:
     spend = Spend(iterations=31, usage=Usage(1000, 0, 100, 4.1))
     told = of(CLIMBED, manifest, settled=SETTLED, noise=NoiseState(differed=True), spend=spend)
     assert told == (
-        "val_loss 3.41 → 3.37, settled −1.1% ± 0.3% · 2 kept of 31 · "  # noqa: RUF001
-        f"$4.10, $2.05 a kept change · {END}"
+        f"val_loss 3.41 → 3.37, settled 1.1% ± 0.3% better · 2 kept of 31 · $4.10, $2.05 a kept change · {END}"
     )
 
 
@@ -77,12 +76,12 @@ def test_what_does_not_apply_is_left_out_and_what_was_not_measured_afresh_says_s
 
 def test_a_gain_that_may_be_none_is_not_praised_and_a_metric_to_maximize_rises(manifest: Manifest) -> None:
     unsure = replace(SETTLED, interval=(-0.002, 0.024))
-    assert "settled −1.1% ± 1.3%, which may be no gain · " in of(CLIMBED, manifest, settled=unsure)  # noqa: RUF001
+    assert "settled 1.1% ± 1.3% better, which may be no gain · " in of(CLIMBED, manifest, settled=unsure)
     exact = replace(SETTLED, interval=(SETTLED.difference, SETTLED.difference))
-    assert "settled −1.1%, exactly · " in of(CLIMBED, manifest, settled=exact)  # noqa: RUF001
-    assert "settled −1.1%, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))  # noqa: RUF001
+    assert "settled 1.1% better, exactly · " in of(CLIMBED, manifest, settled=exact)
+    assert "settled 1.1% better, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))
     settled = replace(SETTLED, direction="maximize", in_percent=False, difference=0.25, interval=(0.2, 0.3))
-    assert "settled +0.25 ± 0.05 · " in of(CLIMBED, manifest, settled=settled)
+    assert "settled 0.25 ± 0.05 better · " in of(CLIMBED, manifest, settled=settled)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Pr
         "env.verify.pass",
         "env.agent.pass",
     }
+    assert "scope.hidden_from: text, default none\n" in project.run("manifest", "explain", "hidden_from").stdout
     table = project.run("manifest", "explain", "[[verify]]").stdout
     assert table.startswith("[[verify]]\n") and "\n  timeout " in table
     assert 'setup.timeout: duration, default "30m"\n' in project.run("manifest", "explain", "timeout").stdout

@@ -1,6 +1,7 @@
 """The rule under noise: what it asks for, what it decides, and what no numbers can make it do."""
 
 import math
+import re
 
 import pytest
 from hypothesis import assume, given, settings
@@ -17,13 +18,14 @@ from noise_sessions import (
     runs_of,
     update_noise,
 )
+from pages import GUIDE
 
 from goalseek.humanize import format_comparison
 from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import scale_of, smallest_step, spread
-from goalseek.statistics.sequential_test import BaselineRule, alpha_of, baseline_needs_run, next_step
+from goalseek.statistics.sequential_test import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
 DOWN = metric_of("minimize")
@@ -161,6 +163,10 @@ def test_trust_is_earned_and_lost() -> None:
     assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.2
     assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.02
     assert alpha_of(metric_of("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
+    page = (GUIDE / "noise.md").read_text()
+    states = NoiseState(), NoiseState(tested=10), NoiseState(tested=1000), NoiseState(kept=9, tested=10)
+    needed = [f"{(1 - BETA) / alpha_of(DOWN, state):.3g}:1" for state in states]
+    assert needed == re.findall(r"[\d.]+:1", page[page.index("So 7:1 keeps") :])[:4]
 
 
 @settings(max_examples=200, deadline=None)

@@ -31,6 +31,7 @@ from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
 from goalseek.values import Phase, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import LineWatch, record_line
+from goalseek.views.terminal_text import why_and_title
 
 NOW = datetime.now(UTC)
 ESCAPE = "\x1b"
@@ -110,6 +111,13 @@ def test_the_line_of_an_iteration_fits_any_terminal() -> None:
         for columns in (1, 5, 20, 39, 47, 48, 60, 300):
             line = record_line(record, lambda text, name: text, columns)
             assert cell_len(line) <= columns and line.count("…") <= 1
+
+
+def test_a_long_why_leaves_room_for_the_title() -> None:
+    why, title = "53.4% better than 0.561825, odds of a real gain >9:1, 2 runs against 3", "halve the step"
+    assert why_and_title(why, title, 68) == "53.4% better than 0.561825, odds of a real gain >9:…; halve the step"
+    assert why_and_title(why, title, None) == f"{why}; {title}"
+    assert why_and_title(why, "", 10) == "53.4% bet…"
 
 
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:

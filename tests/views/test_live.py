@@ -144,7 +144,7 @@ def test_settling_and_the_holdout_are_phases_of_the_panel(tmp_path: Path, go: Pa
         assert shown.child.returncode == 0
     assert sorted(each.partition(", the ")[2] for each in told) == ["", "baseline", "baseline", "best", "best"]
     text = "\n".join(rows)
-    assert "settled: score 1 to 2" in text and "holdout, look 2: " in text and "settled +" in text
+    assert "settled: score 1 to 2" in text and "holdout, look 2: " in text and ", settled " in text
     assert "──" not in text
 
 

@@ -321,6 +321,11 @@ class TestOfANight:
         axis = value_axis([123456.7890, 123456.7892], []).labels
         assert len(set(axis)) == len(axis) > 3
 
+    @pytest.mark.parametrize(("count", "text"), [(1, "1 line changed"), (2, "2 lines changed")])
+    def test_a_line_is_one_and_lines_are_more(self, count: int, text: str) -> None:
+        page = page_of([{**row, "changed_loc": count} for row in nights.night(40, 3)])
+        assert re.search(rf"\b{text}\b", page.text)
+
     def test_a_keep_without_a_number_does_not_move_the_line(self) -> None:
         rows = list(nights.night(40, 3))
         broken = next(row for row in rows if row.get("outcome") == "kept")

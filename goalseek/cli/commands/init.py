@@ -249,7 +249,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
     parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
-    parser.epilog = "Here --query is the metric's: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
+    parser.epilog = (
+        "In init, --query finds the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -331,7 +333,7 @@ def _measure(
         except GoalseekError as error:
             text = first_manifest.manifest_text(plain, error)
             write_atomic(path, text)
-            print_message(options, f"written, with what is wrong: {path}")
+            print_message(options, f"{path} is written; a comment in it says what is wrong")
             if not (isinstance(error, NotMeasured) and _asks(options)):
                 raise
             print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")

@@ -90,7 +90,7 @@ class Key:
         if isinstance(default, int | float) and kind in _UNITS:
             unit, size = _UNITS[kind]
             default = f"{default / size:g}{unit}"
-        return f"{kind}, default {_to_toml(default)}"
+        return f"{kind}, default {'none' if default is None else _to_toml(default)}"
 
     @property
     def example(self) -> str:

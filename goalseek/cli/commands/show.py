@@ -97,7 +97,9 @@ def _printed_output(folder: Path) -> bytes:
     reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
     every = [*(f"{ATTEMPTS}/{other}" for other in list_attempt_files(folder, last)), *last, *reviews]
     names = [name for name in every if (folder / name).exists()]
-    return b"".join(f"== {name} ==\n".encode() + (folder / name).read_bytes() for name in names)
+    texts = {name: (folder / name).read_bytes() for name in names}
+    ended = {name: text if text.endswith(b"\n") or not text else text + b"\n" for name, text in texts.items()}
+    return b"".join(f"== {name} ==\n".encode() + text for name, text in ended.items())
 
 
 def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
