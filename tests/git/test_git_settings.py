@@ -11,7 +11,7 @@ import pytest
 from project import Project, answer, home
 from skips import levels
 
-from goalseek.cli.commands.init import _committed_files
+from goalseek.cli.commands.demo import committed_files
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate, sharing_of
@@ -92,7 +92,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
 @pytest.mark.slow
 def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
     trust(anothers.top)
-    assert "answer.json" in _committed_files(anothers.folder)
+    assert "answer.json" in committed_files(anothers.folder, is_free=True)
     for words in (
         ("doctor", "--quick"),
         ("iterate", "-n", "2"),

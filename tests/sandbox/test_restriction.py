@@ -75,13 +75,13 @@ def test_what_outlives_its_command_cannot_write_the_number(project: Project, mod
         assert all(run["killed"] >= 1 for record in records for run in record["verify"])
 
 
-def test_an_agent_that_cannot_be_executed_is_a_provider_that_failed(project: Project, tmp_path: Path) -> None:
+def test_an_agent_that_turns_out_not_to_start_is_a_provider_that_failed(project: Project, tmp_path: Path) -> None:
     agent = tmp_path / "agent"
-    agent.write_text("#!/bin/sh\n")
-    agent.chmod(0o644)
+    agent.write_text("#!/no/such/interpreter\n")
+    agent.chmod(0o755)
     for mode in ("none", "landlock"):
         project.set_manifest({"provider": {"name": "command", "command": [str(agent)]}, "sandbox": {"mode": mode}})
         project.commit(mode)
         record = project.climb()[-1]
         assert (record["outcome"], record["reason"]) == ("skipped", "provider_failed")
-        assert os.strerror(13) in record["why"]
+        assert os.strerror(2) in record["why"]

@@ -26,11 +26,11 @@ TROUBLES: dict[tuple[str, int], Move] = {
     (EVENING, 12): Refuse(429, retry_after=1),
     (EVENING, 21): Die(seconds=1.0),
     (EVENING, 31): Refuse(529),
-    (EVENING, 41): Cut(),
+    (EVENING, 34): Cut(),
     (MORNING, 5): Refuse(429, retry_after=1, is_spent=True),
     (MORNING, 42): Hang(),
 }
-REVOKED = 45
+REVOKED = 33
 """The question of the evening from which on the first key is not accepted."""
 
 

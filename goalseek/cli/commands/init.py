@@ -6,12 +6,11 @@ The answers come from flags, from questions at a terminal, or from guesses by fi
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import re
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,7 @@ from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
 
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
-_PROGRAM = "program.md"
-_YES = ("y", "yes")
+_PROGRAM, _YES = "program.md", ("y", "yes")
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
@@ -74,7 +72,7 @@ class Interview:
         """Asks one question, and those that its answer brings with it."""
         answers = self.ask(question, answers)
         is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
-        return self.ask_all(answers, {key: "" for key in dataclasses.asdict(answers) if key not in is_open})
+        return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
 
     def ask(self, question: str, answers: Answers) -> Answers:
         """Asks one question; gives the answers with the new one in them."""
