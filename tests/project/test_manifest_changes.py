@@ -240,6 +240,7 @@ def test_between_iterations_no_two_commands_send_to_each_other(
 def test_an_iteration_that_has_begun_ends_under_the_scope_it_began_with(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(3)
     only_answers()(project)
+    project.set_moves({"files": {"answer.json": answer(4)}})
     record, following = project.climb("iterate", "-n", "2")[2:]
     assert record["changed_files"] == ["answer.json", "notes.txt"] and record["outcome"] == "kept"
     assert any(CHANGED in note for note in record["notes"])
