@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -83,7 +84,8 @@ class TestStatus:
         started.kill()
         started.communicate(timeout=120)
         for process in living(isolated):  # a verifier that outlives the tool would be ended by the next iterate
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+                os.kill(process, signal.SIGKILL)
         seen = until(project, lambda seen: seen["status"] != "running")
         assert (seen["status"], seen["phase"], seen["last"]["iteration"]) == ("interrupted", None, 0)
         assert "interrupted" in project.run("status").stdout
