@@ -329,3 +329,8 @@ class Manifest(DataClass, kw_only=True):
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()
+
+    def gets_outputs(self, command: VerifyCommand) -> bool:
+        """Whether a command before this one hands on what it made of the candidate."""
+        before = self.verify[: self.verify.index(command)]
+        return any(other.outputs for other in before if other.sees != "hidden")

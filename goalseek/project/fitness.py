@@ -39,10 +39,8 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
     """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
     if manifest.metric.source not in TIME_SOURCES:
         return None
-    names = [command.name for command in manifest.verify]
-    *before, command = manifest.verify[: names.index(manifest.metric.command) + 1]
-    has_outputs = any(other.outputs for other in before if other.sees != "hidden")
-    return command if command.sees == "hidden" and has_outputs else None
+    command = next(command for command in manifest.verify if command.name == manifest.metric.command)
+    return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
 
 
 def exposure_note(manifest: Manifest) -> str:

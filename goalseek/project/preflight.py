@@ -92,9 +92,8 @@ def _timeable_commands(manifest: Manifest) -> list[str]:
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:
     """Whether the command sees the candidate's files, or what a command before it made of them."""
-    names = [command.name for command in manifest.verify]
-    *before, command = manifest.verify[: names.index(name) + 1]
-    return command.sees != "hidden" or any(other.outputs for other in before if other.sees != "hidden")
+    command = next(command for command in manifest.verify if command.name == name)
+    return command.sees != "hidden" or manifest.gets_outputs(command)
 
 
 def refuse_unclear_time(loaded: ManifestFile) -> None:
