@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import Any, TypeVar
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
-from goalseek.manifest.rules import query_fault
+from goalseek.manifest.rules import check_expressions, query_fault
+from goalseek.manifest.tables import Reading
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import replace_unprintable
+
+_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 
 
 def wants_json(options: argparse.Namespace) -> bool:
@@ -117,6 +121,29 @@ def format_globs(patterns: tuple[str, ...]) -> str:
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
+def parse_name(text: str) -> str:
+    """A project's name. Raises GoalseekError where it has other letters than a name may have."""
+    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
+        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
+    return text
+
+
+def read_command(text: str, folder: Path, is_first: bool) -> str:
+    """A command whose first word is a program. The build of the first may make one in a folder, for the next.
+
+    Raises GoalseekError where there is no such program.
+    """
+    word = (text.removeprefix("time ").split() or [""])[0]
+    if not text:
+        raise GoalseekError("there is no command in that", "python validate.py, say")
+    if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
+        return text
+    is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)
+    if not (is_there or word.startswith("python")):
+        raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
+    return text
+
+
 def parse_reading(text: str) -> tuple[str, str, str]:
     """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``; raises GoalseekError."""
     match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
@@ -126,9 +153,11 @@ def parse_reading(text: str) -> tuple[str, str, str]:
     source = match[2]
     if re.fullmatch(r"\w+(\s+\w+)+", source):
         raise GoalseekError(f"a name has no blanks; did you mean {'_'.join(source.split())}?")
-    if len(source) > 2 and source.startswith("/") and source.endswith("/"):
-        return match[1], "", source[1:-1]
-    return match[1], source, ""
+    is_regex = len(source) > 2 and source.startswith("/") and source.endswith("/")
+    query, regex = ("", source[1:-1]) if is_regex else (source, "")
+    for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
+        raise GoalseekError(fault)
+    return match[1], query, regex
 
 
 def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:

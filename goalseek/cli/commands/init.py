@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,22 +15,28 @@ from typing import Any
 
 from goalseek.cli.commands.demo import begin_with_template, committed_files, data_folder, templates
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import ask, format_globs, parse_globs, parse_reading, print_message, reading_in_flags
+from goalseek.cli.output import (
+    ask,
+    format_globs,
+    parse_globs,
+    parse_name,
+    parse_reading,
+    print_message,
+    read_command,
+    reading_in_flags,
+)
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
-from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers, project_name
+from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
 from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
 
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _PROGRAM, _YES = "program.md", ("y", "yes")
-_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
     "name": "1/6 name of the project",
@@ -78,14 +83,14 @@ class Interview:
         """Asks one question; gives the answers with the new one in them."""
         if question == "reading":
             default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
-            direction, query, regex = ask(_QUESTIONS[question], default, _checked_reading)
+            direction, query, regex = ask(_QUESTIONS[question], default, parse_reading)
             return replace(answers, direction=direction, query=query, regex=regex)
         if question == "run":
             return self._ask_run(answers)
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, _name))
+            return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
         patterns = getattr(answers, question)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
@@ -120,20 +125,8 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, lambda text: self._command_text(question, text))
+        text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
-
-    def _command_text(self, question: str, text: str) -> str:
-        """A command whose first word is a program. The build of 4/6 may make one in a folder, for 5/6."""
-        word = (text.removeprefix("time ").split() or [""])[0]
-        if not text:
-            raise GoalseekError("there is no command in that", "python validate.py, say")
-        if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
-            return text
-        is_there = (self._folder / word).is_file() or question != "run" if "/" in word else shutil.which(word)
-        if not (is_there or word.startswith("python")):
-            raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
-        return text
 
 
 def _is_needed(question: str, answers: Answers) -> bool:
@@ -147,7 +140,7 @@ def _is_needed(question: str, answers: Answers) -> bool:
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give."""
-    flags = {**vars(options), "run": options.command, "name": options.name and _name(options.name)}
+    flags = {**vars(options), "run": options.command, "name": options.name and parse_name(options.name)}
     given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
@@ -211,20 +204,6 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
 
 def _asks(options: argparse.Namespace) -> bool:
     return sys.stdin.isatty() and not options.yes
-
-
-def _name(text: str) -> str:
-    if text != project_name(text):
-        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
-    return text
-
-
-def _checked_reading(text: str) -> tuple[str, str, str]:
-    """What ``parse_reading`` gives. Raises GoalseekError also where query or regex is not right by itself."""
-    reading = parse_reading(text)
-    for _, fault in check_expressions((), Reading(query=reading[1] or None, regex=reading[2] or None)):
-        raise GoalseekError(fault)
-    return reading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
