@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
+from goalseek.doctor.isolation import own_script
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -179,6 +180,15 @@ def names_hidden(command: str, hidden: Sequence[str]) -> bool:
     """Whether a word of a command is a hidden file."""
     is_hidden = matcher(tuple(hidden))
     return any(is_hidden(word.removeprefix("./")) for word in words_of(VerifyCommand(run=command)))
+
+
+def visible_scorer(answers: Answers, paths: Sequence[str]) -> tuple[str, str]:
+    """The committed file that scores though nothing is hidden, and the glob that hides it; "" twice for none."""
+    is_writable = matcher(answers.writable)
+    others = [path for path in paths if not is_writable(path)]
+    script = "" if answers.hidden else own_script(VerifyCommand(run=answers.score, sees="hidden"), others)
+    glob = f"{script.rpartition('/')[0]}/**" if "/" in script else script
+    return script, script if any(map(matcher((glob,)), set(paths) - set(others))) else glob
 
 
 def answers_in(path: Path) -> Answers:

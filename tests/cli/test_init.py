@@ -310,6 +310,28 @@ def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Ca
     assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
 
 
+def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None:
+    (case.folder / "eval").mkdir()
+    case.git("mv", "judge.sh", "eval/judge.sh")
+    case.commit()
+    words = (*FLAGS[:2], *FLAGS[6:], "--score", "sh eval/judge.sh")
+    ended = case.run("init", *words)
+    assert ended.exit_code == 0, ended.stderr
+    assert "eval/judge.sh scores, and nothing is hidden" in ended.stderr and "hide eval/**" in ended.stderr
+    said = "score: the agent and its code can read eval/judge.sh, which scores"
+    assert [line[0] for line in case.run("doctor", "--quick").stdout.splitlines() if said in line] == ["!"]
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *words, "--run", "none", "--program") as terminal:
+        reply_to(terminal, ("3/6", "none"))
+        terminal.hear("eval/judge.sh scores, and nothing is hidden: hide eval/**?")
+        reply_to(terminal, ("3/6", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"]["hidden"] == ["eval/**"]
+    assert said not in case.run("doctor", "--quick").stdout
+
+
 def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
     ended = case.run("init", *words, "--metric", "minimize log loss")

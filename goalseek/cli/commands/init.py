@@ -71,7 +71,17 @@ class Interview:
         for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
             if not is_given.get(question, question in given) and _is_needed(question, answers):
                 answers = self.ask(question, answers)
+            if question == "score" and "hidden" not in given:
+                answers = self._hide_scorer(answers)
         return answers
+
+    def _hide_scorer(self, answers: Answers) -> Answers:
+        """Asks once more what is hidden, where nothing is and a committed file scores."""
+        script, glob = first_manifest.visible_scorer(answers, self.paths)
+        if not script:
+            return answers
+        print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
+        return self.ask("hidden", replace(answers, hidden=(glob,)))
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
         """Asks one question, and those that its answer brings with it."""
@@ -299,6 +309,9 @@ def _measure(
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
+        if (scorer := first_manifest.visible_scorer(answers, interview.paths))[0]:
+            text = f"{scorer[0]} scores, and nothing is hidden: the agent and its code can read it"
+            print_message(options, f"{text}; hide {scorer[1]}, and what it compares with")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
