@@ -20,6 +20,7 @@ from goalseek.manifest.tables import Reading
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import replace_unprintable
 
+YES = ("y", "yes")
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 
 

@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
-from goalseek.doctor.isolation import own_script
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -29,6 +28,7 @@ from goalseek.evaluation.measurements import (
     unused_seed,
 )
 from goalseek.git.ignore import matcher
+from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import words_of
@@ -88,6 +88,7 @@ class Answers(DataClass):
     sees: str = ""
     share: tuple[str, ...] = ()
     provider: str = ""
+    branch_prefix: str = DEFAULT_BRANCH_PREFIX
     more: dict[str, Any] | None = None  # the keys that a person added to the manifest that init left
 
 
@@ -182,15 +183,6 @@ def names_hidden(command: str, hidden: Sequence[str]) -> bool:
     return any(is_hidden(word.removeprefix("./")) for word in words_of(VerifyCommand(run=command)))
 
 
-def visible_scorer(answers: Answers, paths: Sequence[str]) -> tuple[str, str]:
-    """The committed file that scores though nothing is hidden, and the glob that hides it; "" twice for none."""
-    is_writable = matcher(answers.writable)
-    others = [path for path in paths if not is_writable(path)]
-    script = "" if answers.hidden else own_script(VerifyCommand(run=answers.score, sees="hidden"), others)
-    glob = f"{script.rpartition('/')[0]}/**" if "/" in script else script
-    return script, script if any(map(matcher((glob,)), set(paths) - set(others))) else glob
-
-
 def answers_in(path: Path) -> Answers:
     """The answers in a manifest that ``init`` left without a number. Raises GoalseekError where it says more."""
     manifest = loading.load(path).manifest
@@ -212,6 +204,7 @@ def answers_in(path: Path) -> Answers:
         sees="both" if run.sees == "both" else "",
         share=manifest.scope.share,
         provider=manifest.provider.name if manifest.provider else "",
+        branch_prefix=manifest.log.branch_prefix,
     )
     left = tomllib.loads(path.read_text("utf-8"))
     answers = replace(answers, more=loading.added_keys(left, manifest_table(answers)))
@@ -257,6 +250,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
     }
     if answers.provider:
         plain["provider"] = {"name": answers.provider}
+    if answers.branch_prefix != DEFAULT_BRANCH_PREFIX:
+        plain["log"] = {"branch_prefix": answers.branch_prefix}
     return loading.with_added_keys(plain, answers.more or {})
 
 

@@ -59,6 +59,14 @@ def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
     return next((word for word in words if command.sees == "hidden" and word in visible), "")
 
 
+def scorer_to_hide(command: str, writable: Sequence[str], paths: Collection[str]) -> tuple[str, str]:
+    """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none."""
+    others = set(paths) - (changeable := set(filter(matcher(tuple(writable)), paths)))
+    script = own_script(VerifyCommand(run=command, sees="hidden"), others)
+    glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
+    return script, script if any(map(matcher((glob,)), changeable)) else glob
+
+
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[CheckResult]:
     """A note on each command that scores among hidden files by a script that is not hidden itself."""
     for command in manifest.verify:

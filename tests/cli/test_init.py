@@ -352,12 +352,22 @@ def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
     assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
-def test_what_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
+def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
     case.git("branch", "goalseek")
-    with Shown(case.folder, "init") as terminal:
-        terminal.hear("log.branch_prefix")
-        assert terminal.ended() == 3
-    assert "1/6" not in terminal.raw.decode()
+    ended = case.run("init", *FLAGS)
+    assert ended.exit_code == 3
+    assert '\n    [log]\n    branch_prefix = "climbs"\n' in ended.stderr, "as it can stand at the manifest's end"
+    ended = case.run("init", "--branch-prefix", "tries")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["log"] == {"branch_prefix": "tries"}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
+        terminal.hear("'goalseek' is in the way")
+        reply_to(terminal, ("begin with", "no name"), ("begin with", "goalseek"), ("begin with", ""), ("4/6", "none"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["log"] == {"branch_prefix": "climbs"}
 
 
 def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:

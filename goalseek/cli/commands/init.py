@@ -13,9 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.commands.demo import begin_with_template, committed_files, data_folder, templates
+from goalseek.cli.commands.demo import (
+    begin_with_template,
+    committed_files,
+    free_branch_prefix,
+    templates,
+    write_program,
+)
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import (
+    YES,
     ask,
     format_globs,
     parse_globs,
@@ -28,7 +35,7 @@ from goalseek.cli.output import (
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading
+from goalseek.doctor.isolation import describe_reading, scorer_to_hide
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -36,7 +43,6 @@ from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
-_PROGRAM, _YES = "program.md", ("y", "yes")
 _NONE = ("hidden", "share")  # what may be empty
 _QUESTIONS = {
     "name": "1/6 name of the project",
@@ -53,6 +59,7 @@ _QUESTIONS = {
     "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
     "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }
+_PREFIX = "    what shall the name of goalseek's branch begin with?"
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
     It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
@@ -77,8 +84,8 @@ class Interview:
 
     def _hide_scorer(self, answers: Answers) -> Answers:
         """Asks once more what is hidden, where nothing is and a committed file scores."""
-        script, glob = first_manifest.visible_scorer(answers, self.paths)
-        if not script:
+        script, glob = scorer_to_hide(answers.score, answers.writable, self.paths)
+        if answers.hidden or not script:
             return answers
         print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
         return self.ask("hidden", replace(answers, hidden=(glob,)))
@@ -107,7 +114,7 @@ class Interview:
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
 
         def read(text: str) -> tuple[str, ...]:
-            self.paths = committed_files(self._folder, is_free=False)  # a person may commit before they answer
+            self.paths = committed_files(self._folder)  # a person may commit before they answer
             committed = self.paths if question in ("writable", "hidden") else None
             return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
 
@@ -118,7 +125,7 @@ class Interview:
         while True:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
-            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in _YES:
+            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
                 return replace(answers, run=command, sees=sees)
 
     def _ask_score(self, answers: Answers) -> Answers:
@@ -151,7 +158,7 @@ def _is_needed(question: str, answers: Answers) -> bool:
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give."""
     flags = {**vars(options), "run": options.command, "name": options.name and parse_name(options.name)}
-    given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
+    given: dict[str, Any] = {key: flags[key] for key in "name provider sees branch_prefix".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
             given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
@@ -235,6 +242,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
     parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
+    parser.add_argument("--branch-prefix", metavar="P", help="what the name of goalseek's branch begins with")
     parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
     parser.epilog = (
         "In init, --query finds the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
@@ -250,7 +258,7 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = committed_files(path.parent, is_free=_asks(options) and not is_left)
+    paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
     try:
@@ -260,7 +268,7 @@ def run(options: argparse.Namespace) -> int:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
-    program = _write_program(options, path.parent)
+    program = write_program(path.parent, options.program, _asks(options))
     metric = loaded.manifest.metric
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
@@ -286,7 +294,10 @@ def _first_answers_of(
             given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
         return replace(answers, **given)
     answers = first_answers(options, path.parent, interview.paths, given)
-    return interview.ask_all(answers, given) if _asks(options) else answers
+    if not _asks(options):
+        return answers
+    prefix = free_branch_prefix(path.parent, answers.branch_prefix, _PREFIX)
+    return interview.ask_all(replace(answers, branch_prefix=prefix), given)
 
 
 def _measure(
@@ -309,9 +320,10 @@ def _measure(
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
-        if (scorer := first_manifest.visible_scorer(answers, interview.paths))[0]:
-            text = f"{scorer[0]} scores, and nothing is hidden: the agent and its code can read it"
-            print_message(options, f"{text}; hide {scorer[1]}, and what it compares with")
+        script, glob = scorer_to_hide(answers.score, answers.writable, interview.paths)
+        if script and not answers.hidden:
+            text = f"{script} scores, and nothing is hidden: the agent and its code can read it"
+            print_message(options, f"{text}; hide {glob}, and what it compares with")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
@@ -330,13 +342,3 @@ def _measure(
             answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
-
-
-def _write_program(options: argparse.Namespace, folder: Path) -> Path | None:
-    """Writes the page for agents where it is wanted and there is none."""
-    path = folder / _PROGRAM
-    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or not (options.program or (_asks(options) and ask(question, "yes", str.lower) in _YES)):
-        return None
-    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
-    return path
