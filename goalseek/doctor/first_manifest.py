@@ -296,6 +296,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     Raises GoalseekError where something does not fit, and NotMeasured where there is no number.
     """
     with open_project(loaded, watch, doing="init") as project:
+        project.is_committed_only = True
         check_fit(project)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))

@@ -60,8 +60,11 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
     (case.folder / "answer.txt").write_text("7\n")
+    case.write(judge_sh="exit 1\n")
     dirty = case.run("-m", "dirty", "init", *FLAGS, "--name", "other")
-    assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
+    assert dirty.exit_code == 0, dirty.stderr
+    assert "judge.sh, answer.txt have uncommitted changes: the baseline is that of HEAD" in dirty.stderr
+    case.git("checkout", "--quiet", "judge.sh")
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
