@@ -272,6 +272,19 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
     assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
 
 
+def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+        reply_to(terminal, ("4/6", "cp answer.txt guess.txt"), ("5/6", "none"))
+        terminal.hear("Answer again")
+        reply_to(terminal, ("5/6", ""))
+        terminal.hear("there is no command in that")
+        reply_to(terminal, ("5/6", "cat guess.txt; echo score: 7"), ("leave for", "guess.txt"), ("6/6", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command["name"] for command in written(case)["verify"]] == ["run", "score"]
+
+
 def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     (case.folder / ".gitignore").write_text("data/\n")
     case.commit()

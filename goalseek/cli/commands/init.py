@@ -91,9 +91,11 @@ class Interview:
         return self.ask("hidden", replace(answers, hidden=(glob,)))
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
-        """Asks one question, and those that its answer brings with it."""
-        answers = self.ask(question, answers)
+        """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
+        is_unscored = question == "reading" and bool(answers.direction) and not (answers.score or answers.timing)
+        answers = self.ask("score" if is_unscored else question, answers)
         is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
+        is_open |= {"direction"} if is_unscored else set()
         return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
 
     def ask(self, question: str, answers: Answers) -> Answers:
@@ -129,7 +131,8 @@ class Interview:
                 return replace(answers, run=command, sees=sees)
 
     def _ask_score(self, answers: Answers) -> Answers:
-        default = f"time {answers.timing}" if answers.timing else answers.score or "none"
+        none = "" if answers.hidden and answers.sees != "both" else "none"
+        default = f"time {answers.timing}" if answers.timing else answers.score or none
         command = self._command("score", default)
         if timing := re.fullmatch(r"time\s+(\S.*)", command):
             check = self._command("check", answers.score if answers.timing and answers.score else "none")
