@@ -22,6 +22,25 @@ from goalseek.views.terminal_text import replace_unprintable
 
 YES = ("y", "yes")
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
+QUESTIONS = {
+    "name": "1/6 name of the project",
+    "writable": "2/6 what may change? files or globs, with spaces between",
+    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
+    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
+    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
+    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
+    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
+    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
+    "timing_outputs": "    which files does the timed command leave for the check? globs",
+    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
+    "reading": "6/6 how is the number read? Two examples:\n"
+    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
+    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
+}
+PREFIX = "    what shall the name of goalseek's branch begin with?"
+CONSENT = """\
+    {command} is hidden: candidate code would run beside the hidden files, and could read them.
+    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
 
 
 def wants_json(options: argparse.Namespace) -> bool:

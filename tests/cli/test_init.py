@@ -396,6 +396,27 @@ def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
     assert not (case.folder / "goalseek.toml").exists()
 
 
+def test_an_interruption_of_the_measurement_or_after_it_leaves_the_answers(case: Case) -> None:
+    case.write(judge_sh="echo score: 5; sleep 30\n")
+    case.commit()
+    with Shown(case.folder, "init", *FLAGS, "--run", "none") as terminal:
+        terminal.hear("measuring once")
+        terminal.type("\x03")
+        terminal.hear("the same command goes on from here")
+        assert terminal.ended() == 130
+    assert written(case)["scope"]["hidden"] == ["judge.sh"]
+    case.write(judge_sh="echo score: 5; cat answer.txt\n")
+    case.commit()
+    with Shown(case.folder, "init", columns=200) as terminal:
+        terminal.hear("program.md")
+        terminal.type("\x03")
+        terminal.hear("goalseek.toml is written")
+        terminal.hear("next: goalseek doctor")
+        assert terminal.ended() == 130
+    assert written(case)["metric"]["name"] == "score"
+    assert case.run("init").exit_code == 2, "it is whole"
+
+
 def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     (case.folder / ".gitignore").write_text("data/\n")
     case.commit()

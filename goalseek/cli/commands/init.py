@@ -22,6 +22,9 @@ from goalseek.cli.commands.demo import (
 )
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import (
+    CONSENT,
+    PREFIX,
+    QUESTIONS,
     YES,
     ask,
     format_globs,
@@ -44,25 +47,6 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
 _NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _NONE = ("hidden", "share")  # what may be empty
-_QUESTIONS = {
-    "name": "1/6 name of the project",
-    "writable": "2/6 what may change? files or globs, with spaces between",
-    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
-    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
-    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
-    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
-    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
-    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
-    "timing_outputs": "    which files does the timed command leave for the check? globs",
-    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": "6/6 how is the number read? Two examples:\n"
-    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
-    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
-}
-_PREFIX = "    what shall the name of goalseek's branch begin with?"
-_CONSENT = """\
-    {command} is hidden: candidate code would run beside the hidden files, and could read them.
-    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
 
 
 class Interview:
@@ -102,14 +86,14 @@ class Interview:
         """Asks one question; gives the answers with the new one in them."""
         if question == "reading":
             default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
-            direction, query, regex = ask(_QUESTIONS[question], default, parse_reading)
+            direction, query, regex = ask(QUESTIONS[question], default, parse_reading)
             return replace(answers, direction=direction, query=query, regex=regex)
         if question == "run":
             return self._ask_run(answers)
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
+            return replace(answers, name=ask(QUESTIONS[question], answers.name, parse_name))
         patterns = getattr(answers, question)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
@@ -120,14 +104,14 @@ class Interview:
             committed = self.paths if question in ("writable", "hidden") else None
             return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
 
-        changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
+        changes: dict[str, Any] = {question: ask(QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
 
     def _ask_run(self, answers: Answers) -> Answers:
         while True:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
-            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
+            if not sees or ask(CONSENT.format(command=command), "no", str.lower) in YES:
                 return replace(answers, run=command, sees=sees)
 
     def _ask_score(self, answers: Answers) -> Answers:
@@ -145,7 +129,7 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
+        text = ask(QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
 
 
@@ -271,7 +255,11 @@ def run(options: argparse.Namespace) -> int:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
-    program = write_program(path.parent, options.program, _asks(options))
+    try:
+        program = write_program(path.parent, options.program, _asks(options))
+    except (KeyboardInterrupt, Interrupted) as error:
+        message, hint = f"interrupted; {path} is written", with_manifest_option("next: goalseek doctor", path)
+        raise GoalseekError(message, hint, exit_code_of_interrupt(error)) from None
     metric = loaded.manifest.metric
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
@@ -299,7 +287,7 @@ def _first_answers_of(
     answers = first_answers(options, path.parent, interview.paths, given)
     if not _asks(options):
         return answers
-    prefix = free_branch_prefix(path.parent, answers.branch_prefix, _PREFIX)
+    prefix = free_branch_prefix(path.parent, answers.branch_prefix, PREFIX)
     return interview.ask_all(replace(answers, branch_prefix=prefix), given)
 
 
@@ -330,6 +318,8 @@ def _measure(
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
+        interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
+        write_atomic(path, first_manifest.manifest_text(plain, interrupted))
         print_message(options, f"measuring once: {commands}")
         try:
             measurement = first_manifest.measure_first(loaded, line_view(options))
