@@ -22,6 +22,9 @@ from goalseek.views.terminal_text import replace_unprintable
 
 YES = ("y", "yes")
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
+_SCRIPT = re.compile(
+    r"(?:\S*/)?(?:sh|bash|node|ruby|julia|perl|Rscript|python[\d.]*)(?:\s+-[uBx]+)*\s+([\w./+-]+\.\w+)(?![^\s;&|<>])"
+)
 QUESTIONS = {
     "name": "1/6 name of the project",
     "writable": "2/6 what may change? files or globs, with spaces between",
@@ -116,6 +119,8 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) 
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
+    if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
+        raise GoalseekError(f"{text!r} says how a number is read", "name files here")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
             raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))
@@ -151,7 +156,7 @@ def parse_name(text: str) -> str:
 def read_command(text: str, folder: Path, is_first: bool) -> str:
     """A command whose first word is a program. The build of the first may make one in a folder, for the next.
 
-    Raises GoalseekError where there is no such program.
+    Raises GoalseekError where there is no such program, or not the script that it is to run.
     """
     word = (text.removeprefix("time ").split() or [""])[0]
     if not text:
@@ -161,6 +166,9 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)
     if not (is_there or word.startswith("python")):
         raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
+    script = _SCRIPT.match(text.removeprefix("time ").lstrip())
+    if script and not (folder / script[1]).exists():
+        raise GoalseekError(f"{script[1]} does not exist", "write it first, or name another")
     return text
 
 

@@ -358,13 +358,24 @@ def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
 
 
-def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
+def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) -> None:
+    case.write(judge_sh='read value < x; echo "score: $value"\n')
+    case.commit()
     with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
-        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "none"), ("5/6", "forecast.csv"), ("5/6", "sh judge.sh"))
+        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "sh rout.sh"), ("4/6", "cp answer.txt x"))
+        reply_to(terminal, ("5/6", "forecast.csv"), ("5/6", "sh gold/mark.sh >&2"), ("5/6", "sh judge.sh"))
+        reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
-    assert "forecast.csv is neither a program on PATH nor a file" in terminal.raw.decode()
+    shown = terminal.raw.decode()
+    for said in (
+        "forecast.csv is neither a program on PATH nor a file",
+        "rout.sh does not exist",
+        "'maximize /x/' says",
+    ):
+        assert said in shown
+    assert "gold/mark.sh does not exist" in shown
     assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
