@@ -172,20 +172,30 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     return text
 
 
-def parse_reading(text: str) -> tuple[str, str, str]:
-    """Direction, query and regex of ``maximize accuracy`` or ``minimize /took ([0-9.]+)s/``; raises GoalseekError."""
-    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", text)
+def american(text: str) -> str:
+    """``maximize`` and ``minimize``, also where a text begins with British spelling."""
+    return re.sub(r"^\s*(maximi|minimi)se\b", r"\1ze", text)
+
+
+def parse_reading(text: str) -> tuple[str, str, str, str]:
+    """Direction, query, regex and name of ``maximize accuracy`` or ``minimize [NAME] /took ([0-9.]+)s/``.
+
+    Raises GoalseekError where it is neither.
+    """
+    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", american(text))
     if not match:
         hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
         raise GoalseekError(f"{text!r} does not say how to read the number", hint)
     source = match[2]
     if re.fullmatch(r"\w+(\s+\w+)+", source):
         raise GoalseekError(f"a name has no blanks; did you mean {'_'.join(source.split())}?")
+    named = re.fullmatch(r"([\w.-]+)\s+(/.+/)", source)
+    name, source = (named[1], named[2]) if named else ("", source)
     is_regex = len(source) > 2 and source.startswith("/") and source.endswith("/")
     query, regex = ("", source[1:-1]) if is_regex else (source, "")
     for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
         raise GoalseekError(fault)
-    return match[1], query, regex
+    return match[1], query, regex, name
 
 
 def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
@@ -193,10 +203,10 @@ def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
     query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
     if query and regex:
         raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
-    if re.match(r"(maximize|minimize)[\s:]", name):
-        its_direction, name, pattern = parse_reading(name)
-        direction = direction or its_direction
-        query, regex = (query, regex) if query or regex else (name, pattern)
+    if re.match(r"(maximize|minimize)[\s:]", american(name)):
+        its_direction, its_query, pattern, its_name = parse_reading(name)
+        direction, name = direction or its_direction, its_name or its_query
+        query, regex = (query, regex) if query or regex else (its_query, pattern)
     elif name and not regex:
         query = query or name
     given = {"query": query, "regex": regex} if query or regex else {}

@@ -172,15 +172,18 @@ def test_without_a_repository_or_a_commit(case: Case, tmp_path: Path) -> None:
 
 
 def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
+    assert case.run("init", *FLAGS[:6], "--metric", r"minimise marks /score: (\S+)/").exit_code == 0
+    assert written(case)["metric"] == {"name": "marks", "direction": "minimize", "regex": r"score: (\S+)"}
+    (case.folder / "goalseek.toml").unlink()
     case.write(judge_sh='read value < answer.txt; echo "{\\"test\\": $value}" > $GOALSEEK_RUN_DIR/metrics.json\n')
     case.commit()
     words = ("--writable", "answer.txt", "--run", "sh judge.sh", "--metric")
-    ended = case.run("--json", "init", *words, "minimize test")
+    ended = case.run("--json", "init", *words, "minimise test")
     assert ended.exit_code == 0, ended.stderr
     assert json.loads(ended.stdout)["value"] == 5
     assert written(case)["metric"] == {"direction": "minimize", "query": "test"}
     (case.folder / "goalseek.toml").unlink()
-    assert case.run("init", *words, "points", "--direction", "maximize", "--query", "test").exit_code == 0
+    assert case.run("init", *words, "points", "--direction", "maximise", "--query", "test").exit_code == 0
     assert written(case)["metric"] == {"name": "points", "direction": "maximize", "query": "test"}
 
 
@@ -219,15 +222,16 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
         ("6/6", "the number, please"),
         ("6/6", r"maximize /score: (\S+/"),
         ("6/6", r"maximize /points: (\S+)/"),
-        ("6/6", r"maximize /score: (\S+)/"),
+        ("6/6", r"maximise marks /score: (\S+)/"),
         ("program.md", ""),
     )
     reply_to(terminal, *answers)
     seen = terminal.hear("next:")
     terminal.hear("\n")
     assert terminal.ended() == 0
-    assert "score = 5, in" in seen
+    assert "marks = 5, in" in seen
     plain = written(case)
+    assert plain["metric"] == {"name": "marks", "direction": "maximize", "regex": r"score: (\S+)"}
     assert plain["project"] == {"name": "my-name"}
     assert plain["scope"] == {
         "writable": ["answer.txt", "a note, too.txt"],

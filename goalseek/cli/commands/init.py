@@ -26,6 +26,7 @@ from goalseek.cli.output import (
     PREFIX,
     QUESTIONS,
     YES,
+    american,
     ask,
     format_globs,
     parse_globs,
@@ -85,9 +86,11 @@ class Interview:
     def ask(self, question: str, answers: Answers) -> Answers:
         """Asks one question; gives the answers with the new one in them."""
         if question == "reading":
-            default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
-            direction, query, regex = ask(QUESTIONS[question], default, parse_reading)
-            return replace(answers, direction=direction, query=query, regex=regex)
+            named = f"{answers.metric} /{answers.regex}/".lstrip()
+            default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
+            direction, query, regex, name = ask(QUESTIONS[question], default, parse_reading)
+            name = name or ("" if answers.regex and answers.direction else answers.metric)
+            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
         if question == "run":
             return self._ask_run(answers)
         if question == "score":
@@ -226,7 +229,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--score", metavar="CMD", help="the command that scores or checks, with the hidden files")
     parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
     parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
-    parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
+    parser.add_argument("--direction", type=american, choices=("maximize", "minimize"), help="which way is better")
     parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
     parser.add_argument("--branch-prefix", metavar="P", help="what the name of goalseek's branch begins with")
