@@ -43,6 +43,8 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert ended.exit_code == 0, ended.stderr
     assert "score = 5, in" in ended.stdout
     assert "the number to maximize" in ended.stdout
+    proposer = tomllib.loads(ended.stdout[ended.stdout.index("[provider]") :])["provider"]
+    assert proposer["name"] == "command" and proposer["command"]
     assert kinds(case) == ["measurement"]
     plain = written(case)
     assert plain["metric"] == {"name": "score", "direction": "maximize", "regex": r"score: (\S+)"}
@@ -72,6 +74,8 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
     case.write(judge_sh='read value rest < answer.txt; echo "score: $value"\n')
     case.commit()
+    assert "goalseek iterate --provider tune" in case.check("init", *FLAGS)
+    (case.folder / "goalseek.toml").unlink()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
     assert quick.exit_code == 0, quick.stdout

@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from goalseek.cli.output import YES, ask, print_answer, print_json_lines, print_
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
+from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import first_sentence, pluralize
@@ -33,6 +34,12 @@ from goalseek.values import Outcome
 
 DEFAULT = "digits"
 _PROGRAM = "program.md"
+_WHO_PROPOSES = """\
+goalseek doctor, then say who proposes: goalseek iterate --provider NAME takes an agent (goalseek help agents).
+For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
+[provider]
+name = "command"
+command = ["python3", "propose.py"]"""
 _TUNE_ITERATIONS = 20
 _ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction
     sees provider branch_prefix program manifest""".split()
@@ -243,3 +250,12 @@ def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
         return None
     path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     return path
+
+
+def next_steps(loaded: ManifestFile, paths: Sequence[str]) -> str:
+    """What is to be done before the first climb; ``paths`` are the committed files below the manifest's folder."""
+    if loaded.manifest.provider:
+        return "goalseek doctor, then goalseek iterate"
+    files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
+    is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
+    return "goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES

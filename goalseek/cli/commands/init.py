@@ -17,6 +17,7 @@ from goalseek.cli.commands.demo import (
     begin_with_template,
     committed_files,
     free_branch_prefix,
+    next_steps,
     templates,
     write_program,
 )
@@ -46,7 +47,6 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
-_NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
 _NONE = ("hidden", "share")  # what may be empty
 
 
@@ -273,8 +273,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"written: {path}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
-    next_step = "goalseek doctor, then goalseek iterate" if loaded.manifest.provider else _NO_PROVIDER
-    print(f"next: {with_manifest_option(next_step, path)}")
+    print(f"next: {with_manifest_option(next_steps(loaded, interview.paths), path)}")
     return 0
 
 
