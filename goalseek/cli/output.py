@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -139,6 +139,19 @@ def _why_uncommitted(pattern: str, folder: Path | None) -> str:
         shown = shlex.quote(path)
         return f"{path} is not committed: git add {shown} && git commit, then answer again"
     return "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)"
+
+
+def guess_outputs(question: str, answers: Mapping[str, Any], paths: list[str]) -> tuple[str, ...]:
+    """The file that a command leaves by its text: a program that the next one starts, or what it writes; or none.
+
+    ``question`` is ``outputs`` for the command that runs, ``timing_outputs`` for the timed one, or another.
+    """
+    commands = {"outputs": ("run", "timing" if answers["timing"] else "score"), "timing_outputs": ("timing", "")}
+    command, following = commands.get(question, ("", ""))
+    started = re.match(r"\./([\w./+-]+)", answers.get(following, ""))
+    written = re.search(r"\s(?:-o\s+|>\s*)(?:\./)?(\w[\w./+-]*)", answers.get(command, ""))
+    names = [match[1] for match in (started, written) if match and match[1] not in paths]
+    return tuple(names[:1])
 
 
 def format_globs(patterns: tuple[str, ...]) -> str:

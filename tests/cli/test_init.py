@@ -501,6 +501,25 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
     ]
 
 
+def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> None:
+    case.write(build_sh="printf 'cat\n' > app; chmod +x app\n")
+    (case.folder / "hidden").mkdir()
+    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.commit()
+    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--name", "demo", "--program")
+    with Shown(case.folder, "init", *words, columns=200) as terminal:
+        reply_to(terminal, ("4/6", "sh build.sh"), ("5/6", "./app < hidden/input.txt > app.out"))
+        reply_to(terminal, ("command of 4/6 leave for the next one? globs [app]", ""), ("6/6", "minimize time"))
+        terminal.hear("did you mean: time ./app < hidden/input.txt > app.out")
+        reply_to(terminal, ("5/6", ""), ("checks what that leaves", "cmp app.out hidden/input.txt"))
+        reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command.get("outputs") for command in written(case)["verify"]] == [["app"], ["app.out"], None]
+    assert written(case)["metric"]["source"] == "wall"
+
+
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
     ended = case.run("init", *FLAGS[:4], *FLAGS[6:], "--run", "sh judge.sh", "--sees", "both")
     assert ended.exit_code == 0, ended.stderr

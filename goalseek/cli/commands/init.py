@@ -30,6 +30,7 @@ from goalseek.cli.output import (
     american,
     ask,
     format_globs,
+    guess_outputs,
     parse_globs,
     parse_name,
     parse_reading,
@@ -47,6 +48,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
+_TIME = re.compile("((run|wall)_?)?time")
 _NONE = ("hidden", "share")  # what may be empty
 
 
@@ -56,6 +58,7 @@ class Interview:
     def __init__(self, folder: Path, paths: list[str]) -> None:
         self._folder = folder
         self.paths = paths
+        self._is_time_offered = False
 
     def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
         """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
@@ -89,6 +92,8 @@ class Interview:
             named = f"{answers.metric} /{answers.regex}/".lstrip()
             default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
             direction, query, regex, name = ask(QUESTIONS[question], default, parse_reading)
+            if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
+                return self._offer_time(answers, direction)
             name = name or ("" if answers.regex and answers.direction else answers.metric)
             return replace(answers, direction=direction, query=query, regex=regex, metric=name)
         if question == "run":
@@ -97,7 +102,7 @@ class Interview:
             return self._ask_score(answers)
         if question == "name":
             return replace(answers, name=ask(QUESTIONS[question], answers.name, parse_name))
-        patterns = getattr(answers, question)
+        patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
@@ -109,6 +114,15 @@ class Interview:
 
         changes: dict[str, Any] = {question: ask(QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
+
+    def _offer_time(self, answers: Answers, direction: str) -> Answers:
+        """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
+        self._is_time_offered = True
+        timed = answers.score or answers.run
+        print(f"    did you mean: time {timed}", file=sys.stderr)
+        run = answers.run if answers.score else ""
+        answers = self.ask_again("score", replace(answers, run=run, timing=timed, score=""))
+        return replace(answers, direction=direction) if answers.timing else self.ask("reading", answers)
 
     def _ask_run(self, answers: Answers) -> Answers:
         while True:
@@ -203,8 +217,7 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
         message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
         raise WrongAnswer(missing[0][1], message, "goalseek init --help says what they are")
-    is_last = bool(answers.outputs) and not (answers.score or answers.timing)
-    if is_last or (answers.timing_outputs and not is_checked):
+    if (answers.outputs and not last) or (answers.timing_outputs and not is_checked):
         raise WrongAnswer("score", "goalseek init: no command takes these outputs", "give the one that does: --score")
     return answers
 
@@ -234,9 +247,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
     parser.add_argument("--branch-prefix", metavar="P", help="what the name of goalseek's branch begins with")
     parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
-    parser.epilog = (
-        "In init, --query finds the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
-    )
+    parser.epilog = "In init, --query is a JMESPath in $GOALSEEK_RUN_DIR/metrics.json: the metric, in place of --regex."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -309,8 +320,8 @@ def _measure(
             answers = interview.ask_again(error.question, answers)
             continue
         if options.yes:
-            shown = " ".join(answers.hidden) or "nothing"
-            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+            hidden = " ".join(answers.hidden) or "nothing"
+            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
         script, glob = scorer_to_hide(answers.score, answers.writable, interview.paths)
