@@ -420,6 +420,7 @@ def test_an_interruption_of_the_measurement_or_after_it_leaves_the_answers(case:
     case.commit()
     with Shown(case.folder, "init", *FLAGS, "--run", "none") as terminal:
         terminal.hear("measuring once")
+        terminal.hear("sandbox: ")
         terminal.type("\x03")
         terminal.hear("the same command goes on from here")
         assert terminal.ended() == 130
