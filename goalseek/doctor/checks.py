@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, readable_answers, shared_answers
+from goalseek.doctor.isolation import isolation_notes, readable_answers, shared_answers, visible_scorers
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -138,6 +138,9 @@ def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
     manifest, hidden = context.config.manifest, _hidden_files(context)
     yield from isolation_notes(manifest)
+    prefix, kind = context.project.places.prefix, context.config.scope.kind
+    others = {path.removeprefix(prefix) for path in context.entries if kind(path) not in ("hidden", "writable")}
+    yield from visible_scorers(manifest, others)
     yield from readable_answers(manifest, hidden)
     yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
 

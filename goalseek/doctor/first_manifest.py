@@ -28,6 +28,7 @@ from goalseek.evaluation.measurements import (
     unused_seed,
 )
 from goalseek.git.ignore import matcher
+from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
 from goalseek.manifest import loading, validation
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import words_of
@@ -87,6 +88,7 @@ class Answers(DataClass):
     sees: str = ""
     share: tuple[str, ...] = ()
     provider: str = ""
+    branch_prefix: str = DEFAULT_BRANCH_PREFIX
     more: dict[str, Any] | None = None  # the keys that a person added to the manifest that init left
 
 
@@ -202,6 +204,7 @@ def answers_in(path: Path) -> Answers:
         sees="both" if run.sees == "both" else "",
         share=manifest.scope.share,
         provider=manifest.provider.name if manifest.provider else "",
+        branch_prefix=manifest.log.branch_prefix,
     )
     left = tomllib.loads(path.read_text("utf-8"))
     answers = replace(answers, more=loading.added_keys(left, manifest_table(answers)))
@@ -247,6 +250,8 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
     }
     if answers.provider:
         plain["provider"] = {"name": answers.provider}
+    if answers.branch_prefix != DEFAULT_BRANCH_PREFIX:
+        plain["log"] = {"branch_prefix": answers.branch_prefix}
     return loading.with_added_keys(plain, answers.more or {})
 
 
@@ -291,6 +296,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     Raises GoalseekError where something does not fit, and NotMeasured where there is no number.
     """
     with open_project(loaded, watch, doing="init") as project:
+        project.is_committed_only = True
         check_fit(project)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))

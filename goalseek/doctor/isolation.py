@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
+from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.preflight import CheckResult
@@ -50,6 +51,28 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
         yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
+
+
+def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
+    """The first of the ``visible`` files that a command which scores among hidden files names; "" for none."""
+    words = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words_of(command))
+    return next((word for word in words if command.sees == "hidden" and word in visible), "")
+
+
+def scorer_to_hide(command: str, writable: Sequence[str], paths: Collection[str]) -> tuple[str, str]:
+    """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none."""
+    others = set(paths) - (changeable := set(filter(matcher(tuple(writable)), paths)))
+    script = own_script(VerifyCommand(run=command, sees="hidden"), others)
+    glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
+    return script, script if any(map(matcher((glob,)), changeable)) else glob
+
+
+def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[CheckResult]:
+    """A note on each command that scores among hidden files by a script that is not hidden itself."""
+    for command in manifest.verify:
+        if script := own_script(command, visible):
+            text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
+            yield CheckResult("isolation", True, text, COMMIT_HIDDEN)
 
 
 def readable_answers(manifest: Manifest, hidden: Iterable[str]) -> Iterator[CheckResult]:

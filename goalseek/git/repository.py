@@ -243,7 +243,8 @@ class Repository:
         for branch in listing.splitlines():
             if branch in parents or branch.startswith(self.branch + "/"):
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
-                hint = f'log.branch_prefix = "climbs" names another; or run: git branch -m {branch} {branch}-old'
+                hint = "the manifest can name another prefix than {}, by these two lines:\n    [log]\n    "
+                hint = f'{hint.format(parts[0])}branch_prefix = "climbs"\n  or run: git branch -m {branch} {branch}-old'
                 raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def note_branch(self) -> None:

@@ -80,11 +80,14 @@ def _name(text: Any) -> Any:
     return text
 
 
-def _branch_prefix(text: Any) -> Any:
+def is_branch_prefix(text: str) -> bool:
+    """Whether the name of a branch may begin with this text and a slash."""
     part = r"[A-Za-z0-9_-]([A-Za-z0-9._-]*[A-Za-z0-9_-])?"
-    if not (isinstance(text, str) and re.fullmatch(rf"{part}(/{part})*", text)) or re.search(
-        r"\.\.|\.lock(/|$)|^-", text
-    ):
+    return bool(re.fullmatch(rf"{part}(/{part})*", text)) and not re.search(r"\.\.|\.lock(/|$)|^-", text)
+
+
+def _branch_prefix(text: Any) -> Any:
+    if not (isinstance(text, str) and is_branch_prefix(text)):
         raise ValueError(f"{text!r} cannot begin the name of a branch; the branch is PREFIX/<name>")
     return text
 

@@ -43,6 +43,8 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert ended.exit_code == 0, ended.stderr
     assert "score = 5, in" in ended.stdout
     assert "the number to maximize" in ended.stdout
+    proposer = tomllib.loads(ended.stdout[ended.stdout.index("[provider]") :])["provider"]
+    assert proposer["name"] == "command" and proposer["command"]
     assert kinds(case) == ["measurement"]
     plain = written(case)
     assert plain["metric"] == {"name": "score", "direction": "maximize", "regex": r"score: (\S+)"}
@@ -60,8 +62,11 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
     (case.folder / "answer.txt").write_text("7\n")
+    case.write(judge_sh="exit 1\n")
     dirty = case.run("-m", "dirty", "init", *FLAGS, "--name", "other")
-    assert "answer.txt has uncommitted changes: the baseline is that of HEAD" in dirty.stderr
+    assert dirty.exit_code == 0, dirty.stderr
+    assert "judge.sh, answer.txt have uncommitted changes: the baseline is that of HEAD" in dirty.stderr
+    case.git("checkout", "--quiet", "judge.sh")
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
@@ -69,6 +74,8 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
     case.write(judge_sh='read value rest < answer.txt; echo "score: $value"\n')
     case.commit()
+    assert "goalseek iterate --provider tune" in case.check("init", *FLAGS)
+    (case.folder / "goalseek.toml").unlink()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
     assert quick.exit_code == 0, quick.stdout
@@ -169,15 +176,18 @@ def test_without_a_repository_or_a_commit(case: Case, tmp_path: Path) -> None:
 
 
 def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
+    assert case.run("init", *FLAGS[:6], "--metric", r"minimise marks /score: (\S+)/").exit_code == 0
+    assert written(case)["metric"] == {"name": "marks", "direction": "minimize", "regex": r"score: (\S+)"}
+    (case.folder / "goalseek.toml").unlink()
     case.write(judge_sh='read value < answer.txt; echo "{\\"test\\": $value}" > $GOALSEEK_RUN_DIR/metrics.json\n')
     case.commit()
     words = ("--writable", "answer.txt", "--run", "sh judge.sh", "--metric")
-    ended = case.run("--json", "init", *words, "minimize test")
+    ended = case.run("--json", "init", *words, "minimise test")
     assert ended.exit_code == 0, ended.stderr
     assert json.loads(ended.stdout)["value"] == 5
     assert written(case)["metric"] == {"direction": "minimize", "query": "test"}
     (case.folder / "goalseek.toml").unlink()
-    assert case.run("init", *words, "points", "--direction", "maximize", "--query", "test").exit_code == 0
+    assert case.run("init", *words, "points", "--direction", "maximise", "--query", "test").exit_code == 0
     assert written(case)["metric"] == {"name": "points", "direction": "maximize", "query": "test"}
 
 
@@ -216,15 +226,16 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
         ("6/6", "the number, please"),
         ("6/6", r"maximize /score: (\S+/"),
         ("6/6", r"maximize /points: (\S+)/"),
-        ("6/6", r"maximize /score: (\S+)/"),
+        ("6/6", r"maximise marks /score: (\S+)/"),
         ("program.md", ""),
     )
     reply_to(terminal, *answers)
     seen = terminal.hear("next:")
     terminal.hear("\n")
     assert terminal.ended() == 0
-    assert "score = 5, in" in seen
+    assert "marks = 5, in" in seen
     plain = written(case)
+    assert plain["metric"] == {"name": "marks", "direction": "maximize", "regex": r"score: (\S+)"}
     assert plain["project"] == {"name": "my-name"}
     assert plain["scope"] == {
         "writable": ["answer.txt", "a note, too.txt"],
@@ -269,6 +280,19 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
     assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
 
 
+def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+        reply_to(terminal, ("4/6", "cp answer.txt guess.txt"), ("5/6", "none"))
+        terminal.hear("Answer again")
+        reply_to(terminal, ("5/6", ""))
+        terminal.hear("there is no command in that")
+        reply_to(terminal, ("5/6", "cat guess.txt; echo score: 7"), ("leave for", "guess.txt"), ("6/6", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command["name"] for command in written(case)["verify"]] == ["run", "score"]
+
+
 def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     (case.folder / ".gitignore").write_text("data/\n")
     case.commit()
@@ -310,6 +334,28 @@ def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Ca
     assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
 
 
+def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None:
+    (case.folder / "eval").mkdir()
+    case.git("mv", "judge.sh", "eval/judge.sh")
+    case.commit()
+    words = (*FLAGS[:2], *FLAGS[6:], "--score", "sh eval/judge.sh")
+    ended = case.run("init", *words)
+    assert ended.exit_code == 0, ended.stderr
+    assert "eval/judge.sh scores, and nothing is hidden" in ended.stderr and "hide eval/**" in ended.stderr
+    said = "score: the agent and its code can read eval/judge.sh, which scores"
+    assert [line[0] for line in case.run("doctor", "--quick").stdout.splitlines() if said in line] == ["!"]
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *words, "--run", "none", "--program") as terminal:
+        reply_to(terminal, ("3/6", "none"))
+        terminal.hear("eval/judge.sh scores, and nothing is hidden: hide eval/**?")
+        reply_to(terminal, ("3/6", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"]["hidden"] == ["eval/**"]
+    assert said not in case.run("doctor", "--quick").stdout
+
+
 def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
     ended = case.run("init", *words, "--metric", "minimize log loss")
@@ -320,22 +366,43 @@ def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
 
 
-def test_a_command_that_is_no_program_is_asked_again(case: Case) -> None:
+def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) -> None:
+    case.write(judge_sh='read value < x; echo "score: $value"\n')
+    case.commit()
     with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
-        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "none"), ("5/6", "forecast.csv"), ("5/6", "sh judge.sh"))
+        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "sh rout.sh"), ("4/6", "cp answer.txt x"))
+        reply_to(terminal, ("5/6", "forecast.csv"), ("5/6", "sh gold/mark.sh >&2"), ("5/6", "sh judge.sh"))
+        reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
-    assert "forecast.csv is neither a program on PATH nor a file" in terminal.raw.decode()
+    shown = terminal.raw.decode()
+    for said in (
+        "forecast.csv is neither a program on PATH nor a file",
+        "rout.sh does not exist",
+        "'maximize /x/' says",
+    ):
+        assert said in shown
+    assert "gold/mark.sh does not exist" in shown
     assert written(case)["verify"][1]["run"] == "sh judge.sh"
 
 
-def test_what_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
+def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
     case.git("branch", "goalseek")
-    with Shown(case.folder, "init") as terminal:
-        terminal.hear("log.branch_prefix")
-        assert terminal.ended() == 3
-    assert "1/6" not in terminal.raw.decode()
+    ended = case.run("init", *FLAGS)
+    assert ended.exit_code == 3
+    assert '\n    [log]\n    branch_prefix = "climbs"\n' in ended.stderr, "as it can stand at the manifest's end"
+    ended = case.run("init", "--branch-prefix", "tries")
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["log"] == {"branch_prefix": "tries"}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
+        terminal.hear("'goalseek' is in the way")
+        reply_to(terminal, ("begin with", "no name"), ("begin with", "goalseek"), ("begin with", ""), ("4/6", "none"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["log"] == {"branch_prefix": "climbs"}
 
 
 def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
@@ -346,6 +413,28 @@ def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
         terminal.hear("interrupted; nothing was written")
         assert terminal.ended() == 130
     assert not (case.folder / "goalseek.toml").exists()
+
+
+def test_an_interruption_of_the_measurement_or_after_it_leaves_the_answers(case: Case) -> None:
+    case.write(judge_sh="echo score: 5; sleep 30\n")
+    case.commit()
+    with Shown(case.folder, "init", *FLAGS, "--run", "none") as terminal:
+        terminal.hear("measuring once")
+        terminal.hear("sandbox: ")
+        terminal.type("\x03")
+        terminal.hear("the same command goes on from here")
+        assert terminal.ended() == 130
+    assert written(case)["scope"]["hidden"] == ["judge.sh"]
+    case.write(judge_sh="echo score: 5; cat answer.txt\n")
+    case.commit()
+    with Shown(case.folder, "init", columns=200) as terminal:
+        terminal.hear("program.md")
+        terminal.type("\x03")
+        terminal.hear("goalseek.toml is written")
+        terminal.hear("next: goalseek doctor")
+        assert terminal.ended() == 130
+    assert written(case)["metric"]["name"] == "score"
+    assert case.run("init").exit_code == 2, "it is whole"
 
 
 def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
@@ -411,6 +500,25 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
         {"name": "timing", "run": timed, "sees": "hidden", "outputs": ["answer.csv"]},
         {"name": "score", "run": check[3], "sees": "hidden"},
     ]
+
+
+def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> None:
+    case.write(build_sh="printf 'cat\n' > app; chmod +x app\n")
+    (case.folder / "hidden").mkdir()
+    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.commit()
+    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--name", "demo", "--program")
+    with Shown(case.folder, "init", *words, columns=200) as terminal:
+        reply_to(terminal, ("4/6", "sh build.sh"), ("5/6", "./app < hidden/input.txt > app.out"))
+        reply_to(terminal, ("command of 4/6 leave for the next one? globs [app]", ""), ("6/6", "minimize time"))
+        terminal.hear("did you mean: time ./app < hidden/input.txt > app.out")
+        reply_to(terminal, ("5/6", ""), ("checks what that leaves", "cmp app.out hidden/input.txt"))
+        reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert [command.get("outputs") for command in written(case)["verify"]] == [["app"], ["app.out"], None]
+    assert written(case)["metric"]["source"] == "wall"
 
 
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:

@@ -92,7 +92,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
 @pytest.mark.slow
 def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: Project) -> None:
     trust(anothers.top)
-    assert "answer.json" in committed_files(anothers.folder, is_free=True)
+    assert "answer.json" in committed_files(anothers.folder)
     for words in (
         ("doctor", "--quick"),
         ("iterate", "-n", "2"),

@@ -8,49 +8,48 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.commands.demo import begin_with_template, committed_files, data_folder, templates
+from goalseek.cli.commands.demo import (
+    begin_with_template,
+    committed_files,
+    free_branch_prefix,
+    next_steps,
+    templates,
+    write_program,
+)
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import ask, format_globs, parse_globs, parse_reading, print_message, reading_in_flags
+from goalseek.cli.output import (
+    CONSENT,
+    PREFIX,
+    QUESTIONS,
+    YES,
+    american,
+    ask,
+    format_globs,
+    guess_outputs,
+    parse_globs,
+    parse_name,
+    parse_reading,
+    print_message,
+    read_command,
+    reading_in_flags,
+)
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
-from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers, project_name
-from goalseek.doctor.isolation import describe_reading
+from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
+from goalseek.doctor.isolation import describe_reading, scorer_to_hide
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
 
-_NO_PROVIDER = "goalseek doctor, then say who proposes: goalseek iterate --provider tune, or [provider] in the manifest"
-_PROGRAM, _YES = "program.md", ("y", "yes")
-_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
+_TIME = re.compile("((run|wall)_?)?time")
 _NONE = ("hidden", "share")  # what may be empty
-_QUESTIONS = {
-    "name": "1/6 name of the project",
-    "writable": "2/6 what may change? files or globs, with spaces between",
-    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
-    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
-    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
-    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
-    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
-    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
-    "timing_outputs": "    which files does the timed command leave for the check? globs",
-    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": "6/6 how is the number read? Two examples:\n"
-    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
-    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
-}
-_CONSENT = """\
-    {command} is hidden: candidate code would run beside the hidden files, and could read them.
-    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
 
 
 class Interview:
@@ -59,6 +58,7 @@ class Interview:
     def __init__(self, folder: Path, paths: list[str]) -> None:
         self._folder = folder
         self.paths = paths
+        self._is_time_offered = False
 
     def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
         """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
@@ -66,48 +66,74 @@ class Interview:
         for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
             if not is_given.get(question, question in given) and _is_needed(question, answers):
                 answers = self.ask(question, answers)
+            if question == "score" and "hidden" not in given:
+                answers = self._hide_scorer(answers)
         return answers
 
+    def _hide_scorer(self, answers: Answers) -> Answers:
+        """Asks once more what is hidden, where nothing is and a committed file scores."""
+        script, glob = scorer_to_hide(answers.score, answers.writable, self.paths)
+        if answers.hidden or not script:
+            return answers
+        print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
+        return self.ask("hidden", replace(answers, hidden=(glob,)))
+
     def ask_again(self, question: str, answers: Answers) -> Answers:
-        """Asks one question, and those that its answer brings with it."""
-        answers = self.ask(question, answers)
+        """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
+        is_unscored = question == "reading" and bool(answers.direction) and not (answers.score or answers.timing)
+        answers = self.ask("score" if is_unscored else question, answers)
         is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
+        is_open |= {"direction"} if is_unscored else set()
         return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
 
     def ask(self, question: str, answers: Answers) -> Answers:
         """Asks one question; gives the answers with the new one in them."""
         if question == "reading":
-            default = f"{answers.direction} {answers.query or f'/{answers.regex}/'}" if answers.direction else ""
-            direction, query, regex = ask(_QUESTIONS[question], default, _checked_reading)
-            return replace(answers, direction=direction, query=query, regex=regex)
+            named = f"{answers.metric} /{answers.regex}/".lstrip()
+            default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
+            direction, query, regex, name = ask(QUESTIONS[question], default, parse_reading)
+            if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
+                return self._offer_time(answers, direction)
+            name = name or ("" if answers.regex and answers.direction else answers.metric)
+            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
         if question == "run":
             return self._ask_run(answers)
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, _name))
-        patterns = getattr(answers, question)
+            return replace(answers, name=ask(QUESTIONS[question], answers.name, parse_name))
+        patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
             patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
         shown = format_globs(patterns) or ("none" if question in _NONE else "")
 
         def read(text: str) -> tuple[str, ...]:
-            self.paths = committed_files(self._folder, is_free=False)  # a person may commit before they answer
+            self.paths = committed_files(self._folder)  # a person may commit before they answer
             committed = self.paths if question in ("writable", "hidden") else None
             return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
 
-        changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
+        changes: dict[str, Any] = {question: ask(QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
+
+    def _offer_time(self, answers: Answers, direction: str) -> Answers:
+        """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
+        self._is_time_offered = True
+        timed = answers.score or answers.run
+        print(f"    did you mean: time {timed}", file=sys.stderr)
+        run = answers.run if answers.score else ""
+        answers = self.ask_again("score", replace(answers, run=run, timing=timed, score=""))
+        return replace(answers, direction=direction) if answers.timing else self.ask("reading", answers)
 
     def _ask_run(self, answers: Answers) -> Answers:
         while True:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
-            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in _YES:
+            if not sees or ask(CONSENT.format(command=command), "no", str.lower) in YES:
                 return replace(answers, run=command, sees=sees)
 
     def _ask_score(self, answers: Answers) -> Answers:
-        default = f"time {answers.timing}" if answers.timing else answers.score or "none"
+        none = "" if answers.hidden and answers.sees != "both" else "none"
+        default = f"time {answers.timing}" if answers.timing else answers.score or none
         command = self._command("score", default)
         if timing := re.fullmatch(r"time\s+(\S.*)", command):
             check = self._command("check", answers.score if answers.timing and answers.score else "none")
@@ -120,20 +146,8 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, lambda text: self._command_text(question, text))
+        text = ask(QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
-
-    def _command_text(self, question: str, text: str) -> str:
-        """A command whose first word is a program. The build of 4/6 may make one in a folder, for 5/6."""
-        word = (text.removeprefix("time ").split() or [""])[0]
-        if not text:
-            raise GoalseekError("there is no command in that", "python validate.py, say")
-        if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
-            return text
-        is_there = (self._folder / word).is_file() or question != "run" if "/" in word else shutil.which(word)
-        if not (is_there or word.startswith("python")):
-            raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
-        return text
 
 
 def _is_needed(question: str, answers: Answers) -> bool:
@@ -147,8 +161,8 @@ def _is_needed(question: str, answers: Answers) -> bool:
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give."""
-    flags = {**vars(options), "run": options.command, "name": options.name and _name(options.name)}
-    given: dict[str, Any] = {key: flags[key] for key in "name provider sees".split() if flags[key]}
+    flags = {**vars(options), "run": options.command, "name": options.name and parse_name(options.name)}
+    given: dict[str, Any] = {key: flags[key] for key in "name provider sees branch_prefix".split() if flags[key]}
     for key in ("run", "timing", "score"):
         if flags[key]:
             given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
@@ -203,28 +217,13 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
         message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
         raise WrongAnswer(missing[0][1], message, "goalseek init --help says what they are")
-    is_last = bool(answers.outputs) and not (answers.score or answers.timing)
-    if is_last or (answers.timing_outputs and not is_checked):
+    if (answers.outputs and not last) or (answers.timing_outputs and not is_checked):
         raise WrongAnswer("score", "goalseek init: no command takes these outputs", "give the one that does: --score")
     return answers
 
 
 def _asks(options: argparse.Namespace) -> bool:
     return sys.stdin.isatty() and not options.yes
-
-
-def _name(text: str) -> str:
-    if text != project_name(text):
-        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
-    return text
-
-
-def _checked_reading(text: str) -> tuple[str, str, str]:
-    """What ``parse_reading`` gives. Raises GoalseekError also where query or regex is not right by itself."""
-    reading = parse_reading(text)
-    for _, fault in check_expressions((), Reading(query=reading[1] or None, regex=reading[2] or None)):
-        raise GoalseekError(fault)
-    return reading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,13 +242,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--score", metavar="CMD", help="the command that scores or checks, with the hidden files")
     parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
     parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
-    parser.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
+    parser.add_argument("--direction", type=american, choices=("maximize", "minimize"), help="which way is better")
     parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
+    parser.add_argument("--branch-prefix", metavar="P", help="what the name of goalseek's branch begins with")
     parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
-    parser.epilog = (
-        "In init, --query finds the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, in place of --regex."
-    )
+    parser.epilog = "In init, --query is a JMESPath in $GOALSEEK_RUN_DIR/metrics.json: the metric, in place of --regex."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -261,7 +259,7 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = committed_files(path.parent, is_free=_asks(options) and not is_left)
+    paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
     try:
@@ -271,7 +269,11 @@ def run(options: argparse.Namespace) -> int:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
-    program = _write_program(options, path.parent)
+    try:
+        program = write_program(path.parent, options.program, _asks(options))
+    except (KeyboardInterrupt, Interrupted) as error:
+        message, hint = f"interrupted; {path} is written", with_manifest_option("next: goalseek doctor", path)
+        raise GoalseekError(message, hint, exit_code_of_interrupt(error)) from None
     metric = loaded.manifest.metric
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
@@ -282,8 +284,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"written: {path}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
-    next_step = "goalseek doctor, then goalseek iterate" if loaded.manifest.provider else _NO_PROVIDER
-    print(f"next: {with_manifest_option(next_step, path)}")
+    print(f"next: {with_manifest_option(next_steps(loaded, interview.paths), path)}")
     return 0
 
 
@@ -297,7 +298,10 @@ def _first_answers_of(
             given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
         return replace(answers, **given)
     answers = first_answers(options, path.parent, interview.paths, given)
-    return interview.ask_all(answers, given) if _asks(options) else answers
+    if not _asks(options):
+        return answers
+    prefix = free_branch_prefix(path.parent, answers.branch_prefix, PREFIX)
+    return interview.ask_all(replace(answers, branch_prefix=prefix), given)
 
 
 def _measure(
@@ -316,13 +320,19 @@ def _measure(
             answers = interview.ask_again(error.question, answers)
             continue
         if options.yes:
-            shown = " ".join(answers.hidden) or "nothing"
-            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {shown}")
+            hidden = " ".join(answers.hidden) or "nothing"
+            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
+        script, glob = scorer_to_hide(answers.score, answers.writable, interview.paths)
+        if script and not answers.hidden:
+            text = f"{script} scores, and nothing is hidden: the agent and its code can read it"
+            print_message(options, f"{text}; hide {glob}, and what it compares with")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
+        interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
+        write_atomic(path, first_manifest.manifest_text(plain, interrupted))
         print_message(options, f"measuring once: {commands}")
         try:
             measurement = first_manifest.measure_first(loaded, line_view(options))
@@ -338,13 +348,3 @@ def _measure(
             answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
-
-
-def _write_program(options: argparse.Namespace, folder: Path) -> Path | None:
-    """Writes the page for agents where it is wanted and there is none."""
-    path = folder / _PROGRAM
-    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or not (options.program or (_asks(options) and ask(question, "yes", str.lower) in _YES)):
-        return None
-    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
-    return path
