@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goalseek.disk import check_free_space
+from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -29,10 +31,28 @@ EXPOSED = "candidate code can read the hidden files"
 
 
 def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in whose tree candidate code and hidden files are together; none where nothing is hidden."""
+    """The verify commands in which candidate code runs beside hidden files; none where nothing is hidden.
+
+    A program that is only timed is not among them: see ``timed_program``.
+    """
     if not manifest.scope.hidden and manifest.scope.hidden_from is None:
         return ()
-    return tuple(command.name for command in manifest.verify if command.sees == "both")
+    commands, timed = manifest.verify, timed_program(manifest)
+    handed_on = [command for command in commands if command != timed and _runs_output(manifest, command)]
+    return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
+
+
+_PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
+
+
+def _runs_output(manifest: Manifest, command: VerifyCommand) -> bool:
+    """Whether a command that sees hidden files starts a program that an earlier one handed on, by its own words."""
+    if command.sees != "hidden":
+        return False
+    before = manifest.verify[: manifest.verify.index(command)]
+    is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
+    words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
+    return any(is_output(word.removeprefix("./")) for word in words)
 
 
 def timed_program(manifest: Manifest) -> VerifyCommand | None:
