@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, readable_answers, shared_answers
+from goalseek.doctor.isolation import isolation_notes, shared_answers, timing_notes
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -15,7 +14,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_ruler, hidden_paths, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -136,20 +135,11 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
-    manifest, hidden = context.config.manifest, _hidden_files(context)
+    manifest = context.config.manifest
+    hidden = hidden_paths(context.project.folder, context.config, context.entries)
     yield from isolation_notes(manifest)
-    yield from readable_answers(manifest, hidden)
+    yield from timing_notes(manifest, hidden)
     yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
-
-
-def _hidden_files(context: DoctorContext) -> dict[str, Path]:
-    """The files that ``scope.hidden`` and ``scope.hidden_from`` name, by their path below the manifest's folder."""
-    folder = context.project.folder
-    prefix, is_hidden = context.project.places.prefix, matcher(context.config.manifest.scope.hidden)
-    below = (path.removeprefix(prefix) for path in context.entries if path.startswith(prefix))
-    files = {path: folder / path for path in filter(is_hidden, below)}
-    outside = folder / (context.config.manifest.scope.hidden_from or ".")
-    return files | {item.path: outside / item.path for item in context.config.hidden_from}
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import exposing_commands, timed_program
+from goalseek.project.fitness import (
+    HASH_INSTEAD,
+    SCRIPTS,
+    exposing_commands,
+    read_small,
+    readable_answers,
+    timed_program,
+)
 from goalseek.project.preflight import CheckResult
 from goalseek.workspace.scan import list_folder
 from goalseek.workspace.scope import is_tool_cache
@@ -25,8 +32,7 @@ SPLIT = (
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-_HIDDEN_MOST, _SMALL = 300, 200_000  # how many hidden files are read, and how long they may be
-_PROGRAMS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
+_HIDDEN_MOST = 300  # how many hidden files are read
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -52,23 +58,13 @@ def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
         yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
 
 
-def readable_answers(manifest: Manifest, hidden: Iterable[str]) -> Iterator[CheckResult]:
-    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
+    """Notes on the hidden files that the timed program can read as well, though a later command compares with them.
 
-    ``hidden`` are the hidden files, relative to the manifest's folder.
+    ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
-    timed = timed_program(manifest)
-    if timed is None:
-        return
-    remaining = set(hidden) - _named_paths(timed, _text_of(timed))
-    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
-        for part in re.split(r"&&|\|\||;|\n", _text_of(command) if command.sees != "candidate" else ""):
-            if re.search(r"sum\b|openssl", part):
-                continue
-            for path in sorted(remaining & _named_paths(command, part)):
-                if not path.endswith(_PROGRAMS):
-                    text = f"{timed.name}: the timed program can read {quote_path(path)}"
-                    yield CheckResult("isolation", True, text, "keep its sha256 instead (goalseek help verifier)")
+    for text in readable_answers(manifest, hidden):
+        yield CheckResult("isolation", True, text, HASH_INSTEAD)
 
 
 def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
@@ -78,7 +74,7 @@ def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Pat
     files where they lie on disk, by the path that commands find them at.
     """
     for path, file in sorted(hidden.items())[:_HIDDEN_MOST] if shares else ():
-        if named := _named_files(folder, shares, path, _read_small(file)):
+        if named := _named_files(folder, shares, path, read_small(file)):
             yield _answer_note(named, f"which hidden {quote_path(path)} names")
     found: list[str] = []
     looked_at = 0
@@ -96,13 +92,6 @@ def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Pat
 def _answer_note(paths: Sequence[str], why: str) -> CheckResult:
     text = f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}"
     return CheckResult("isolation", True, text, COMMIT_HIDDEN)
-
-
-def _read_small(file: Path) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if file.is_file() and file.stat().st_size <= _SMALL:
-            return file.read_text("utf-8")
-    return ""
 
 
 def _named_files(folder: Path, shares: Sequence[str], hidden: str, text: str) -> list[str]:
@@ -130,17 +119,7 @@ def _is_library(path: str) -> bool:
 def _is_named_answer(path: str) -> bool:
     name = posixpath.basename(path).lower()
     is_answer = re.search("label|answer|truth|target|solution", name)
-    return bool(is_answer) and "train" not in name and not name.endswith((*_PROGRAMS, ".so", ".h", ".pyi"))
-
-
-def _text_of(command: VerifyCommand) -> str:
-    return command.run if isinstance(command.run, str) else " ".join(command.run)
-
-
-def _named_paths(command: VerifyCommand, text: str) -> set[str]:
-    """The paths that a command's text could name, relative to the manifest's folder."""
-    words = re.split(r"""[\s;|&<>()'"=]+""", text)
-    return {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
+    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
 
 
 def cheat_remedy(manifest: Manifest) -> str:

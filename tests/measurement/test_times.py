@@ -74,7 +74,9 @@ def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Pro
     project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
     project.write({"hidden/judge": "{}\n"})
     project.commit()
-    assert "! isolation    time: the timed program can read hidden/judge\n" in project.run("doctor", "--quick").stdout
+    said = "time: the timed program can read hidden/judge"
+    assert f"! isolation    {said}\n" in project.run("doctor", "--quick").stdout
+    assert project.run("iterate").stderr.count(f"{said}; keep its sha256 instead") == 1
 
 
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:
