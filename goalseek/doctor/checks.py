@@ -137,8 +137,9 @@ def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
     manifest = context.config.manifest
     hidden = hidden_paths(context.project.folder, context.config, context.entries)
-    yield from isolation_notes(manifest)
-    yield from timing_notes(manifest, hidden)
+    is_unclear = preflight.is_time_unclear(context.project.loaded)
+    yield from isolation_notes(manifest, is_unclear)
+    yield from () if is_unclear else timing_notes(manifest, hidden)
     yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
 
 

@@ -46,9 +46,11 @@ def examine(
     if not git_finding.ok:
         return
     metric = loaded.manifest.metric
-    reading = "a time of which metric.command is missing" if is_time_unclear(loaded) else describe_reading(metric)
+    is_unclear = is_time_unclear(loaded)
+    reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
     text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
-    yield CheckResult("manifest", True, text)
+    remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
+    yield CheckResult("manifest", not is_unclear, text, remedy)
     try:
         with open_project(loaded, doing="doctor") as project:
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)

@@ -36,20 +36,23 @@ _HIDDEN_MOST = 300  # how many hidden files are read
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
-def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
+def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterator[CheckResult]:
     """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
 
     What has to be mended is a command that shows hidden files to candidate code; the remedy is "" where nothing can be
-    better.
+    better. Where it is unclear whose time the metric is, only commands that see both are spoken of.
     """
     outputs: list[str] = []
     for command in manifest.verify:
+        if is_time_unclear and command.sees != "both":
+            continue
         is_exposing = command.name in exposing_commands(manifest)
         text, remedy = _separation(command, outputs, is_exposing)
         if command == timed_program(manifest):
             text, remedy = _timed_separation(manifest, command)
         yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
-        for text, remedy in (*_self_reports(manifest, command), *_weaknesses(command)):
+        reports = () if is_time_unclear else _self_reports(manifest, command)
+        for text, remedy in (*reports, *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
         outputs += command.outputs if command.sees != "hidden" else ()
     if manifest.sandbox.cache:
