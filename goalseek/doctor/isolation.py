@@ -16,8 +16,10 @@ from goalseek.project.fitness import (
     HASH_INSTEAD,
     SCRIPTS,
     exposing_commands,
+    named_paths,
     read_small,
     readable_answers,
+    started_outputs,
     timed_program,
 )
 from goalseek.project.preflight import CheckResult
@@ -54,7 +56,7 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
         reports = () if is_time_unclear else _self_reports(manifest, command)
         for text, remedy in (*reports, *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
-        outputs += command.outputs if command.sees != "hidden" else ()
+        outputs += command.outputs if command.sees != "hidden" or outputs else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
@@ -62,12 +64,20 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
 
 
 def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
-    """Notes on the hidden files that the timed program can read as well, though a later command compares with them.
+    """Notes on hidden files that the timed program can read, though a later command compares with them.
 
+    One more where what is timed is not the program that was built, but the check of what it left.
     ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
     for text in readable_answers(manifest, hidden):
         yield CheckResult("isolation", True, text, HASH_INSTEAD)
+    timed = timed_program(manifest)
+    runners = {command.name: started_outputs(manifest, command) for command in manifest.verify if command != timed}
+    programs = set().union(*runners.values())
+    if timed and programs and programs.isdisjoint(started_outputs(manifest, timed) | named_paths(timed, hidden)):
+        text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
+        names = " or ".join(f'metric.command = "{name}"' for name, started in runners.items() if started)
+        yield CheckResult("isolation", True, text, f"time the program itself: {names}")
 
 
 def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Path]) -> Iterator[CheckResult]:

@@ -43,21 +43,20 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
     if not manifest.scope.hidden and manifest.scope.hidden_from is None:
         return ()
     commands, timed = manifest.verify, timed_program(manifest)
-    handed_on = [command for command in commands if command != timed and _runs_output(manifest, command)]
+    hidden = [command for command in commands if command != timed and command.sees == "hidden"]
+    handed_on = [command for command in hidden if started_outputs(manifest, command)]
     return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
 
 
 _PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
 
 
-def _runs_output(manifest: Manifest, command: VerifyCommand) -> bool:
-    """Whether a command that sees hidden files starts a program that an earlier one handed on, by its own words."""
-    if command.sees != "hidden":
-        return False
+def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
+    """The programs that a command starts, by its own words, and that an earlier one handed on."""
     before = manifest.verify[: manifest.verify.index(command)]
     is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
     words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
-    return any(is_output(word.removeprefix("./")) for word in words)
+    return set(filter(is_output, (word.removeprefix("./") for word in words)))
 
 
 def timed_program(manifest: Manifest) -> VerifyCommand | None:
@@ -110,15 +109,15 @@ def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator
     if timed is None:
         return
     remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
-    remaining -= _named_paths(timed, hidden)
+    remaining -= named_paths(timed, hidden)
     for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
-        named = _named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
+        named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
         for path in sorted(remaining & named):
             yield f"{timed.name}: the timed program can read {quote_path(path)}"
         remaining -= named
 
 
-def _named_paths(
+def named_paths(
     command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
 ) -> set[str]:
     """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""

@@ -148,6 +148,34 @@ def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: li
     assert not list(timing_notes(manifest(build, timed, later), hidden)), "no time is the score"
 
 
+@pytest.mark.parametrize(
+    ("timed", "run", "is_own"),
+    [
+        ("check", "cmp out.txt hidden/expected", True),
+        ("check", "timeout 9 build/hits < hidden/in", False),
+        ("check", "sh hidden/check.sh", False),
+        ("time", "cmp out.txt hidden/expected", False),
+    ],
+)
+def test_a_time_of_the_check_itself_is_named(timed: str, run: str, is_own: bool, tmp_path: Path) -> None:
+    (tmp_path / "check.sh").write_text("./build/hits < hidden/in\n")
+    build = replace(TRAIN, name="build", outputs=("build/hits",))
+    runs = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+    of = manifest(build, runs, VerifyCommand(run=run, name="check", sees="hidden"), source="wall", command=timed)
+    found = {one.text: one.remedy for one in timing_notes(of, {"hidden/check.sh": tmp_path / "check.sh"})}
+    said = "check: its own time is the score, and it does not run build/hits"
+    assert found == ({said: 'time the program itself: metric.command = "time"'} if is_own else {})
+
+
+def test_outputs_of_a_hidden_command_are_among_those_that_a_later_one_sees() -> None:
+    middle = replace(SCORE, name="time", outputs=("near.out",))
+    text = "score: sees only outputs (out/guesses.csv, near.out) and hidden files: none of the candidate's code"
+    assert notes(manifest(TRAIN, middle, SCORE))[text] == ""
+    assert "score: sees nothing of the candidate, not even outputs: it cannot judge it" in notes(
+        manifest(middle, SCORE)
+    )
+
+
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:
     told = "tests: its success is an exit code, and candidate code can end the process with any"
     assert "a report in `outputs`" in notes(manifest(TESTS, TRAIN, SCORE))[told]
