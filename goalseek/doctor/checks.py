@@ -79,7 +79,8 @@ def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     if context.project.standing.baseline is not None:
         return
     uncommitted = preflight.UncommittedFiles.read(context.project.repository, context.config.scope)
-    uncommitted.refuse_of_ruler()
+    if not context.project.is_committed_only:
+        uncommitted.refuse_of_ruler()
     if changed := uncommitted.note("HEAD"):
         yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
         return
