@@ -201,6 +201,8 @@ def notification(context: DoctorContext) -> Iterator[CheckResult]:
     if problem := notify_problem(context.project.loaded):
         text, _, remedy = problem.rpartition("; ")
         yield CheckResult("notify", False, text, remedy)
+    elif command := context.project.loaded.manifest.notify.command:
+        yield CheckResult("notify", True, f"{command[0]} can be started")
 
 
 REQUIRED_CHECKS: Mapping[str, Check] = {

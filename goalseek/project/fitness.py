@@ -7,6 +7,7 @@ import functools
 import os
 import posixpath
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -286,5 +287,8 @@ def notify_problem(loaded: ManifestFile) -> str:
         if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
             return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
     program = str(folder / command[0]) if "/" in command[0] else command[0]
-    is_startable = not command[0] or shutil.which(program, path=notify_environment()["PATH"])
-    return "" if is_startable else f"{command[0]} is no program that can be started; correct notify.command"
+    if not command[0] or shutil.which(program, path=notify_environment()["PATH"]):
+        return ""
+    if "/" in command[0] and os.path.isfile(program):
+        return f"{command[0]} is not executable; chmod +x {shlex.quote(command[0])}"
+    return f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}; correct notify.command"
