@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, readable_answers, shared_answers, visible_scorers
+from goalseek.doctor.isolation import isolation_notes, shared_answers, timing_notes, visible_scorers
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -15,7 +14,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_ruler, hidden_paths, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -80,7 +79,8 @@ def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     if context.project.standing.baseline is not None:
         return
     uncommitted = preflight.UncommittedFiles.read(context.project.repository, context.config.scope)
-    uncommitted.refuse_of_ruler()
+    if not context.project.is_committed_only:
+        uncommitted.refuse_of_ruler()
     if changed := uncommitted.note("HEAD"):
         yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
         return
@@ -136,23 +136,15 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
-    manifest, hidden = context.config.manifest, _hidden_files(context)
-    yield from isolation_notes(manifest)
+    manifest = context.config.manifest
+    hidden = hidden_paths(context.project.folder, context.config, context.entries)
+    is_unclear = preflight.is_time_unclear(context.project.loaded)
+    yield from isolation_notes(manifest, is_unclear)
     prefix, kind = context.project.places.prefix, context.config.scope.kind
     others = {path.removeprefix(prefix) for path in context.entries if kind(path) not in ("hidden", "writable")}
     yield from visible_scorers(manifest, others)
-    yield from readable_answers(manifest, hidden)
+    yield from () if is_unclear else timing_notes(manifest, hidden)
     yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
-
-
-def _hidden_files(context: DoctorContext) -> dict[str, Path]:
-    """The files that ``scope.hidden`` and ``scope.hidden_from`` name, by their path below the manifest's folder."""
-    folder = context.project.folder
-    prefix, is_hidden = context.project.places.prefix, matcher(context.config.manifest.scope.hidden)
-    below = (path.removeprefix(prefix) for path in context.entries if path.startswith(prefix))
-    files = {path: folder / path for path in filter(is_hidden, below)}
-    outside = folder / (context.config.manifest.scope.hidden_from or ".")
-    return files | {item.path: outside / item.path for item in context.config.hidden_from}
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:
@@ -212,6 +204,8 @@ def notification(context: DoctorContext) -> Iterator[CheckResult]:
     if problem := notify_problem(context.project.loaded):
         text, _, remedy = problem.rpartition("; ")
         yield CheckResult("notify", False, text, remedy)
+    elif command := context.project.loaded.manifest.notify.command:
+        yield CheckResult("notify", True, f"{command[0]} can be started")
 
 
 REQUIRED_CHECKS: Mapping[str, Check] = {

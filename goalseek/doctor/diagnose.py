@@ -1,23 +1,24 @@
 """Diagnosis of a command that fails: is the sandbox the cause, or a file that it does not see?
 
 The verifier is run once outside the sandbox, then inside with the network or with more paths. Hints for a file that a
-verify command or an agent does not see need no run.
+verify command does not see need no run.
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct
 
 from goalseek.doctor.isolation import SPLIT
-from goalseek.evaluation.measurements import Evaluation, Target, measure_target, trial_folder, unused_seed
+from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
@@ -25,6 +26,7 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
+from goalseek.project.fitness import SCRIPTS
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
@@ -93,12 +95,9 @@ def _diagnose_inside(
     project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
 ) -> CheckResult:
     """The finding where it works outside: what has to be allowed inside."""
-    networked = replace(
-        manifest,
-        verify=tuple(replace(command, network=True) for command in manifest.verify),
-        setup=replace(manifest.setup, network=True) if manifest.setup else None,
-    )
-    if works(networked):
+    setup = replace(manifest.setup, network=True) if manifest.setup else None
+    verify = tuple(replace(command, network=True) for command in manifest.verify)
+    if works(replace(manifest, verify=verify, setup=setup)):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         remedy = "network = true for the command that needs it; setup may download first"
         return CheckResult("outside", False, text, remedy)
@@ -133,7 +132,7 @@ def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
 
 
 _HIDDEN_FROM = "keep it outside of the repository, and name its folder in scope.hidden_from"
-_OUTSIDE = "or keep it outside of the repository and give its absolute path"
+OUTSIDE = "or keep it outside of the repository and give its absolute path"
 
 
 def unseen_file_hint(
@@ -158,16 +157,17 @@ def unseen_file_hint(
     script = missing_script([command.run], project.folder, command.cwd, is_there)
     has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(words_of(command)[0])
     if script and not has_run and manifest.scope.hidden_from is None:
-        return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {_OUTSIDE}"
+        return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {OUTSIDE}"
     if missing:
         return str(missing)
+    below = [path[len(prefix) :] for path in entries if path.startswith(prefix)]
+    if manifest.scope.hidden_from is None and (misspelt := _misspelt_script(project, command, below, run_folder)):
+        return f"{command.name}: {misspelt}"
     if command.sees == "both":
         return ""
     if command.sees == "hidden":
-        text = (
-            'sees = "hidden" shows it none of the candidate\'s code: name what it needs in the `outputs` of a command'
-        )
-        return f"{command.name}: {text} before it"
+        text = 'sees = "hidden" shows it none of the candidate\'s code'
+        return f"{command.name}: {text}: name what it needs in the `outputs` of a command before it"
     is_hidden = matcher(manifest.scope.hidden)
     complaints = (
         word for line in _last_lines(run_folder) if _COMPLAINT.search(line) for word in _words_with_path(line)
@@ -175,7 +175,22 @@ def unseen_file_hint(
     named = [word for word in (*words_of(command), *complaints) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
-    return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {quote_path(named[0])}: {SPLIT}'
+    path = quote_path(named[0])
+    if named[0] in words_of(command) and path.endswith(SCRIPTS):
+        return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {path}: {SPLIT}'
+    text = f"{path} is hidden from the command {command.name}: take it out of scope.hidden, unless it has answers"
+    return f"{text}; then {SPLIT}"
+
+
+def _misspelt_script(project: Project, command: VerifyCommand, paths: Sequence[str], run_folder: Path) -> str:
+    """That a script which a command names and complains of exists nowhere, and which one is like it; else ""."""
+    complaints = " ".join(filter(_COMPLAINT.search, _last_lines(run_folder)))
+    for word in words_of(command):
+        path = os.path.normpath(os.path.join(command.cwd, word))
+        if word.endswith(SCRIPTS) and word in complaints and path not in paths and not (project.folder / path).exists():
+            alike = difflib.get_close_matches(path, paths, 1)
+            return f"{quote_path(path)} does not exist" + "".join(f"; {quote_path(one)} does" for one in alike)
+    return ""
 
 
 def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCommand | None:
@@ -210,6 +225,7 @@ _COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error"
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
 _WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
 _WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
+_NO_MODULE = re.compile(r"No module named '?(\w+)")
 _MODULE = re.compile(r"(?i)\b(module|package)\b")
 
 
@@ -232,11 +248,16 @@ def find_missing_path(
     bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
     submodules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
     bases |= dict.fromkeys(base for path in submodules for base in (path, f"{path}/src", os.path.dirname(path)))
+    modules = [match[1] for match in map(_NO_MODULE.search, lines) if match]
+    bases |= dict.fromkeys(os.path.dirname(path) for path in entries if modules and path.endswith(".py"))
     for line in filter(_COMPLAINT.search, reversed(lines)):
         for word, base in itertools.product(_words_with_path(line), bases):
             path = tree_paths.below_top(base, word)
             if path and word != program and (missing := tree_paths.explain_missing(path)):
                 return missing
+    for share, name in itertools.product(manifest.scope.share, modules):
+        if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
+            return MissingPath(f"{share} has the module {name}", f"run the command with {share}/bin/python")
     return None
 
 
@@ -327,24 +348,3 @@ class _TreePaths(Struct, frozen=True):
         top = self.project.repository.top.resolve()
         path = real.relative_to(top).as_posix() if real.is_relative_to(top) else ""
         return path in self.entries or path in self.folders
-
-
-def unseen_script_hint(
-    evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
-) -> tuple[str, str]:
-    """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
-    project, config = evaluation.project, evaluation.config
-    prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
-    is_shared = matcher(config.manifest.scope.share)
-
-    def is_there(path: str) -> bool:
-        return is_shared(path) or (prefix + path in entries and is_seen(prefix + path))
-
-    # The program itself is run from the checkout; what it is given to run is looked for in the tree.
-    script = missing_script(commands, project.folder, ".", is_there)
-    if not script:
-        return "", ""
-    if prefix + script in entries:
-        return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
-    text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
-    return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {_OUTSIDE}"

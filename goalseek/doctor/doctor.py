@@ -33,10 +33,11 @@ def examine(
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
     is_live: bool = False,
+    is_committed_only: bool = False,
 ) -> Iterator[CheckResult]:
     """Every finding, in the order of the checks. ``on_message`` gets first what it will cost; ``is_live`` makes a small
-    call to the provider; ``ask_consent`` is called before a failed command is run outside the sandbox, with whether the
-    cause is known already.
+    call to the provider; ``is_committed_only`` leaves uncommitted changes out; ``ask_consent`` is called before a
+    failed command is run outside the sandbox, with whether the cause is known already.
 
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
@@ -46,11 +47,14 @@ def examine(
     if not git_finding.ok:
         return
     metric = loaded.manifest.metric
-    reading = "a time of which metric.command is missing" if is_time_unclear(loaded) else describe_reading(metric)
+    is_unclear = is_time_unclear(loaded)
+    reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
     text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
-    yield CheckResult("manifest", True, text)
+    remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
+    yield CheckResult("manifest", not is_unclear, text, remedy)
     try:
         with open_project(loaded, doing="doctor") as project:
+            project.is_committed_only = is_committed_only
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")

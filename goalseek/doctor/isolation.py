@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
@@ -13,7 +13,16 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import exposing_commands, timed_program
+from goalseek.project.fitness import (
+    HASH_INSTEAD,
+    SCRIPTS,
+    exposing_commands,
+    named_paths,
+    read_small,
+    readable_answers,
+    started_outputs,
+    timed_program,
+)
 from goalseek.project.preflight import CheckResult
 from goalseek.workspace.scan import list_folder
 from goalseek.workspace.scope import is_tool_cache
@@ -26,27 +35,29 @@ SPLIT = (
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-_HIDDEN_MOST, _SMALL = 300, 200_000  # how many hidden files are read, and how long they may be
-_PROGRAMS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
+_HIDDEN_MOST = 300  # how many hidden files are read
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
-def isolation_notes(manifest: Manifest) -> Iterator[CheckResult]:
+def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterator[CheckResult]:
     """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
 
     What has to be mended is a command that shows hidden files to candidate code; the remedy is "" where nothing can be
-    better.
+    better. Where it is unclear whose time the metric is, only commands that see both are spoken of.
     """
     outputs: list[str] = []
     for command in manifest.verify:
+        if is_time_unclear and command.sees != "both":
+            continue
         is_exposing = command.name in exposing_commands(manifest)
         text, remedy = _separation(command, outputs, is_exposing)
         if command == timed_program(manifest):
             text, remedy = _timed_separation(manifest, command)
         yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
-        for text, remedy in (*_self_reports(manifest, command), *_weaknesses(command)):
+        reports = () if is_time_unclear else _self_reports(manifest, command)
+        for text, remedy in (*reports, *_weaknesses(command)):
             yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
-        outputs += command.outputs if command.sees != "hidden" else ()
+        outputs += command.outputs if command.sees != "hidden" or outputs else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
@@ -75,23 +86,21 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Ch
             yield CheckResult("isolation", True, text, COMMIT_HIDDEN)
 
 
-def readable_answers(manifest: Manifest, hidden: Iterable[str]) -> Iterator[CheckResult]:
-    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
+    """Notes on hidden files that the timed program can read, though a later command compares with them.
 
-    ``hidden`` are the hidden files, relative to the manifest's folder.
+    One more where what is timed is not the program that was built, but the check of what it left.
+    ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
+    for text in readable_answers(manifest, hidden):
+        yield CheckResult("isolation", True, text, HASH_INSTEAD)
     timed = timed_program(manifest)
-    if timed is None:
-        return
-    remaining = set(hidden) - _named_paths(timed, _text_of(timed))
-    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
-        for part in re.split(r"&&|\|\||;|\n", _text_of(command) if command.sees != "candidate" else ""):
-            if re.search(r"sum\b|openssl", part):
-                continue
-            for path in sorted(remaining & _named_paths(command, part)):
-                if not path.endswith(_PROGRAMS):
-                    text = f"{timed.name}: the timed program can read {quote_path(path)}"
-                    yield CheckResult("isolation", True, text, "keep its sha256 instead (goalseek help verifier)")
+    runners = {command.name: started_outputs(manifest, command) for command in manifest.verify if command != timed}
+    programs = set().union(*runners.values())
+    if timed and programs and programs.isdisjoint(started_outputs(manifest, timed) | named_paths(timed, hidden)):
+        text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
+        names = " or ".join(f'metric.command = "{name}"' for name, started in runners.items() if started)
+        yield CheckResult("isolation", True, text, f"time the program itself: {names}")
 
 
 def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
@@ -101,7 +110,7 @@ def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Pat
     files where they lie on disk, by the path that commands find them at.
     """
     for path, file in sorted(hidden.items())[:_HIDDEN_MOST] if shares else ():
-        if named := _named_files(folder, shares, path, _read_small(file)):
+        if named := _named_files(folder, shares, path, read_small(file)):
             yield _answer_note(named, f"which hidden {quote_path(path)} names")
     found: list[str] = []
     looked_at = 0
@@ -119,13 +128,6 @@ def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Pat
 def _answer_note(paths: Sequence[str], why: str) -> CheckResult:
     text = f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}"
     return CheckResult("isolation", True, text, COMMIT_HIDDEN)
-
-
-def _read_small(file: Path) -> str:
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if file.is_file() and file.stat().st_size <= _SMALL:
-            return file.read_text("utf-8")
-    return ""
 
 
 def _named_files(folder: Path, shares: Sequence[str], hidden: str, text: str) -> list[str]:
@@ -153,17 +155,7 @@ def _is_library(path: str) -> bool:
 def _is_named_answer(path: str) -> bool:
     name = posixpath.basename(path).lower()
     is_answer = re.search("label|answer|truth|target|solution", name)
-    return bool(is_answer) and "train" not in name and not name.endswith((*_PROGRAMS, ".so", ".h", ".pyi"))
-
-
-def _text_of(command: VerifyCommand) -> str:
-    return command.run if isinstance(command.run, str) else " ".join(command.run)
-
-
-def _named_paths(command: VerifyCommand, text: str) -> set[str]:
-    """The paths that a command's text could name, relative to the manifest's folder."""
-    words = re.split(r"""[\s;|&<>()'"=]+""", text)
-    return {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
+    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
 
 
 def cheat_remedy(manifest: Manifest) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from goalseek.doctor.diagnose import unseen_script_hint
+from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.evaluation.measurements import Evaluation
+from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
+from goalseek.git.paths import quote_path
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.fitness import writable_files
@@ -22,6 +24,7 @@ from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider
 from goalseek.providers.registry import make_permitted_provider, provider_commands
+from goalseek.sandbox.executables import missing_script
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
@@ -150,3 +153,24 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
     launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
     launch.folder.mkdir(parents=True, exist_ok=True)
     return launch
+
+
+def unseen_script_hint(
+    evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
+) -> tuple[str, str]:
+    """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
+    project, config = evaluation.project, evaluation.config
+    prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
+    is_shared = matcher(config.manifest.scope.share)
+
+    def is_there(path: str) -> bool:
+        return is_shared(path) or (prefix + path in entries and is_seen(prefix + path))
+
+    # The program itself is run from the checkout; what it is given to run is looked for in the tree.
+    script = missing_script(commands, project.folder, ".", is_there)
+    if not script:
+        return "", ""
+    if prefix + script in entries:
+        return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
+    text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
+    return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {OUTSIDE}"

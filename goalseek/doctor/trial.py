@@ -71,13 +71,12 @@ def try_verifier(
             measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
         yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed)
-        is_fit, text = check_sabotage(project, subject)
+        finding = check_sabotage(project, subject)
+        is_fit = finding.ok
+        yield finding
         if is_fit:
-            yield CheckResult("sabotage", True, text)
             yield from measure_cheats(project, subject, cheats)
             return
-        remedy = "make the verifier run or read the writable files of the tree in which it runs"
-        yield CheckResult("sabotage", False, f"the verifier does not read the candidate: {text}", remedy)
         if cheats:
             yield CheckResult("cheat", True, "no cheat was tried: first correct the verifier", "then: goalseek doctor")
     finally:
@@ -154,14 +153,15 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
     ("deleted", None),
 )
 _NOISE = 10
+_LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
 _FIRST_NUMBER = 1000  # of these measurements, after those of the unbroken tree
 
 
-def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
-    """Whether the verifier noticed a broken candidate, and how. ``subject.known`` are the unbroken numbers.
+def check_sabotage(project: Project, subject: Target) -> CheckResult:
+    """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
-    The breakages are tried in turn until one is noticed. Nothing of them gets into a ref or a record, and the bench is
-    at the subject's tree afterwards.
+    ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Nothing of them
+    gets into a ref or a record, and the bench is at the subject's tree afterwards.
     """
     unnoticed, unit = [], subject.config.manifest.metric.unit
     try:
@@ -173,11 +173,29 @@ def check_sabotage(project: Project, subject: Target) -> tuple[bool, str]:
             seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
             evidence = measure_target(project, subject.variant(tree), seed)
             if text := how_noticed(evidence, subject.known, unit):
-                return True, f"every writable file {how}: {text}"
+                text = f"every writable file {how}: {text}"
+                return _preference(subject, evidence, text) or CheckResult("sabotage", True, text)
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     finally:
         sync_bench(Evaluation(project, subject.config), subject.tree)
-    return False, f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
+    text = f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
+    remedy = "make the verifier run or read the writable files of the tree in which it runs"
+    return CheckResult("sabotage", False, f"the verifier does not read the candidate: {text}", remedy)
+
+
+def _preference(subject: Target, evidence: Evidence, text: str) -> CheckResult | None:
+    """The finding where the broken candidate would be kept; None where it would not."""
+    manifest, guards = subject.config.manifest, subject.known[-1].guards
+    values = [measurement.value for measurement in subject.known]
+    value = median(values)
+    rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), 0)
+    if evidence.failure or not rule.plain_verdict(evidence):
+        return None
+    if len(set(values)) > 1 and abs(measurement_of(evidence).value - value) < _LEAST_GAIN * abs(value):
+        return None
+    remedy = f'is metric.direction = "{manifest.metric.direction}" right? If it is, let the verifier refuse broken code'
+    text = f"garbage is better than your code: {text} from {format_number(value, manifest.metric.unit)}"
+    return CheckResult("sabotage", False, text, remedy)
 
 
 def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> str:

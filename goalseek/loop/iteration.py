@@ -7,7 +7,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from goalseek.doctor.diagnose import find_missing_path, unseen_script_hint
+from goalseek.doctor.diagnose import find_missing_path
+from goalseek.doctor.provider_checks import unseen_script_hint
 from goalseek.errors import Rejected
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import CheckpointName

@@ -71,7 +71,7 @@ class CommandProvider(Provider):
         if "/" in name:
             path = (self.folder / Path(name).expanduser()).resolve()
             return str(path) if path.is_file() else None
-        return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+        return _find(name)
 
     def check(self) -> None:
         """Raises GoalseekError where the program cannot be found, or cannot be started as it is."""
@@ -80,9 +80,8 @@ class CommandProvider(Provider):
             message, remedy = f"there is no program {name!r}", "give its path, or put it on PATH"
         elif not os.access(program, os.X_OK):
             message, remedy = f"{name} is not executable", f"chmod +x {shlex.quote(name)}"
-        elif _is_text_without_interpreter(Path(program)):
-            message = f"the first line of {name} does not say what runs it"
-            remedy = "begin it with a line such as #!/usr/bin/env python3"
+        elif unfit := _first_line_problem(Path(program), name):
+            message, remedy = unfit
         else:
             return
         raise GoalseekError(f"provider: {message}", remedy, StopReason.PROVIDER)
@@ -132,13 +131,31 @@ class CommandProvider(Provider):
 _HEAD_BYTES = 512
 
 
-def _is_text_without_interpreter(program: Path) -> bool:
-    """Whether a program is a script that the system cannot start: a text whose first line is no ``#!``."""
+def _first_line_problem(program: Path, name: str) -> tuple[str, str] | None:
+    """Why the system cannot start a script for its first line, and the remedy; None where it can."""
     if not os.access(program, os.R_OK):
-        return False
+        return None
     with program.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-    return not head.startswith(b"#!") and b"\0" not in head
+    first = head.partition(b"\n")[0]
+    interpreter = "/bin/sh" if program.suffix == ".sh" else "/usr/bin/env python3"
+    remedy = f"begin {name} with a line such as #!{interpreter}"
+    if not first.startswith(b"#!"):
+        if b"\0" in head:
+            return None
+        return f"the first line of {name} does not say what runs it", remedy
+    if first.endswith(b"\r"):
+        return f"the first line of {name} ends with a carriage return", f"sed -i 's/\\r$//' {shlex.quote(name)}"
+    words = os.fsdecode(first[2:]).split()
+    missing = words[0] if words and words[0].startswith("/") and not os.path.exists(words[0]) else ""
+    if len(words) == 2 and words[0].endswith("/env") and not missing and not words[1].startswith("-"):
+        missing = "" if _find(words[1]) else words[1]
+    return (f"the first line of {name} names {missing}, which is not there", remedy) if missing else None
+
+
+def _find(name: str) -> str | None:
+    """A program on PATH, or beside goalseek's own interpreter."""
+    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

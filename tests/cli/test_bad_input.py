@@ -176,7 +176,18 @@ IMPOSSIBLE: list[tuple[dict[str, object], str]] = [
 def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
     (script := tmp_path / "agent.py").write_text("print('an idea')\n")
     (unmarked := tmp_path / "unmarked.py").write_text(script.read_text())
-    unmarked.chmod(0o755)
+
+    def in_folder(name: str) -> dict[str, Any]:
+        return {"name": "command", "command": [str(tmp_path / name)]}
+
+    for name, line in (
+        ("gone.sh", "#!/usr/bin/bsh -e"),
+        ("crlf.sh", "#!/bin/sh\r"),
+        ("env.py", "#!/usr/bin/env no-such"),
+    ):
+        (tmp_path / name).write_text(f"{line}\n")
+    for path in (unmarked, *(tmp_path / name for name in ("gone.sh", "crlf.sh", "env.py"))):
+        path.chmod(0o755)
     for provider, code, said in (
         ({"name": "oracle"}, USAGE, "there is no provider 'oracle'"),
         ({"name": "replay"}, USAGE, "provider.recordings: is required"),
@@ -184,6 +195,10 @@ def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
         ({"name": "command", "command": ["no-such-agent"]}, UNFIT, "there is no program 'no-such-agent'"),
         ({"name": "command", "command": [str(script)]}, UNFIT, "agent.py is not executable\n  chmod +x "),
         ({"name": "command", "command": [str(unmarked)]}, UNFIT, "unmarked.py does not say what runs it"),
+        (in_folder("gone.sh"), UNFIT, "gone.sh names /usr/bin/bsh, which is not there\n  begin "),
+        (in_folder("gone.sh"), UNFIT, "gone.sh with a line such as #!/bin/sh\n"),
+        (in_folder("crlf.sh"), UNFIT, "crlf.sh ends with a carriage return"),
+        (in_folder("env.py"), UNFIT, "env.py names no-such, which is not there"),
         ({"name": "replay", "recordings": "gone"}, UNFIT, "has no recordings"),
         ({"name": "scripted", "script": "gone.toml"}, UNFIT, "gone.toml cannot be read: no such file"),
     ):

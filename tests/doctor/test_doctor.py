@@ -93,6 +93,17 @@ def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_n
         assert case.count() == (5 if "{runs}" in judge else 0), "two numbers and three breakages"
 
 
+@pytest.mark.parametrize("metric", ["", ", min_delta = 200", ", valid = [90, 100]"], ids=["", "small", "not valid"])
+def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(tmp_path: Path, metric: str) -> None:
+    case = make_case(tmp_path, 'if grep -qx 5 answer.txt; then echo "score: 96"; else echo "score: 135"; fi', metric)
+    ended = case.run("--json", "doctor")
+    (found,) = findings(ended)["sabotage"]
+    assert (ended.exit_code, found["ok"]) == ((0, True) if metric else (1, False)), ended.stdout
+    if not metric:
+        assert found["text"].startswith("garbage is better than your code: every writable file filled with garbage")
+        assert found["text"].endswith("the number goes to 135 from 96") and "metric.direction" in found["remedy"]
+
+
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = seed_hint(made)

@@ -42,6 +42,21 @@ def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_i
     assert page.index(said) < page.index('class="facts"')
 
 
+@pytest.mark.parametrize("run", ["./built/judge", "cd . && built/judge; true", ["built/judge"]])
+def test_a_program_that_was_handed_on_and_prints_the_number_is_candidate_code(project: Project, run: Any) -> None:
+    build = {"name": "build", "run": "cp answer.json built/judge", "sees": "candidate", "outputs": ["built/**"]}
+    score = {"name": "score", "run": run, "sees": "hidden"}
+    project.set_manifest({**SPLIT, "verify": [build, score]})
+    project.commit("a program that prints its own number")
+    found = findings(project, "--quick")
+    (cross,) = [one for one in found if not one["ok"] and one["name"] == "isolation"]
+    assert "score: candidate code runs beside the hidden files" in cross["text"] and "split it" in cross["remedy"]
+    note = f"{EXPOSED}: score sees both"
+    assert note in project.run("iterate").stderr
+    project.set_manifest({**SPLIT, "verify": [build, {**score, "run": "cat built/judge"}]})
+    assert not [one for one in findings(project, "--quick") if not one["ok"] and one["name"] == "isolation"]
+
+
 @pytest.mark.parametrize("tables", [SPLIT, READ_ONLY], ids=["split", "nothing hidden"])
 def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables: dict[str, Any]) -> None:
     project.set_manifest(tables)

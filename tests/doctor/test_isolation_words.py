@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, readable_answers
+from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, timing_notes
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -120,20 +121,59 @@ def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
         (("cmp", "out.txt", "./hidden/expected.txt"), ["hidden/expected.txt"]),
         ("sha256sum -c hidden/expected.txt", []),
         ("sha256sum -c hidden/sums && diff out.txt <(cat hidden/expected.txt)", ["hidden/expected.txt"]),
-        ("python3 hidden/check.py hidden/in out.txt", []),
+        ("python3 hidden/check.py hidden/in out.txt", ["hidden/gold.txt"]),
+        ("sh hidden/check.sh", ["hidden/expected.txt"]),
+        ("sh hidden/sums.sh", []),
     ],
-    ids=["text", "words", "checksum", "both", "script and input"],
+    ids=["text", "words", "checksum", "both", "script and input", "shell script", "script of checksums"],
 )
-def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: list[str]) -> None:
+def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: list[str], tmp_path: Path) -> None:
     build = replace(TRAIN, name="build", outputs=("build/hits",))
     timed = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
-    hidden = ["hidden/expected.txt", "hidden/sums", "hidden/check.py", "hidden/in"]
+    texts = {
+        "check.py": "for x in open('hidden/in'): assert (Path(__file__).parent / 'gold.txt').exists(), x",
+        "check.sh": 'here=$(dirname "$0")\ndiff out.txt "$here/expected.txt"',
+        "sums.sh": "sha256sum -c hidden/expected.txt\ncmp out.sum hidden/gold.sha256",
+    }
+    hidden = {
+        f"hidden/{name}": tmp_path / name for name in (*texts, "expected.txt", "sums", "in", "gold.txt", "gold.sha256")
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
     later = VerifyCommand(run=check, name="check", sees="hidden")
     of = manifest(build, timed, later, source="wall", command="time")
-    found = [(one.text, one.remedy) for one in readable_answers(of, hidden)]
+    found = [(one.text, one.remedy) for one in timing_notes(of, hidden)]
     remedy = "keep its sha256 instead (goalseek help verifier)"
     assert found == [(f"time: the timed program can read {path}", remedy) for path in read]
-    assert not list(readable_answers(manifest(build, timed, later), hidden)), "no time is the score"
+    assert not list(timing_notes(manifest(build, timed, later), hidden)), "no time is the score"
+
+
+@pytest.mark.parametrize(
+    ("timed", "run", "is_own"),
+    [
+        ("check", "cmp out.txt hidden/expected", True),
+        ("check", "timeout 9 build/hits < hidden/in", False),
+        ("check", "sh hidden/check.sh", False),
+        ("time", "cmp out.txt hidden/expected", False),
+    ],
+)
+def test_a_time_of_the_check_itself_is_named(timed: str, run: str, is_own: bool, tmp_path: Path) -> None:
+    (tmp_path / "check.sh").write_text("./build/hits < hidden/in\n")
+    build = replace(TRAIN, name="build", outputs=("build/hits",))
+    runs = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+    of = manifest(build, runs, VerifyCommand(run=run, name="check", sees="hidden"), source="wall", command=timed)
+    found = {one.text: one.remedy for one in timing_notes(of, {"hidden/check.sh": tmp_path / "check.sh"})}
+    said = "check: its own time is the score, and it does not run build/hits"
+    assert found == ({said: 'time the program itself: metric.command = "time"'} if is_own else {})
+
+
+def test_outputs_of_a_hidden_command_are_among_those_that_a_later_one_sees() -> None:
+    middle = replace(SCORE, name="time", outputs=("near.out",))
+    text = "score: sees only outputs (out/guesses.csv, near.out) and hidden files: none of the candidate's code"
+    assert notes(manifest(TRAIN, middle, SCORE))[text] == ""
+    assert "score: sees nothing of the candidate, not even outputs: it cannot judge it" in notes(
+        manifest(middle, SCORE)
+    )
 
 
 def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:

@@ -180,3 +180,33 @@ def test_a_file_that_was_committed_after_the_baseline(project: Project) -> None:
     project.write({"more.txt": "1\n"})
     project.commit("more")
     assert "`more.txt` was committed after the tree that the climb starts from" in project.run("iterate").stderr
+
+
+def test_a_script_that_exists_nowhere_is_not_one_to_be_handed_on(project: Project) -> None:
+    verify = [{"name": "judge", "run": "python3 hidden/jugde.py", "sees": "hidden"}]
+    set_judge(project, "")
+    project.set_manifest({"verify": verify})
+    project.commit("a slip")
+    assert "judge: hidden/jugde.py does not exist; hidden/judge.py does" in project.run("baseline").stderr
+
+
+def test_a_module_that_another_python_has_or_that_is_not_committed_beside_the_code(project: Project) -> None:
+    set_judge(
+        project, "import stopwords", scope={"writable": ["answer.json"], "hidden": ["hidden/**"], "share": [".venv"]}
+    )
+    project.write({".gitignore": ".venv/\n", "libs/kit.py": "1\n"})
+    project.commit("a judge")
+    project.write({".venv/lib/python3.11/site-packages/stopwords.py": "1\n"})
+    said = ".venv has the module stopwords: run the command with .venv/bin/python"
+    assert said in project.run("baseline").stderr
+    project.write({"libs/stopwords.py": "1\n"})
+    assert "`libs/stopwords.py` is not committed" in project.run("baseline").stderr
+
+
+def test_data_that_is_hidden_from_the_command_that_reads_it(project: Project) -> None:
+    verify = [{"name": "run", "run": "awk 1 data/tickets.txt", "sees": "candidate"}]
+    project.set_manifest({"verify": verify, "scope": {"writable": ["answer.json"], "hidden": ["data/**"]}})
+    project.write({"data/tickets.txt": "1\n"})
+    project.commit("tickets")
+    said = "data/tickets.txt is hidden from the command run: take it out of scope.hidden, unless it has answers"
+    assert said in project.run("baseline").stderr

@@ -122,13 +122,16 @@ def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
 def test_a_program_that_is_missing_is_named_before_the_night_and_one_in_home_is_found(project: Project) -> None:
     project.set_manifest({"notify": {"command": ["~/tell"]}})
     project.set_moves(answer(2), answer(3))
-    missing = f"{home('tell')} is no program that can be started"
+    missing = f"{home('tell')} does not exist"
     assert (
         f"✗ notify       {missing}\n               → correct notify.command" in project.run("doctor", "--quick").stdout
     )
     assert project.run("iterate").stderr.splitlines()[0].endswith(f"{missing}; correct notify.command")
     home("tell").write_text(f"#!/bin/sh\n{TELL}")
+    shown = project.run("doctor", "--quick").stdout
+    assert f"✗ notify       {home('tell')} is not executable\n               → chmod +x {home('tell')}\n" in shown
     home("tell").chmod(0o755)
+    assert "✓ notify       ~/tell can be started" in project.run("doctor", "--quick").stdout
     project.check("iterate")
     assert [event["event"] for event in told()] == ["kept", "stopped"]
 

@@ -110,6 +110,8 @@ def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the
     refused = project.run("iterate")
     assert refused.exit_code == 2 and "writable, and not committed either: answer.json" in refused.stderr
     assert "goalseek iterate --committed" in refused.stderr
+    assert "✗ committed" in project.run("doctor", "--quick").stdout
+    assert "! committed" in project.run("doctor", "--quick", "--committed").stdout
     ended = project.run("iterate", "--committed")
     said = "hidden/new, hidden/judge.sh, answer.json have uncommitted changes: the baseline is that of HEAD"
     assert ended.exit_code == 0 and said in ended.stderr

@@ -6,7 +6,7 @@ import argparse
 import functools
 import sys
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.output import ask, print_json_lines, print_message, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
@@ -22,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="make only checks that do not run the verifier")
     parser.add_argument("--outside", action="store_true", help="run a command that failed in the sandbox outside it")
     parser.add_argument("--live", action="store_true", help="ask the provider one question; may cost a little")
+    add_committed_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,9 +30,9 @@ def run(options: argparse.Namespace) -> int:
     paint = painter(sys.stdout, options.color)
     is_well = True
     may_leave = functools.partial(_may_leave, options)
-    for finding in examine(
-        load_manifest(options), options.quick, lambda text: print_message(options, text), may_leave, options.live
-    ):
+    on_message = functools.partial(print_message, options)
+    manifest, is_quick, is_live = load_manifest(options), options.quick, options.live
+    for finding in examine(manifest, is_quick, on_message, may_leave, is_live, options.committed):
         is_well = is_well and finding.ok
         if wants_json(options):
             print_json_lines(options, [finding])
