@@ -124,6 +124,7 @@ def test_measurements_that_name_the_same_thing_wait_for_each_other_and_the_wait_
 def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waiting: Project) -> None:
     ended = waiting.run("iterate", "--forever", "--detach")
     assert ended.exit_code == 0, ended.stderr
+    assert "note: candidate code can read the hidden files" in ended.stderr, "the terminal has the notes of the start"
     assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid

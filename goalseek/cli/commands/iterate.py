@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goalseek import humanize, process
 from goalseek.cli.options import add_committed_option, load_manifest
-from goalseek.cli.output import print_answer
+from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import lock_holder
@@ -86,7 +86,7 @@ _LINES_SHOWN = 20
 
 
 def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Starts a climb in the background, waits until its first phase begins, and says how to watch it.
+    """Starts a climb in the background, waits until its first phase begins, shows its notes, and says how to watch it.
 
     Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
     """
@@ -114,6 +114,8 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
         fields |= {"stop_reason": state.get("stop_reason"), "next": state.get("next")}
         lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
     else:
+        if (notes := _output_since(log, before)) and not wants_json(options):
+            print(notes, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
         lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
         lines.append(with_manifest_option(words, options.manifest))
