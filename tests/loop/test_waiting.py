@@ -132,10 +132,15 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert refused.exit_code == 4
     named = r"at work: process \d+ on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
     assert re.search(named, refused.stderr), refused.stderr
+    log = waiting.logs / "detached.log"
+    before = log.read_bytes()
+    again = waiting.run("iterate", "--detach")
+    assert (again.exit_code, again.stdout) == (4, "") and re.search(named, again.stderr), again
+    assert len(again.stderr.splitlines()) == 2 and waiting.run("iterate", "--detach", "--no-wait").exit_code == 0
+    assert log.read_bytes() == before, "what the one at work prints stays its own"
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()
     until(lambda: not living(home()))
-    log = waiting.logs / "detached.log"
     assert "goalseek stop asked for it" in log.read_text()
     assert status(waiting)["stop_reason"] == "asked"
 
