@@ -18,6 +18,7 @@ from goalseek.measurement.ruler import ruler_differences
 from goalseek.process import environment_without
 from goalseek.project import preflight
 from goalseek.project.limits import guard_notice
+from goalseek.project.progress import direction_warning
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
@@ -63,6 +64,7 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
     _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
+    _note_other_direction(project)
     if incumbent is None:
         _check_uncommitted(project, "HEAD")
     return entries
@@ -77,6 +79,7 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     source = code[:12] if code else "HEAD"
     if code is None and project.standing.incumbent:
         code, source = project.standing.incumbent.commit, "the incumbent"
+        _note_other_direction(project)
     files = project.repository.files_of(code) if code else head
     baseline = project.standing.baseline
     baseline_files = project.repository.files_of(baseline.commit) if baseline else {}
@@ -86,6 +89,11 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
         project.watch.on_note(note)
     _check_tree(project, head, project.loaded.manifest)
     _check_uncommitted(project, source)
+
+
+def _note_other_direction(project: Project) -> None:
+    if warning := direction_warning(project.loaded.manifest.metric, project.standing):
+        project.watch.on_note(with_manifest_option(warning, project.loaded.path))
 
 
 def _check_uncommitted(project: Project, source: str) -> None:

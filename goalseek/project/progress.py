@@ -216,6 +216,13 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
     )
 
 
+def direction_warning(metric: Metric, standing: Standing) -> str:
+    """A warning where the manifest's direction is not the one by which the incumbent was kept; else ""."""
+    if standing.incumbent == standing.baseline or standing.direction in ("", metric.direction):
+        return ""
+    return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"
+
+
 def luck_bound(share: float, examples: int) -> float:
     """Four standard errors of a proportion measured on so many examples."""
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / examples)

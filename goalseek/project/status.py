@@ -24,7 +24,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import ruler_differences
 from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import needs_settling, small_set_warning
+from goalseek.project.progress import direction_warning, needs_settling, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -117,7 +117,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
             *ruler_differences(loaded, location, standing.baseline.commit if standing.baseline else ""),
             *_shared_folder_notes(loaded, location, own, standing),
         ),
-        warnings=tuple(warnings(loaded.manifest, standing)),
+        warnings=tuple(with_manifest_option(text, loaded.path) for text in warnings(loaded.manifest, standing)),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -147,6 +147,8 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
+    if direction_text := direction_warning(metric, standing):
+        yield direction_text
 
 
 def _cost_text(loaded: ManifestFile, standing: Standing) -> str:
