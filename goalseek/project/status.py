@@ -21,7 +21,7 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.ruler import ruler_differences
+from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import guard_notice, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.progress import direction_warning, needs_settling, small_set_warning
@@ -92,6 +92,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
     if question:
         next_step = _approval_step(question, approval, holder)
     last = standing.last
+    differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
+    texts = (*warnings(loaded.manifest, standing), *filter(None, [differences.code]))
     return Overview(
         project=loaded.manifest.project.name,
         status=status,
@@ -114,10 +116,10 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         outcomes=standing.outcomes,
         spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
         differs=(
-            *ruler_differences(loaded, location, standing.baseline.commit if standing.baseline else ""),
+            *differences.ruler,
             *_shared_folder_notes(loaded, location, own, standing),
         ),
-        warnings=tuple(with_manifest_option(text, loaded.path) for text in warnings(loaded.manifest, standing)),
+        warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
