@@ -17,8 +17,7 @@ from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.process import environment_without
 from goalseek.project import preflight
-from goalseek.project.limits import guard_notice
-from goalseek.project.progress import direction_warning
+from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM

@@ -22,9 +22,9 @@ from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
-from goalseek.project.limits import guard_notice, why_stop
+from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import direction_warning, needs_settling, small_set_warning
+from goalseek.project.progress import direction_warning, guard_notice, needs_settling, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -57,6 +57,7 @@ class Overview:
     stagnation: int
     outcomes: dict[str, int]
     spend: Spend
+    limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
     settled: SettleRecord | None
@@ -115,6 +116,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
+        limits=limit_texts(loaded.manifest.limits, run_standing),
         differs=(
             *differences.ruler,
             *_shared_folder_notes(loaded, location, own, standing),

@@ -72,6 +72,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
+    if summary.limits:
+        lines.append(f"  limits     {'; '.join(summary.limits)}")
     if summary.settled:
         lines.append(f"  settled    {summary.settled.why}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
