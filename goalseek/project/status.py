@@ -35,6 +35,9 @@ if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
 
 
+_BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
+
+
 @dataclass(frozen=True)
 class Overview:
     """All that ``status`` shows; ``status --json`` prints these fields. ``word`` is the approval given to ``waits``."""
@@ -179,8 +182,8 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
 def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any]) -> str:
     """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none.
 
-    What the calls of an unfinished iteration used is in no record: that the last invocation ended at such a limit is
-    known from its ``state``, and holds as long as the limits are the same.
+    What the calls of an unfinished iteration used is in no record, nor what another iteration would take: that the last
+    invocation ended at such a limit is known from its ``state``, and holds as long as the limits are the same.
     """
     manifest = loaded.manifest
     failures = standing.provider_failures
@@ -188,9 +191,11 @@ def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any])
     if stop:
         return f"{stop.why}; {stop.next}"
     reason = state.get("stop_reason")
-    if reason not in (StopReason.TOKENS, StopReason.COST) or state.get("limits") != to_plain(manifest.limits):
+    units = {StopReason.TOKENS: "call", StopReason.COST: "call"} | dict.fromkeys(_BY_THE_CLOCK, "iteration")
+    if reason not in units or state.get("limits") != to_plain(manifest.limits):
         return ""
-    return f"the limit of {reason} is reached, or the next call could exceed it; {state.get('next')}"
+    unit = units[reason]
+    return f"the limit of {reason} is reached, or the next {unit} could exceed it; {state.get('next')}"
 
 
 def _next_step(status: str, standing: Standing, written_step: str, limit_text: str, promote_hint: str) -> str:

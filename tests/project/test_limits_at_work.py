@@ -96,6 +96,8 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
     spending({"time": "3s"})
     last = end(project)[1]
     assert last["stop_reason"] == "time" and "could not end before" in last["why"]
+    shown = project.run("status").stdout
+    assert "next: the limit of time is reached, or the next iteration could exceed it; raise it in the" in shown, shown
     assert len(project.iterations()) == 1 + 1
 
 
