@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
             open_live_view(options) as watch,
             open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
-            project.is_committed_only = options.committed
+            project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
             return climb(project, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:
