@@ -23,18 +23,16 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import format_distinct, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import PromotedCommit, load_kept_chain
-from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
-from goalseek.project.paths import fetch_hint
+from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
-from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 
 @dataclass(frozen=True)
@@ -153,14 +151,6 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
     return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
 
 
-def _kept_under_changed_shares(manifest: ManifestFile, plan: Plan) -> str:
-    """The iterations of the plan whose records note that shared files had changed; "" for none."""
-    numbers = {number for change in plan.promoted for number in change.iterations}
-    rows = (row for row in History(manifest.results).newest() if isinstance(row, IterationRecord))
-    noted = {row.iteration for row in rows if any(note.startswith(SHARES_CHANGED) for note in row.notes)}
-    return ", ".join(f"iteration {number}" for number in sorted(numbers & noted))
-
-
 def _show(
     options: argparse.Namespace, manifest: ManifestFile, plan: Plan, commit: str | None, result: BaseComparison | None
 ) -> None:
@@ -176,8 +166,9 @@ def _show(
         print(f"the base changed {unlike} as well, so nobody has measured this result; --measure does")
     elif not plan.unlike:
         print("its writable files are those of the best commit, as it was measured")
-    if falsified := _kept_under_changed_shares(manifest, plan):
-        print(f"kept while {SHARES_CHANGED}: {falsified}; --measure compares base and result afresh")
+    numbers = {number for change in plan.promoted for number in change.iterations}
+    if note := note_of_changed_shares(manifest, numbers):
+        print(f"{note}; --measure compares base and result afresh")
     if result:
         color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
         print(paint(_measurement_line(result), color))
