@@ -149,6 +149,12 @@ def lock_holder(folder: Path) -> Holder | None:
     return None
 
 
+def refuse_locked(folder: Path, activity: Callable[[], str], manifest: Path | str) -> None:
+    """Raises the error of ``project_lock``, without taking the lock, where somebody has it."""
+    if holder := lock_holder(folder):
+        raise _locked_error(holder, activity, str(manifest))
+
+
 def last_manifest(folder: Path) -> str:
     """The path of the manifest for which the lock was held last; "" where that is not known."""
     try:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from goalseek.cli.registry import OPTIONS, common_options
 from goalseek.errors import GoalseekError
-from goalseek.manifest.loading import ManifestFile, find, load
+from goalseek.manifest.loading import ManifestFile, find, load, load_last_good
 
 if typing.TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -88,3 +88,18 @@ def start_folder(options: argparse.Namespace) -> Path:
 def load_manifest(options: argparse.Namespace) -> ManifestFile:
     """The checked manifest that ``-C`` and ``-m`` name."""
     return load(find(start_folder(options), options.manifest))
+
+
+def load_manifest_to_look(options: argparse.Namespace) -> ManifestFile:
+    """The same for a command that only looks: where it is wrong now, the last good one, and a note that says so."""
+    path = find(start_folder(options), options.manifest)
+    try:
+        return load(path)
+    except GoalseekError as error:
+        if (last_good := load_last_good(path)) is None:
+            raise
+        from goalseek.views.terminal_text import one_line
+
+        why = one_line(error.message)
+        print(f"note: the manifest cannot be used now, so the last good one holds: {why}", file=sys.stderr)
+        return last_good

@@ -14,7 +14,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_ruler, hidden_paths, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_head, hidden_paths, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -115,7 +115,7 @@ def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
 
 def ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
-    for name in differences_from_ruler(context.project):
+    for name in differences_from_head(context.project).ruler:
         yield CheckResult("pinned", True, f"{name} differs from the pinned verifier", "goalseek baseline adopts it")
 
 

@@ -63,9 +63,17 @@ class Notifier(Observer):
     """
 
     def __init__(
-        self, loaded: Callable[[], ManifestFile], programs: Supervisor, on_problem: Callable[[str], None]
+        self,
+        loaded: Callable[[], ManifestFile],
+        programs: Supervisor,
+        on_problem: Callable[[str], None],
+        tells_count: bool = True,
     ) -> None:
-        """``loaded`` gives the manifest as it is now; ``programs`` runs the program; ``on_problem`` takes a note."""
+        """``loaded`` gives the manifest as it is now; ``programs`` runs the program; ``on_problem`` takes a note.
+
+        ``tells_count`` is whether the end after so many iterations as were asked for is sent.
+        """
+        self._tells_count = tells_count
         self._loaded = loaded
         self._programs = programs
         self._on_problem = on_problem
@@ -89,7 +97,8 @@ class Notifier(Observer):
 
     def on_stopped(self, stop: Stop) -> None:
         """Sent as the end."""
-        self._notify_end(stop)
+        if stop.reason != StopReason.COUNT or self._tells_count:
+            self._notify_end(stop)
 
     def on_failed(self, stop: Stop) -> None:
         """Sent as the end."""

@@ -31,6 +31,7 @@ FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
 SCHEMAS = ("manifest", "records", "events", "brief", "notification")
+_CACHE = "manifest.json"
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 
 
@@ -97,6 +98,8 @@ def make_log_folders(loaded: ManifestFile) -> None:
     text = schema_text("manifest")
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomic(path, text)
+    if not (loaded.logs / _CACHE).exists():
+        _save_cached(loaded.path, loaded.text, loaded.manifest)
 
 
 def published_schema(name: str) -> dict[str, Any]:
@@ -155,6 +158,20 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     return ManifestFile(path, manifest, text)
 
 
+def load_last_good(path: Path) -> ManifestFile | None:
+    """The manifest as it was when it was right last, from the logs of the climb that its text names; None without."""
+    text = _read(path)
+    homes = [".goalseek", *re.findall(r'^\s*home\s*=\s*"([^"\n]+)"', text, re.MULTILINE)]
+    names = re.findall(r'^\s*name\s*=\s*"([a-z0-9-]+)"', text, re.MULTILINE)
+    caches = (path.parent / home / ("" if home == "." else name) / "logs" / _CACHE for home in homes for name in names)
+    for cache in caches:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            manifest = from_plain(Manifest, json.loads(cache.read_text())["manifest"])
+            if manifest.project.name in names:
+                return ManifestFile(path, manifest)
+    return None
+
+
 def has_metric_command(loaded: ManifestFile) -> bool:
     """Whether the manifest's text itself names ``metric.command``."""
     return "command" in _parse(loaded.path, loaded.text).get("metric", {})
@@ -199,7 +216,7 @@ def _cache_path(path: Path, plain: dict[str, Any]) -> Path | None:
     if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
         return None
     logs = (path.parent / home / name if Path(home).parts else path.parent) / "logs"
-    return logs / "manifest.json" if os.path.isdir(logs) else None  # no name is too long to ask about
+    return logs / _CACHE if os.path.isdir(logs) else None  # no name is too long to ask about
 
 
 def _digest(path: Path, text: str) -> str:

@@ -17,7 +17,7 @@ from goalseek.errors import GitFailed
 from goalseek.git.command import git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
-from goalseek.humanize import pluralize
+from goalseek.humanize import abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
@@ -149,28 +149,52 @@ def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
 _FILES_LIMIT = 5
 
 
-def ruler_differences(loaded: ManifestFile, location: Location, baseline: str) -> list[str]:
-    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words.
+class HeadDifferences(Struct, frozen=True):
+    """What HEAD and the manifest have and the climb has not, in words.
 
-    ``baseline`` is the commit of the present one; nothing differs where it is "".
+    ``ruler`` is what a new baseline would adopt. ``code`` is a sentence on writable files of HEAD that no commit since
+    the baseline has: they were committed after it; "" where there are none.
     """
+
+    ruler: tuple[str, ...] = ()
+    code: str = ""
+
+
+def differences_of_head(loaded: ManifestFile, location: Location, baseline: str) -> HeadDifferences:
+    """What differs; ``baseline`` is the commit of the present one, and nothing differs where it is ""."""
     if not baseline:
-        return []
+        return HeadDifferences()
+    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
     try:
         ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
-        changed_files = _changed_files(location, baseline, head)
+        changed_blobs = _changed_blobs(location, baseline, head)
+        writable_blobs = {path: blob for path, blob in changed_blobs.items() if scope.kind(path) == "writable"}
+        new_paths = _paths_not_climbed(
+            location, f"{baseline}..refs/goalseek/{loaded.manifest.project.name}/tip", writable_blobs
+        )
     except GitFailed:
-        return []
-    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
+        return HeadDifferences()
     ruler = Ruler.from_json(ruler_text)
     messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     programs = _provider_files(loaded.manifest, scope.prefix)
-    files = [path for path in changed_files if scope.in_ruler(path) and path not in programs]
+    files = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs]
     messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
     more = len(files) - _FILES_LIMIT
-    return [*messages, f"and {pluralize(more, 'more file')}"] if more > 0 else messages
+    messages += [f"and {pluralize(more, 'more file')}"] if more > 0 else []
+    verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
+    names = abbreviate([quote_path(path) for path in new_paths])
+    code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}" if names else ""
+    return HeadDifferences(tuple(messages), code)
+
+
+def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) -> list[str]:
+    """The paths whose blob none of these commits brought in: it is no kept change that came home."""
+    if not blobs:
+        return []
+    listing = git("log", "--first-parent", "--format=", "--raw", "--no-abbrev", commits, git_dir=location.git_dir)
+    return [path for path, blob in blobs.items() if blob.strip("0") and blob.encode() not in listing]
 
 
 def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
@@ -196,12 +220,13 @@ def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, st
     return body[:size].decode(), head.decode()
 
 
-def _changed_files(location: Location, before: str, after: str) -> list[str]:
+def _changed_blobs(location: Location, before: str, after: str) -> dict[str, str]:
+    """The blob that each path which differs between two commits has in the second; zeros where it is gone there."""
     if before == after:
-        return []
-    listing = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
-    output = git(*listing, git_dir=location.git_dir)
-    return [os.fsdecode(path) for path in output.split(b"\0") if path]
+        return {}
+    listing = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", before, after)
+    fields = git(*listing, git_dir=location.git_dir).split(b"\0")
+    return {os.fsdecode(path): row.split(b" ")[3].decode() for row, path in zip(*[iter(fields)] * 2, strict=False)}
 
 
 def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> list[str]:

@@ -21,11 +21,11 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
-from goalseek.measurement.ruler import ruler_differences
+from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.process import environment_without
 from goalseek.project import preflight
 from goalseek.project.config import Config
-from goalseek.project.limits import guard_notice
+from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
@@ -155,7 +155,9 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     entries = project.repository.files_of(incumbent.commit if incumbent else project.repository.head())
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
-    _check_tree(project, entries, project.config().manifest if incumbent else project.loaded.manifest)
+    manifest = project.config().manifest if incumbent else project.loaded.manifest
+    _check_tree(project, entries, manifest, project.began == "asked for")
+    _note_other_direction(project)
     if incumbent is None:
         _check_uncommitted(project, "HEAD")
     return entries
@@ -170,6 +172,7 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     source = code[:12] if code else "HEAD"
     if code is None and project.standing.incumbent:
         code, source = project.standing.incumbent.commit, "the incumbent"
+        _note_other_direction(project)
     files = project.repository.files_of(code) if code else head
     baseline = project.standing.baseline
     baseline_files = project.repository.files_of(baseline.commit) if baseline else {}
@@ -177,8 +180,13 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     preflight.refuse_nothing_writable(project, files)
     for note in preflight.writable_notes(project, files):
         project.watch.on_note(note)
-    _check_tree(project, head, project.loaded.manifest)
+    _check_tree(project, head, project.loaded.manifest, source == "the incumbent")
     _check_uncommitted(project, source)
+
+
+def _note_other_direction(project: Project) -> None:
+    if warning := direction_warning(project.loaded.manifest.metric, project.standing):
+        project.watch.on_note(with_manifest_option(warning, project.loaded.path))
 
 
 def _check_uncommitted(project: Project, source: str) -> None:
@@ -202,8 +210,11 @@ def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]
     yield from preflight.writable_notes(project, entries)
 
 
-def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:
-    """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned."""
+def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest, notes_code: bool) -> None:
+    """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned.
+
+    ``notes_code`` is whether a note names HEAD's writable files that are not in the climb.
+    """
     preflight.refuse_unfit(project, entries)
     for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
         project.watch.on_note(note)
@@ -213,7 +224,10 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
         project.watch.on_note(note)
     if warning := guard_notice(project.loaded.manifest, project.standing):
         project.watch.on_note(warning)
-    for name in differences_from_ruler(project):
+    differences = differences_from_head(project)
+    if differences.code and notes_code:
+        project.watch.on_note(with_manifest_option(differences.code, project.loaded.path))
+    for name in differences.ruler:
         hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
         project.watch.on_note(f"{name} differs from the pinned verifier; {hint}")
     names = project.loaded.manifest.scope.share
@@ -254,10 +268,10 @@ def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, E
             yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))
 
 
-def differences_from_ruler(project: Project) -> list[str]:
-    """What a new baseline would adopt: keys of the manifest, and files of HEAD, in words."""
+def differences_from_head(project: Project) -> HeadDifferences:
+    """What a new baseline would adopt of manifest and HEAD, and whose code it could start from."""
     baseline = project.standing.baseline
-    return ruler_differences(project.loaded, project.repository.location, baseline.commit if baseline else "")
+    return differences_of_head(project.loaded, project.repository.location, baseline.commit if baseline else "")
 
 
 def notify_words(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,9 +15,8 @@ from msgspec import Struct
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Manifest, Metric
+from goalseek.manifest.tables import Limits, Metric
 from goalseek.process import seconds_with_sleep
-from goalseek.statistics.guards import guard_warning
 from goalseek.values import Outcome, Phase, Stop, StopReason, Usage
 
 _CALL_LIMITS = (StopReason.TIME, StopReason.TOKENS, StopReason.COST)
@@ -160,6 +159,17 @@ def budget_use(limits: Limits, standing: Standing) -> tuple[BudgetUse, ...]:
         )
         for budget in _budgets(limits, standing)
     )
+
+
+def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
+    """What is spent of each limit that is set, in words: ``iterations 4 of 10``."""
+    texts = [
+        f"{budget.key.removeprefix('limits.')} {budget.spent_text} of {budget.format_amount(budget.limit)}"
+        for budget in _budgets(limits, standing)
+    ]
+    if limits.stagnation_stop is not None:
+        texts.append(f"stagnation_stop {standing.stagnation} of {limits.stagnation_stop}")
+    return (*texts, *([f"deadline {limits.deadline.isoformat()}"] if limits.deadline else []))
 
 
 def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
@@ -309,14 +319,6 @@ def _seconds_until(moment: datetime, now: datetime) -> float:
 
 def _whole(count: float) -> str:
     return str(int(count))
-
-
-def guard_notice(manifest: Manifest, standing: Standing) -> str:
-    """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
-    if standing.incumbent is None or standing.baseline is None:
-        return ""
-    subject = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
-    return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
 
 
 class Clock(Struct, frozen=True):

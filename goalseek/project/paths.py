@@ -18,9 +18,11 @@ from goalseek.git.command import git
 from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
+from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load
+from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 _FILE = "folder"
 
@@ -111,6 +113,14 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         "the records are" if last_number < 0 else f"{count} newer records are" if count > 1 else "a newer record is"
     )
     return f"{message} in git, as {ref}: goalseek audit --rebuild writes {'it' if count == 1 else 'them'} here"
+
+
+def note_of_changed_shares(loaded: ManifestFile, iterations: set[int]) -> str:
+    """A sentence naming those of the iterations that were measured after shared files had changed; "" for none."""
+    records = (record for record in History(loaded.results).newest() if isinstance(record, IterationRecord))
+    noted = {record.iteration for record in records if any(note.startswith(SHARES_CHANGED) for note in record.notes)}
+    names = ", ".join(f"iteration {number}" for number in sorted(iterations & noted))
+    return f"kept while {SHARES_CHANGED}: {names}" if names else ""
 
 
 def _record_number(line: str | bytes) -> int:

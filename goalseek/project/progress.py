@@ -19,6 +19,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
+from goalseek.statistics.guards import guard_warning
 from goalseek.values import DataClass, Outcome, Phase
 
 if TYPE_CHECKING:  # status asks for the progress alone
@@ -214,6 +215,21 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
         f"{standing.keeps} kept changes gained {format_number(gain)} on {metric.examples} examples, where chance "
         f"reaches {format_number(bound)}: a larger set, or a [holdout], would tell"
     )
+
+
+def guard_notice(manifest: Manifest, standing: Standing) -> str:
+    """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
+    if standing.incumbent is None or standing.baseline is None:
+        return ""
+    subject = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
+    return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
+
+
+def direction_warning(metric: Metric, standing: Standing) -> str:
+    """A warning where the manifest's direction is not the one by which the incumbent was kept; else ""."""
+    if standing.incumbent == standing.baseline or standing.direction in ("", metric.direction):
+        return ""
+    return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"
 
 
 def luck_bound(share: float, examples: int) -> float:

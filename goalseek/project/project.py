@@ -34,6 +34,7 @@ class Project:
 
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
     ``is_committed_only`` says that uncommitted changes of the ruler's files are no reason to refuse a baseline.
+    ``is_by_timetable`` says that cron, say, begins one invocation after another.
     ``stop`` is why the invocation ends, ``ends_at`` when it does, as ``time.monotonic`` shows it.
     """
 
@@ -56,6 +57,7 @@ class Project:
         self.run_id = self.standing.run_id
         self.began = ""
         self.is_committed_only = False
+        self.is_by_timetable = False
         self.stop: Stop | None = None
         self.ends_at: float | None = None
         self._provider = ProviderChoice(table)

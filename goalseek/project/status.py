@@ -21,10 +21,10 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.ruler import ruler_differences
-from goalseek.project.limits import guard_notice, why_stop
+from goalseek.measurement.ruler import differences_of_head
+from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import needs_settling, small_set_warning
+from goalseek.project.progress import direction_warning, guard_notice, needs_settling, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -33,6 +33,9 @@ from goalseek.workspace.shared_folders import SharedFolders
 
 if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
+
+
+_BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Overview:
     stagnation: int
     outcomes: dict[str, int]
     spend: Spend
+    limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
     settled: SettleRecord | None
@@ -92,6 +96,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
     if question:
         next_step = _approval_step(question, approval, holder)
     last = standing.last
+    differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
+    texts = (*warnings(loaded.manifest, standing), *filter(None, [differences.code]))
     return Overview(
         project=loaded.manifest.project.name,
         status=status,
@@ -113,11 +119,12 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         stagnation=standing.stagnation,
         outcomes=standing.outcomes,
         spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
+        limits=limit_texts(loaded.manifest.limits, run_standing),
         differs=(
-            *ruler_differences(loaded, location, standing.baseline.commit if standing.baseline else ""),
+            *differences.ruler,
             *_shared_folder_notes(loaded, location, own, standing),
         ),
-        warnings=tuple(warnings(loaded.manifest, standing)),
+        warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -147,6 +154,8 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
+    if direction_text := direction_warning(metric, standing):
+        yield direction_text
 
 
 def _cost_text(loaded: ManifestFile, standing: Standing) -> str:
@@ -173,8 +182,8 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
 def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any]) -> str:
     """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none.
 
-    What the calls of an unfinished iteration used is in no record: that the last invocation ended at such a limit is
-    known from its ``state``, and holds as long as the limits are the same.
+    What the calls of an unfinished iteration used is in no record, nor what another iteration would take: that the last
+    invocation ended at such a limit is known from its ``state``, and holds as long as the limits are the same.
     """
     manifest = loaded.manifest
     failures = standing.provider_failures
@@ -182,9 +191,11 @@ def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any])
     if stop:
         return f"{stop.why}; {stop.next}"
     reason = state.get("stop_reason")
-    if reason not in (StopReason.TOKENS, StopReason.COST) or state.get("limits") != to_plain(manifest.limits):
+    units = {StopReason.TOKENS: "call", StopReason.COST: "call"} | dict.fromkeys(_BY_THE_CLOCK, "iteration")
+    if reason not in units or state.get("limits") != to_plain(manifest.limits):
         return ""
-    return f"the limit of {reason} is reached, or the next call could exceed it; {state.get('next')}"
+    unit = units[reason]
+    return f"the limit of {reason} is reached, or the next {unit} could exceed it; {state.get('next')}"
 
 
 def _next_step(status: str, standing: Standing, written_step: str, limit_text: str, promote_hint: str) -> str:

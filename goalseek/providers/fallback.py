@@ -198,7 +198,8 @@ class ProviderChain(Struct, frozen=True):
                 count += 1
                 call.again(state.describe(provider.name, rejected), rejected.usage)
                 rejected.usage = Usage()
-                if not call.wait(seconds, state.words):
+                why = state.problem if rejected.meaning is Meaning.FAILED else state.words
+                if not call.wait(seconds, why):
                     raise
             else:
                 state.note_answer()

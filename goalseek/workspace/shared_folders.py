@@ -1,19 +1,20 @@
 """Shared folders (``scope.share``): what they held at the baseline, and which paths may be shared.
 
-Files are compared by path, size and time, and a difference gives a note only. They are listed once for each start of
-goalseek, and never more than ``MAX_FILES``: a folder too large to be copied is not walked at every iteration.
+Files are compared by path, size and time, and small ones by their contents where only the time differs. A difference
+gives a note only. They are listed once for each record, and never more than ``MAX_FILES``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
@@ -22,7 +23,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import Listing, changed_paths, digest_of, list_folder
+from goalseek.workspace.scan import ListedFile, Listing, changed_paths, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
 if typing.TYPE_CHECKING:
@@ -32,14 +33,19 @@ if typing.TYPE_CHECKING:
 
 
 MAX_FILES = 20_000
+_MAX_BYTES = 64_000_000  # of the contents that are compared
+
+
+SHARES_CHANGED = "shared files are not as at the baseline"
 
 
 class SharedBaseline(Struct, frozen=True):
-    """What the shared folders held when an epoch began."""
+    """What the shared folders held when an epoch began; ``contents`` are the digests of small files, by path."""
 
     epoch: int
     names: tuple[str, ...]
     files: Listing
+    contents: dict[str, str] = field(default_factory=dict)
 
 
 class SharedFolders:
@@ -57,18 +63,47 @@ class SharedFolders:
     def notes(self, names: Sequence[str], epoch: int) -> tuple[str, ...]:
         """What differs from the epoch's baseline, in words."""
         baseline = self._load_baseline(names, epoch) if names else None
-        changed = [quote_path(path) for path in changed_paths(baseline.files, self._files(names))] if baseline else []
-        return (f"shared files are not as at the baseline: {abbreviate(changed)}",) if changed else ()
+        if baseline is None:
+            return ()
+        was, now = ({item.path: item for item in files} for files in (baseline.files, self._files(names)))
+        changed = [
+            quote_path(path)
+            for path in changed_paths(baseline.files, self._files(names))
+            if not self._is_restored(was.get(path), now.get(path), baseline.contents)
+        ]
+        return (f"{SHARES_CHANGED}: {abbreviate(changed)}",) if changed else ()
+
+    def list_again(self) -> None:
+        """Forgets what was listed, as the files may have changed since."""
+        self._listings.clear()
 
     def save_baseline(self, names: Sequence[str], epoch: int) -> None:
         """Saves what they hold, unless it is saved for this epoch."""
         if names and self._load_baseline(names, epoch) is None:
-            line = to_line(SharedBaseline(epoch, tuple(names), self._files(names)))
+            files, contents, read_bytes = self._files(names), {}, 0
+            for item in sorted(files, key=lambda item: item.size):
+                read_bytes += item.size
+                if read_bytes <= _MAX_BYTES and item.kind in ("file", "program"):
+                    contents[item.path] = self._content_digest(item.path)
+            line = to_line(SharedBaseline(epoch, tuple(names), files, contents))
             write_atomic(self._path, line + "\n", durable=True)
 
     def is_whole(self, names: Sequence[str]) -> bool:
         """Whether they have few enough files for all to be listed."""
         return len(self._files(names)) < MAX_FILES
+
+    def _is_restored(self, was: ListedFile | None, now: ListedFile | None, contents: Mapping[str, str]) -> bool:
+        """Whether only the time of a file differs, and its contents are what they were."""
+        if was is None or now is None or structs.replace(was, time=now.time) != now:
+            return False
+        digest = contents.get(now.path)
+        return bool(digest) and digest == self._content_digest(now.path)
+
+    def _content_digest(self, path: str) -> str:
+        try:
+            return hashlib.sha256((self._base / path).read_bytes()).hexdigest()
+        except OSError:
+            return ""
 
     def _load_baseline(self, names: Sequence[str], epoch: int) -> SharedBaseline | None:
         try:

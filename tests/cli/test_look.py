@@ -98,14 +98,20 @@ class TestStatus:
         assert seen["differs"] == ["key verify"]
         assert re.search(r"differs +key verify", climbed.run("status").stdout)
         climbed.git("checkout", "--quiet", "--", "goalseek.toml")
+        climbed.write({"answer.json": climbed.git("show", "goalseek/demo:answer.json") + "\n"})
+        climbed.commit("a kept change that came home")
+        assert rows(climbed.run("status", "--json"))[0]["warnings"] == []
         climbed.write({"hidden/judge.sh": FILES["hidden/judge.sh"] + "# harder\n", "answer.json": answer(1, size=9)})
         assert rows(climbed.run("status", "--json"))[0]["differs"] == []
         climbed.commit("a harder judge, and writable files, which belong to no ruler")
         assert rows(climbed.run("status", "--json"))[0]["differs"] == ["file hidden/judge.sh"]
         assert "hidden/judge.sh" in climbed.run("status").stdout
-        climbed.climb("baseline")
+        not_climbed = "HEAD's answer.json is not in the climb; goalseek baseline --from HEAD climbs from it"
+        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [not_climbed]
+        assert not_climbed in climbed.run("iterate", "--new").stderr
+        assert not_climbed in climbed.run("baseline").stderr
         (seen,) = rows(climbed.run("status", "--json"))
-        assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 7, 3)
+        assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 8, 3)
 
 
 class TestLog:

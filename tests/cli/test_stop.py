@@ -42,8 +42,15 @@ def started_and_waiting(project: Project) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) -> None:
     started = started_and_waiting(waiting)
+    text = waiting.manifest.read_text()
+    for bad_line in ("[limits]\niterations = -4\n", "[limits\n"):
+        waiting.manifest.write_text(f"{text}\n{bad_line}")
+        looked = waiting.run("status", "--json")
+        assert looked.exit_code == 0 and json.loads(looked.stdout)["status"] == "running", looked.stderr
+        assert re.search("^note: the manifest cannot be used now.*last good one holds: .*toml", looked.stderr)
     asked = waiting.run("stop")
-    assert asked.exit_code == 0, asked.stderr
+    assert asked.exit_code == 0 and "last good one holds" in asked.stderr, asked.stderr
+    waiting.manifest.write_text(text)
     assert f"process {started.pid} on " in asked.stdout
     assert re.search(r"usually takes [0-9.]+s$", asked.stdout)
     home("go").touch()

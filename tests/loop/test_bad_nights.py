@@ -1,5 +1,6 @@
 """Nights on which a provider is closed, refuses or fails: what they cost, what is shown, and how they go on."""
 
+import re
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,16 @@ def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(pr
     assert (record["outcome"], record["iteration"]) == ("kept", 1)
     assert [note.split(" (")[0] for note in record["notes"]] == [CLOSED_NOTE, RESUMED_NOTE]
     assert sum(record["seconds"].values()) < 20
+
+
+@pytest.mark.slow
+def test_while_a_failed_provider_is_tried_again_status_quotes_its_error(project: Project) -> None:
+    project.set_agent("./propose.py\n")
+    started = project.start("iterate", "--forever")
+    shown = until(lambda: (shown := status(project))["status"] == "waiting" and shown)
+    assert re.search(r"^command failed \(.*propose\.py: .*\); waits until 20", shown["next"]), shown
+    project.check("stop")
+    started.communicate(timeout=30)
 
 
 def test_a_key_that_is_refused_ends_the_run_and_costs_nothing(project: Project) -> None:

@@ -75,7 +75,7 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
 @pytest.mark.slow
 def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(project: Project) -> None:
     set_notify(project, on=["stopped"], tables={"limits": {"iterations": 1}})
-    project.set_moves(*(answer(score) for score in (2, 3, 4, 5)))
+    project.set_moves(*(answer(score) for score in (2, 3, 4, 5, 6)))
     project.climb("iterate", "--forever")
     for _ in range(3):
         project.check("iterate", "--no-wait")
@@ -85,6 +85,8 @@ def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(pr
         project.check("iterate", "--no-wait")
     assert [end["stop_reason"] for end in told()] == ["iterations"] * 2
     set_notify(project, on=["stopped"])
+    project.check("iterate", "--no-wait")
+    assert len(told()) == 2, "cron has done its iteration, which is no news"
     for _ in range(2):
         project.climb("iterate", "-n", "1")
     assert [end["why"] for end in told()[2:]] == ["1 iteration done"] * 2, "something was done in between"

@@ -124,6 +124,7 @@ def test_measurements_that_name_the_same_thing_wait_for_each_other_and_the_wait_
 def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waiting: Project) -> None:
     ended = waiting.run("iterate", "--forever", "--detach")
     assert ended.exit_code == 0, ended.stderr
+    assert "note: candidate code can read the hidden files" in ended.stderr, "the terminal has the notes of the start"
     assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid
@@ -131,10 +132,15 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert refused.exit_code == 4
     named = r"at work: process \d+ on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
     assert re.search(named, refused.stderr), refused.stderr
+    log = waiting.logs / "detached.log"
+    before = log.read_bytes()
+    again = waiting.run("iterate", "--detach")
+    assert (again.exit_code, again.stdout) == (4, "") and re.search(named, again.stderr), again
+    assert len(again.stderr.splitlines()) == 2 and waiting.run("iterate", "--detach", "--no-wait").exit_code == 0
+    assert log.read_bytes() == before, "what the one at work prints stays its own"
     assert f"asked process {pid} on" in waiting.run("stop").stdout
     home("go").touch()
     until(lambda: not living(home()))
-    log = waiting.logs / "detached.log"
     assert "goalseek stop asked for it" in log.read_text()
     assert status(waiting)["stop_reason"] == "asked"
 

@@ -1,6 +1,7 @@
 """What a run may spend, through the real command line: it ends there, warns before, and goes on when there is more."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -95,6 +96,8 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
     spending({"time": "3s"})
     last = end(project)[1]
     assert last["stop_reason"] == "time" and "could not end before" in last["why"]
+    shown = project.run("status").stdout
+    assert "next: the limit of time is reached, or the next iteration could exceed it; raise it in the" in shown, shown
     assert len(project.iterations()) == 1 + 1
 
 
@@ -213,5 +216,8 @@ def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spendi
         "next: limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
         "goalseek iterate --new; goalseek promote takes the kept changes home\n" in project.run("status").stdout
     )
-    spending({"iterations": 2})
-    assert "next: goalseek iterate goes on" in project.run("status").stdout
+    spending({"iterations": 2, "tokens": 1000, "stagnation_stop": 3, "total": {"cost_usd": 7}})
+    shown = project.run("status").stdout
+    assert "next: goalseek iterate goes on" in shown
+    spent = "iterations 1 of 2; tokens 100 of 1000; total.cost_usd 0.25 of 7; stagnation_stop 0 of 3"
+    assert re.search(rf"^  limits +{spent}$", shown, re.MULTILINE), shown

@@ -219,9 +219,30 @@ def test_a_shared_folder_that_changes_is_noted_in_the_record_and_by_status(proje
     third = project.climb()[-1]
     assert third["outcome"] == "kept" and third["digests"]["share"] != first["digests"]["share"]
     assert any("data/big.txt" in note for note in third["notes"])
+    assert "kept while shared files are not as at the baseline: iteration 2; --measure" in project.check("promote")
+    report = project.check("report", "-o", "-", "--format", "md")
+    assert "- measured with other shared files than the baseline: 1" in report
+    project.write({"data/big.txt": "data\n"})
+    assert "shared files" not in project.run("status").stdout, "their contents are those of the baseline again"
+    project.write({"data/big.txt": "atad\n"})
+    assert "shared files" in project.run("status").stdout, "of the same size"
     project.check("baseline")
     assert "shared files" not in project.run("status").stdout
     assert project.climb()[-1]["notes"] == []
+
+
+@pytest.mark.slow
+def test_a_shared_file_that_changes_while_a_climb_is_at_work_is_noted(project: Project) -> None:
+    project.write({".gitignore": "data/\n", "data/big.txt": "data\n"})
+    project.set_agent(
+        f"[ $GOALSEEK_ITERATION = 1 ] || echo other > {project.folder}/data/big.txt\n"
+        "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n",
+        {"scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}},
+    )
+    project.commit()
+    records = project.climb("iterate", "-n", "2")
+    assert [bool(record["notes"]) for record in records] == [False, False, True]
+    assert "data/big.txt" in records[-1]["notes"][-1]
 
 
 def test_a_run_folder_opens_only_what_was_made_in_it(own: Path) -> None:

@@ -46,8 +46,19 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Projects)
     record = project.iterations()[-1]
     assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
     assert "goalseek baseline adopts it" in ended.stderr
-    project.check("baseline")
+    other_direction = "the incumbent was chosen by the other direction: goalseek baseline --from HEAD"
+    assert other_direction in ended.stderr and other_direction in project.run("status").stdout
+    assert other_direction in project.run("baseline").stderr
     assert project.iterations()[-1]["metric"]["name"] == "size"
+    assert other_direction not in project.run("status").stdout
+
+
+def test_a_baseline_from_your_own_code_says_nothing_of_the_other_direction(played: Projects) -> None:
+    project = played(answer(2))
+    project.set_manifest({"metric": {"direction": "minimize", "query": "score"}})
+    assert "the other direction" in project.run("status").stdout
+    assert "the other direction" not in project.run("baseline", "--from", "HEAD").stderr
+    assert project.iterations()[-1]["metric"]["value"] == 1
 
 
 def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothing(project: Project) -> None:

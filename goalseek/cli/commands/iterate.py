@@ -7,14 +7,15 @@ import contextlib
 import sys
 import time
 from collections import deque
+from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import humanize, process
 from goalseek.cli.options import add_committed_option, load_manifest
-from goalseek.cli.output import print_answer
+from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.locks import lock_holder
+from goalseek.locks import lock_holder, refuse_locked
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
@@ -22,7 +23,7 @@ from goalseek.project import stop
 from goalseek.project.opening import open_project, open_repository, provider_from_options
 from goalseek.project.preflight import refuse_missing_home
 from goalseek.project.project import Project
-from goalseek.project.state_file import ACTIVE_STATUSES, read_state
+from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,15 +45,15 @@ def run(options: argparse.Namespace) -> int:
     """Runs the iterations; gives the exit code of the stop."""
     manifest = load_manifest(options)
     ends = _ends(options, manifest)
-    if options.detach:
-        return detach(options, manifest)
-    override = provider_from_options(manifest, options.provider, options.model)
     try:
+        if options.detach:
+            return detach(options, manifest)
+        override = provider_from_options(manifest, options.provider, options.model)
         with (
             open_live_view(options) as watch,
             open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
-            project.is_committed_only = options.committed
+            project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
             return climb(project, ends)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:
@@ -86,13 +87,14 @@ _LINES_SHOWN = 20
 
 
 def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Starts a climb in the background, waits until its first phase begins, and says how to watch it.
+    """Starts a climb in the background, waits until its first phase begins, shows its notes, and says how to watch it.
 
     Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
     """
     with contextlib.closing(open_repository(manifest)) as repository:
         own = repository.own
     refuse_missing_home(manifest)
+    refuse_locked(own, lambda: format_phase(read_state(manifest.state), datetime.now(UTC)), manifest.path.resolve())
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +116,8 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
         fields |= {"stop_reason": state.get("stop_reason"), "next": state.get("next")}
         lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
     else:
+        if (notes := _output_since(log, before)) and not wants_json(options):
+            print(notes, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
         lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
         lines.append(with_manifest_option(words, options.manifest))

@@ -27,7 +27,7 @@ from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
-from goalseek.project.paths import fetch_hint
+from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
@@ -63,10 +63,12 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
     if not options.measure:
         with contextlib.closing(open_repository(manifest)) as repository:
-            return _carry_out(options, repository, _planner(options, manifest, repository), None)
+            return _carry_out(options, manifest, repository, _planner(options, manifest, repository), None)
     with open_project(manifest, line_view(options), doing="promote --measure") as project:
         check_fit(project)
-        return _carry_out(options, project.repository, _planner(options, manifest, project.repository), project)
+        return _carry_out(
+            options, manifest, project.repository, _planner(options, manifest, project.repository), project
+        )
 
 
 def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Repository) -> Callable[[Objects], Plan]:
@@ -94,7 +96,11 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
 
 
 def _carry_out(
-    options: argparse.Namespace, repository: Repository, make_plan: Callable[[Objects], Plan], project: Project | None
+    options: argparse.Namespace,
+    manifest: ManifestFile,
+    repository: Repository,
+    make_plan: Callable[[Objects], Plan],
+    project: Project | None,
 ) -> int:
     """Checks first, then measures, then writes: after an early end the same command can be repeated."""
     patch = commit = result = None
@@ -131,7 +137,7 @@ def _carry_out(
         fields = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
         print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result})
     elif plan.promoted:
-        _show(options, plan, commit, result)
+        _show(options, manifest, plan, commit, result)
     return BAD_FINDING if result and result.is_worse else 0
 
 
@@ -145,7 +151,9 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
     return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
 
 
-def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: BaseComparison | None) -> None:
+def _show(
+    options: argparse.Namespace, manifest: ManifestFile, plan: Plan, commit: str | None, result: BaseComparison | None
+) -> None:
     paint = painter(sys.stdout, options.color)
     print(f"{pluralize(len(plan.promoted), 'commit')} on {plan.base[:12]}:")
     for change in plan.promoted:
@@ -158,6 +166,9 @@ def _show(options: argparse.Namespace, plan: Plan, commit: str | None, result: B
         print(f"the base changed {unlike} as well, so nobody has measured this result; --measure does")
     elif not plan.unlike:
         print("its writable files are those of the best commit, as it was measured")
+    numbers = {number for change in plan.promoted for number in change.iterations}
+    if note := note_of_changed_shares(manifest, numbers):
+        print(f"{note}; --measure compares base and result afresh")
     if result:
         color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
         print(paint(_measurement_line(result), color))

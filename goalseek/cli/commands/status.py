@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows the overview."""
-    local = load_manifest(options)
+    local = load_manifest_to_look(options)
     location = locate(local.folder / local.manifest.project.repo)
     manifest = manifest_of_running_climb(local, location)
     if options.watch:
@@ -72,6 +72,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
+    if summary.limits:
+        lines.append(f"  limits     {'; '.join(summary.limits)}")
     if summary.settled:
         lines.append(f"  settled    {summary.settled.why}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_answer
 from goalseek.humanize import format_duration
 from goalseek.ledger.records import IterationRecord
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks the run to stop, and says how long that may take; or that nothing is running."""
-    manifest = manifest_of_running_climb(load_manifest(options))
+    manifest = manifest_of_running_climb(load_manifest_to_look(options))
     with contextlib.closing(open_repository(manifest)) as repository:
         holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
     standing, newest = load_standing(manifest), History(manifest.results).newest()

@@ -31,6 +31,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     ``ruler`` is given for a baseline.
     """
     project = iteration.project
+    project.shares.list_again()
     record = _make_record(iteration, result, ruler)
     with landing(project) as current:
         _begin_run(iteration, record, current)

@@ -28,6 +28,7 @@ _NOTES = {
     ("an earlier invocation ended",): "resumed in the middle of an iteration",
     ("in PLAN ", "in APPLY_CHANGE ", "in REPAIR ", "in REVIEW "): "a call to the agent failed, and was made again",
     ("review",): "said in review",
+    ("shared files are not",): "measured with other shared files than the baseline",
 }
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
