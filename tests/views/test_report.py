@@ -255,7 +255,7 @@ class TestOfANight:
         for expected in (
             "val_loss 3.41 → 3.07408",
             "9.8% ± 0.7% better",
-            "Settled: 9.8% better (95% interval 9.1% to 10.5%), 5 pairs, measured afresh in turn.",
+            "Settled: 9.8% better (95% interval 9.1% to 10.5%), the mean of 5 pairs, measured afresh in turn.",
             "6 kept of 80 tries",
             "1 Jan 00:00 to 20:30 UTC",
             "$30.53 and about $2.79 by subscription",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from goalseek.humanize import better_or_worse, format_cost, format_number, format_percent
+from goalseek.humanize import better_or_worse, format_cost, format_number
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
 from goalseek.views.report.rows import HoldoutRow
@@ -66,7 +66,7 @@ def _gap_in_words(gap: float) -> str:
 
 def format_difference(settled: SettledDifference) -> str:
     """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
-    size = format_percent if settled.in_percent else "{:.4g}".format
+    size = settled.format_size
     if settled.difference == 0 and not settled.interval:
         return "no difference"
     text = size(abs(settled.difference))
