@@ -33,7 +33,8 @@ REASONS: dict[str, str] = {
     Reason.INTERRUPTED: "it was never finished",
 }
 SANDBOXES = {
-    "bubblewrap": "Programs saw their own tree and the system's programs, and nothing else of the machine.",
+    "bubblewrap": "Programs saw their own tree, the system's programs, the folders that their commands need, and what "
+    "scope.share and sandbox.read name: nothing else of the machine.",
     "landlock": "Files outside their tree could not be read or written; other things of the machine could be seen.",
     "none": "Programs ran as the user: nothing kept them from reading hidden files or writing anywhere.",
 }
