@@ -28,6 +28,7 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
+from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.project import preflight
 from goalseek.project.fitness import check_sandbox
@@ -128,9 +129,10 @@ def is_exact(pairs: Sequence[Pair]) -> bool:
     return len(pairs) > 1 and all(len({run.value for run in side}) == 1 for side in zip(*pairs, strict=True))
 
 
-def compare_revisions(direction: str, pairs: Sequence[Pair]) -> Comparison:
+def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> Comparison:
     """The comparison of these pairs. Raises ValueError without one."""
-    return Comparison(settle(direction, [(first.value, second.value) for first, second in pairs]), is_exact(pairs))
+    values = [(first.value, second.value) for first, second in pairs]
+    return Comparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
 
 
 def _commit(project: Project, revision: str) -> tuple[str, str]:
@@ -215,7 +217,7 @@ def settle_on_base(
     guards = config.manifest.guard
     violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
     seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
-    comparison = compare_revisions(config.manifest.metric.direction, measured_pairs)
+    comparison = compare_revisions(config.manifest.metric, measured_pairs)
     return BaseComparison(comparison, tuple(filter(None, violations)), seconds)
 
 

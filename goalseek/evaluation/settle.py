@@ -105,7 +105,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
-    result = settle(metric.direction, pairs, standing.noise.all_positive)
+    result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
     record = SettleRecord(
         seq=0,
         kind="settle",

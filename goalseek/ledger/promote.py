@@ -113,6 +113,15 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
     return 0
 
 
+def iterations_in(objects: Objects, chain: KeptChain, tree: str) -> list[int]:
+    """The kept iterations whose changes a tree of the user's has already; none where the others do not apply to it."""
+    try:
+        left = [number for commit in replay(objects, chain, tree) for number in commit.iterations]
+    except GoalseekError:
+        return []
+    return [change.record.iteration for change in chain.changes if change.record.iteration not in left]
+
+
 def _conflict_error(record: IterationRecord, conflicts: Conflicts) -> GoalseekError:
     title, files = commit_title(record), ", ".join(conflicts.files)
     message = f"iteration {record.iteration} ({title}) does not apply there: conflicts in {files}"

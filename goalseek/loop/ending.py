@@ -143,19 +143,19 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
 
 def _format_settled(record: SettleRecord) -> str:
     """``settled 1.1% ± 0.3% better``: the same words as the line that tells of the settling."""
-    text = f"settled {_format_amount(abs(record.difference), record.in_percent)}"
+    text = f"settled {_format_amount(abs(record.difference), record.in_percent, record.unit)}"
     better = better_or_worse(record.difference)
     if record.interval is None:
         return f"{text} {better}, one pair"
     low, high = record.interval
     if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
         return f"{text} {better}, exactly"
-    text += f" ± {_format_amount((high - low) / 2, record.in_percent)} {better}"
+    text += f" ± {_format_amount((high - low) / 2, record.in_percent, record.unit)} {better}"
     return text if low > 0 or high < 0 else f"{text}, which may be no gain"
 
 
-def _format_amount(size: float, in_percent: bool) -> str:
-    return format_percent(size) if in_percent else format_number(size)
+def _format_amount(size: float, in_percent: bool, unit: str) -> str:
+    return format_percent(size) if in_percent else format_number(size, unit)
 
 
 def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:

@@ -36,7 +36,8 @@ class BestCommit(DataClass):
 class Notification(DataClass, kw_only=True):
     """An event as the program of ``[notify]`` gets it, one line of JSON; every event has all of these keys.
 
-    ``why`` says in a sentence what happened, ``next`` what a person can do, ``line`` is the last line of an invocation.
+    ``why`` says in a sentence what happened, ``next`` what a person can do. ``line`` is all of it in one line: at the
+    end the last line of the invocation.
     ``iteration`` and ``title`` are those of a kept or waiting candidate, ``record`` is that of a kept one.
     ``stop_reason`` is "" but at the end. ``best``, ``settled`` and ``holdout`` are the result so far.
     """
@@ -82,18 +83,20 @@ class Notifier(Observer):
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""
-        self._notify({"budget"}, event="budget", why=text)
+        self._notify({"budget"}, event="budget", why=text, line=text)
 
     def on_record(self, record: IterationRecord) -> None:
         """The whole record of a kept change is sent for "kept"."""
         if record.outcome == Outcome.KEPT:
+            line = f"iteration {record.iteration} is kept: {record.why}; {record.hypothesis_summary}"
             about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
-            self._notify({"kept"}, event="kept", why=record.why, **about)
+            self._notify({"kept"}, event="kept", why=record.why, line=line, **about)
 
     def on_question(self, question: Question) -> None:
         """Sent for "needs_human", as the person may be elsewhere."""
+        line = f"iteration {question.iteration} waits for a person: {question.verdict.why}; {question.title}"
         about = {"iteration": question.iteration, "title": question.title, "next": commands_for(question)}
-        self._notify({"needs_human"}, event="waiting", why=question.verdict.why, **about)
+        self._notify({"needs_human"}, event="waiting", why=question.verdict.why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
         """Sent as the end."""
@@ -112,16 +115,18 @@ class Notifier(Observer):
         if _is_stored_end(self._loaded(), stop):
             return
         names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
-        self._notify(names, event="stopped", stop_reason=str(stop.reason), why=stop.why, next=stop.next, line=stop.line)
+        about = {"stop_reason": str(stop.reason), "next": stop.next, "line": stop.line or stop.why}
+        self._notify(names, event="stopped", why=stop.why, **about)
 
-    def _notify(self, names: set[str], **fields: Any) -> None:
+    def _notify(self, names: set[str], line: str, **fields: Any) -> None:
         """Sends an event where ``[notify] on`` has one of these names."""
         loaded = self._loaded()
+        name = loaded.manifest.project.name
         command, subscribed = loaded.manifest.notify.command, loaded.manifest.notify.on
         if not command or not names & set(subscribed):
             return
         try:
-            notification = Notification(project=loaded.manifest.project.name, **fields, **_result(loaded))
+            notification = Notification(project=name, line=" ".join(line.split()), **fields, **_result(loaded))
             failure = notify_problem(loaded) or self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)

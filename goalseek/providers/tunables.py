@@ -23,8 +23,10 @@ EXAMPLE = "LEARNING_RATE = 0.1  # goalseek: float 1e-4..1 log"
 _FORMS = 'write float LOW..HIGH [log], int LOW..HIGH [log | step N], or choice "A" "B"'
 _EXACT = 2**53
 _BLOCKS = ((r"/\*+", r"\*/"), ("<!--", "-->"), (r"\(\*", r"\*\)"), (r"\{-", r"-\}"), (r"\{#", r"#\}"))
-_BLOCK_COMMENTS = "|".join(rf"{start}[ \t]*goalseek:([^\r\n]*?)(?:{end}|(?=[\r\n]|\Z))" for start, end in _BLOCKS)
-_COMMENT = re.compile(rf"{_BLOCK_COMMENTS}|(?:\#+|//+!?|--+|;+|%+|!)[ \t]*goalseek:([^\r\n]*)")
+_WORDS = r"(?:\w(?:[\w \t,.:()]|-(?=\w))*?[ \t,.:(](?=goalseek:[ \t]*(?:float|int|choice)\b))?"
+_MARK = rf"[ \t]*{_WORDS}goalseek:"
+_BLOCK_COMMENTS = "|".join(rf"{start}{_MARK}([^\r\n]*?)(?:{end}|(?=[\r\n]|\Z))" for start, end in _BLOCKS)
+_COMMENT = re.compile(rf"{_BLOCK_COMMENTS}|(?:\#+|//+!?|--+|;+|%+|!){_MARK}([^\r\n]*)")
 _NUMBER = re.compile(
     r"(?<![\w.])(?!0[xXbBoO]\w)"
     r"((?>(?:(?<![\w.)\]])[-+])?(?:\d+(?:_\d+)*(?:\.\d+|\.(?![\w.]))?|\.\d+)(?:[eE][-+]?\d+)?))"
@@ -114,8 +116,9 @@ def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
         specification = next(group for group in comment.groups() if group is not None).strip()
         region_start, region_end = max(region_end, line_start), comment.end()
         region = text[region_start : comment.start()]
-        if not region.strip() and specification.split()[:1] not in (["float"], ["int"], ["choice"]):
-            continue
+        is_kind = specification.split()[:1] in (["float"], ["int"], ["choice"])
+        if not region.strip() and not (is_kind and re.match(r"\W*goalseek:", comment[0])):
+            continue  # a comment of its own that speaks of marks
         try:
             constant = _constant(path, line, region, region_start, _domain(specification))
             if earlier := next((other for other in constants if other.name == constant.name), None):

@@ -167,7 +167,9 @@ def _marked_constants(contents: Iterable[tuple[str, bytes]]) -> dict[str, Consta
         constant for path, content in contents for constant in tunables.find_constants(path, content)
     )
     if not constants:
-        raise GoalseekError("no constant is marked in the writable files", f"mark one by a comment: {tunables.EXAMPLE}")
+        raise GoalseekError(
+            "no constant is marked in the writable files", f"mark one by a comment, and commit it: {tunables.EXAMPLE}"
+        )
     return constants
 
 

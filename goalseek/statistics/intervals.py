@@ -31,6 +31,7 @@ class SettledDifference(Struct, frozen=True):
     difference: float
     interval: tuple[float, float] | None
     in_percent: bool
+    unit: str = ""
 
     @property
     def is_sure(self) -> bool:
@@ -38,8 +39,8 @@ class SettledDifference(Struct, frozen=True):
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     def in_words(self) -> str:
-        """``3.1% better (95% interval 1.2% to 5.0%), 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
-        size = format_percent if self.in_percent else "{:.4g}".format
+        """``3.1% better (95% interval 1.2% to 5.0%), the mean of 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
+        is_exact, size = False, self.format_size
         gain = self.difference
         text = f"{size(abs(gain))} {better_or_worse(gain)}" if gain else "no difference"
         if self.interval:
@@ -47,7 +48,12 @@ class SettledDifference(Struct, frozen=True):
             is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
             interval = f"{low} to {high}" + (", rounded" if low == high else "")
             text += " (exactly)" if is_exact else f" (95% interval {interval})"
-        return f"{text}, {pluralize(self.pairs, 'pair')}"
+        of = "" if is_exact or self.interval is None else "the mean of "
+        return f"{text}, {of}{pluralize(self.pairs, 'pair')}"
+
+    def format_size(self, size: float) -> str:
+        """A difference, or an end of the interval: in percent, or in the metric's unit."""
+        return format_percent(size) if self.in_percent else f"{size:.4g} {self.unit}".rstrip()
 
 
 NEAR_ZERO = 0.1  # of the other value
@@ -63,7 +69,9 @@ def is_share(direction: str, before: float, after: float) -> bool:
     return low > 0 and (direction == "maximize" or low > NEAR_ZERO * high)
 
 
-def settle(direction: str, pairs: Sequence[tuple[float, float]], all_positive: bool = True) -> SettledDifference:
+def settle(
+    direction: str, pairs: Sequence[tuple[float, float]], all_positive: bool = True, unit: str = ""
+) -> SettledDifference:
     """The difference of pairs (before, after), with Student's 95% interval of its mean.
 
     As a share (``is_share``) the mean is that of their logarithms' differences: the smaller value for minimize, or the
@@ -86,7 +94,7 @@ def settle(direction: str, pairs: Sequence[tuple[float, float]], all_positive: b
     if count > 1:
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
         interval = (in_units(gain - reach), in_units(gain + reach))
-    return SettledDifference(count, before, after, in_units(gain), interval, positive)
+    return SettledDifference(count, before, after, in_units(gain), interval, positive, unit)
 
 
 _PANELS = 400

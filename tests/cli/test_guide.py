@@ -19,6 +19,7 @@ from schemas import REASONS
 
 from goalseek import errors
 from goalseek.cli import main
+from goalseek.cli.commands.help import OTHER_NAMES
 from goalseek.cli.registry import COMMANDS, topics
 from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.humanize import first_sentence
@@ -104,6 +105,10 @@ def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
 
 def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project: Project) -> None:
     assert project.run("help", "doctor").stdout == project.run("doctor", "--help").stdout != ""
+    for name, topic in (("guards", "manifest-metric"), ("outage", "agents"), ("interpreter", "troubleshooting")):
+        assert project.run("help", name).stdout == project.run("help", topic).stdout
+    assert "did you mean 'holdout'?" in project.run("help", "hold-out").stderr
+    assert {*OTHER_NAMES.values()} <= {*topics()} and not {*OTHER_NAMES} & {*topics(), *COMMANDS}
     ended = project.run("help", "promts")
     assert ended.exit_code == 2 and "did you mean 'prompts'?" in ended.stderr
     ended = project.run("help", "xyzzy")

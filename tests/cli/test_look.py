@@ -217,6 +217,22 @@ class TestShow:
         climbed.git("apply", "--index", stdin=patch.encode())
         assert climbed.git("write-tree") == record["tree_hash"]
 
+    def test_the_diff_of_the_best_is_its_own_step_or_with_all_what_changed_since_the_baseline(
+        self, climbed: Project
+    ) -> None:
+        best = max((record for record in climbed.iterations() if record["outcome"] == "kept"), key=lambda r: r["seq"])
+        step = climbed.run("show", "best", "--diff")
+        command = "goalseek show best --diff --all"
+        assert step.stderr == f"only iteration {best['iteration']}; from the baseline on: {command}\n"
+        whole = climbed.run("show", "best", "--diff", "--all")
+        assert whole.stderr == "" and whole.stdout != step.stdout
+        climbed.git("checkout", "--quiet", climbed.iterations()[0]["commit_hash"])
+        climbed.git("apply", "--index", stdin=whole.stdout.encode())
+        assert climbed.git("write-tree") == best["tree_hash"]
+        for words, said in ((("0", "--diff", "--all"), "no change since"), (("best", "--all"), "goes with --diff")):
+            ended = climbed.run("show", *words)
+            assert (ended.exit_code, ended.stdout) == (2, "") and said in ended.stderr
+
     def test_plan_prompt_and_output_are_the_artifacts(self, climbed: Project) -> None:
         assert climbed.run("show", "1", "--plan").stdout == (climbed.run_folder(1) / "plan.md").read_text()
         assert "move 1" in climbed.run("show", "1", "--plan").stdout

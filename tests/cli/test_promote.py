@@ -366,7 +366,16 @@ class TestBases:
         assert "again" not in all_refs(climbed)
         assert climbed.climb("iterate", "-n", "1")[-1]["outcome"] == "kept"
         assert numbers(climbed, "--onto", "main") == [[6]]
-        assert numbers(climbed) == [[1], [3], [5], [6]]
+        for more in ((), ("--branch", "again")):
+            said = promote(climbed, *more).stderr
+            assert said == (
+                "HEAD already has the kept changes up to iteration 5; the rest: goalseek promote --onto HEAD\n"
+            )
+        assert "again" not in all_refs(climbed)
+        assert numbers(climbed, "--onto", "main~1") == [[1], [3], [5], [6]]
+        promote(climbed, "--branch", "rest", "--onto", "HEAD")
+        climbed.git("merge", "--quiet", "rest")
+        assert "nothing to promote: HEAD already has the kept changes up to iteration 6" in promote(climbed).stderr
 
     def test_a_squash_is_one_commit_of_many_or_none_and_a_change_taken_back_later_goes_home_as_two(
         self, make_project: Callable[..., Project]

@@ -59,7 +59,9 @@ class TestSettling:
         assert (record["baseline"], record["best"]) == (median(befores), median(afters))
         assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
         assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
-        assert record["why"] in project.run("status").stdout
+        settled = next(line for line in project.run("status").stdout.splitlines() if "settled" in line)
+        values = f"{record['baseline']:.6g} to {record['best']:.6g}"
+        assert settled.split(None, 1)[1] == f"{values}, {record['why']}" and "the mean of 3 pairs" in settled
         assert json.loads(home("told").read_text())["settled"]["why"] == record["why"]
         assert project.run("audit").exit_code == 0
         decided = {run["value"] for record in project.iterations() for run in record["runs"]}

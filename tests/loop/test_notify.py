@@ -40,7 +40,8 @@ def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(projec
     shape = Draft202012Validator(published_schema("notification"))
     for event in (first, second, end):
         assert not list(shape.iter_errors(event)) and set(event) == set(published_schema("notification")["properties"])
-        assert event["project"] == "demo" and event["why"]
+        assert event["project"] == "demo" and event["why"] and event["line"]
+    assert first["line"] == f"iteration 1 is kept: {records[1]['why']}; move 1"
     assert list(shape.iter_errors(records[1])), "a record alone is none"
     assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
         "stopped",
@@ -57,6 +58,7 @@ def test_only_what_on_names_is_told(project: Project) -> None:
     project.climb("iterate", "--forever")
     (event,) = told()
     assert (event["event"], event["why"]) == ("budget", "three quarters of limits.iterations = 4 are spent: 3")
+    assert event["line"] == event["why"]
     assert (event["iteration"], event["stop_reason"], event["best"]["iteration"]) == (None, "", 3)
 
 

@@ -57,6 +57,8 @@ def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Pr
         "env.agent.pass",
     }
     assert "scope.hidden_from: text, default none\n" in project.run("manifest", "explain", "hidden_from").stdout
+    events = '"kept", "stopped", "needs_human" or "budget"'
+    assert project.run("manifest", "explain", "notify.on").stdout.startswith(f"notify.on: list of {events}, default [")
     table = project.run("manifest", "explain", "[[verify]]").stdout
     assert table.startswith("[[verify]]\n") and "\n  timeout " in table
     assert 'setup.timeout: duration, default "30m"\n' in project.run("manifest", "explain", "timeout").stdout

@@ -53,6 +53,8 @@ def only(line: str) -> Constant:
         ),
         ("größe = 3  # goalseek: int 1..12", "größe", 3, DEPTHS),
         ("- 3  # goalseek: int 1..12", "line1", 3, DEPTHS),
+        ("depth = 3  // cells a side, goalseek: int 1..12", "depth", 3, DEPTHS),
+        ("int depth = 3; /* sub-cells (a side): goalseek: int 1..12 */", "depth", 3, DEPTHS),
     ],
 )
 def test_a_mark_is_found_in_many_languages(line: str, name: str, value: tunables.Value, domain: Domain) -> None:
@@ -104,8 +106,19 @@ def test_two_marks_on_one_line_each_have_their_own_value_and_of_one_name_are_ref
 
 
 def test_a_file_without_a_mark_has_no_constants() -> None:
-    texts = (b"", b"x = 3  # an ordinary comment\n", b"# goalseek: a tool that climbs\n", b"\xff\xfe\x00binary")
-    for content in (*texts, b'"""see goalseek: it climbs"""\n', "x = 3  # goalseek: int 1..4".encode("utf-16")):
+    texts = (
+        b"",
+        b"x = 3  # an ordinary comment\n",
+        b"# goalseek: a tool that climbs\n",
+        b"# as in goalseek: int 1..3\n",
+        b"\xff\xfe\x00binary",
+    )
+    for content in (
+        *texts,
+        b'"""see goalseek: it climbs"""\n',
+        b"x = 3  # see goalseek: it climbs",
+        "x = 3  # goalseek: int 1..4".encode("utf-16"),
+    ):
         assert tunables.find_constants("x", content) == ()
 
 

@@ -26,7 +26,7 @@ def test_the_ways_out_do_what_is_printed(project: Project) -> None:
     report, serve = commands("exports", "night.html")
     assert serve == ["serve"]
     others = [*commands("exports", "night.csv"), *commands("exports", "manifest schema")]
-    assert len(others) == 11
+    assert len(others) == 12
     for words in [report, *others]:
         project.check(*("2" if word == "12" else word for word in words))
     assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)

@@ -93,7 +93,8 @@ def test_the_difference_and_its_interval_are_in_the_metrics_units_or_in_percent(
     reach = 2.7764451 * (0.5 / 5) ** 0.5
     assert settled.interval == pytest.approx((2 - reach, 2 + reach), abs=1e-6)
     assert settled.is_sure
-    assert settled.in_words() == "2 better (95% interval 1.122 to 2.878), 5 pairs"
+    assert settle("minimize", [(15.04, 0.25)], unit="s").in_words() == "14.79 s better, 1 pair"
+    assert settled.in_words() == "2 better (95% interval 1.122 to 2.878), the mean of 5 pairs"
     settled = settle("minimize", [(100.0, 90.0), (10.0, 9.0), (1.0, 0.9)])
     assert settled.difference == pytest.approx(0.1)
     assert settled.interval == pytest.approx((0.1, 0.1))
@@ -111,9 +112,9 @@ def test_equal_pairs_are_no_difference_and_an_interval_of_no_width_is_said_to_be
     assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
     assert settle("maximize", [(0.1, 10.0)] * 2).in_words() == "99× better (exactly), 2 pairs"  # noqa: RUF001
     unsure = settle("maximize", [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)]).in_words()
-    assert unsure == "743% better (95% interval -98.1% to 3,718×), 3 pairs"  # noqa: RUF001
+    assert unsure == "743% better (95% interval -98.1% to 3,718×), the mean of 3 pairs"  # noqa: RUF001
     narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
-    assert narrow == "50% better (95% interval 50% to 50%, rounded), 2 pairs"
+    assert narrow == "50% better (95% interval 50% to 50%, rounded), the mean of 2 pairs"
     with pytest.raises(ValueError, match="nothing was measured"):
         settle("minimize", [])
 

@@ -23,6 +23,7 @@ from project import Ended, Project, answer, ended
 
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
+from goalseek.manifest.loading import load
 from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import claim_of, format_gain
 from goalseek.views.report.diffs import diff_of, patch_limit
@@ -30,7 +31,7 @@ from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
 from goalseek.views.report.rows import IterationRow, Label, label_of, row_of, try_of
-from goalseek.views.report.source import ProjectState
+from goalseek.views.report.source import ProjectState, Source, project_state
 from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
@@ -181,6 +182,21 @@ class TestOfAProject:
 
 
 class TestOfANight:
+    def test_what_the_manifest_shows_to_programs_is_named(self, project: Project) -> None:
+        scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
+        project.set_manifest({"scope": scope, "sandbox": {"read": ["~/weights"]}})
+        loaded = load(project.manifest)
+        state = project_state(Source(loaded.results, loaded.runs, loaded), has_kept=True)
+        assert state.shown == ("data", "~/weights")
+        for sandbox, is_named in (("bubblewrap", True), ("none", False)):
+            rows = [*nights.night(3)]
+            for row in rows:
+                if row["kind"] == "iteration":
+                    row["isolation"] = {"sandbox": sandbox, "verifier": "hidden"}
+            text = Page(render_page(figures(rows), state, lambda tries: [None] * len(tries))).text
+            assert ("The manifest shows them data, ~/weights too." in text) == is_named
+            assert ("what scope.share and sandbox.read name" in text) == is_named
+
     @pytest.mark.parametrize(
         ("found", "gain"),
         [
@@ -255,7 +271,7 @@ class TestOfANight:
         for expected in (
             "val_loss 3.41 → 3.07408",
             "9.8% ± 0.7% better",
-            "Settled: 9.8% better (95% interval 9.1% to 10.5%), 5 pairs, measured afresh in turn.",
+            "Settled: 9.8% better (95% interval 9.1% to 10.5%), the mean of 5 pairs, measured afresh in turn.",
             "6 kept of 80 tries",
             "1 Jan 00:00 to 20:30 UTC",
             "$30.53 and about $2.79 by subscription",

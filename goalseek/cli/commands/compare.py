@@ -90,7 +90,7 @@ def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Rev
 
 def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
     metric = manifest.metric
-    comparison = compare_revisions(metric.direction, pairs)
+    comparison = compare_revisions(metric, pairs)
     columns = list(zip(*pairs, strict=True))
     if wants_json(options):
         settled = comparison.settled

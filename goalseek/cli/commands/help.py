@@ -14,6 +14,18 @@ from goalseek.humanize import first_sentence
 from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
+OTHER_NAMES = {
+    "cheat": "manifest-metric",
+    "execvp": "troubleshooting",
+    "guard": "manifest-metric",
+    "holdout": "noise",
+    "interpreter": "troubleshooting",
+    "mark": "providers",
+    "notification": "overnight",
+    "outage": "agents",
+    "sandbox": "security",
+    "tune": "providers",
+}
 _HEAD = ("goalseek help TOPIC shows one of these pages:", "")
 _FOOT = (
     "",
@@ -33,7 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def _read_topic(text: str) -> str:
     if text in topics() or text in COMMANDS:
         return text
-    near = difflib.get_close_matches(text, [*topics(), *COMMANDS], n=1)
+    if page := OTHER_NAMES.get(text) or OTHER_NAMES.get(text.removesuffix("s")):
+        return page
+    near = difflib.get_close_matches(text, [*topics(), *COMMANDS, *OTHER_NAMES], n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"topics: {', '.join(topics())}; commands: goalseek --help"
     raise GoalseekError(f"the guide has no page {text!r}", hint)
 

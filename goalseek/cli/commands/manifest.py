@@ -189,7 +189,7 @@ def _kind_of(node: dict[str, Any]) -> str:
     if "title" in node:
         return str(node["title"])
     if "items" in node:
-        return f"list of {_kind_of(node['items'])}s" if "enum" not in node["items"] else "list of words"
+        return f"list of {_kind_of(node['items'])}" + "s" * ("enum" not in node["items"])
     return _KINDS.get(node.get("type", ""), "table")
 
 

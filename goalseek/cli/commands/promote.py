@@ -22,7 +22,7 @@ from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_distinct, pluralize
 from goalseek.ledger import promote
-from goalseek.ledger.promote import PromotedCommit, load_kept_chain
+from goalseek.ledger.promote import KeptChain, PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.project.fitness import check_fit
@@ -37,11 +37,15 @@ from goalseek.workspace.scope import manifest_scope
 
 @dataclass(frozen=True)
 class Plan:
-    """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit."""
+    """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit.
+
+    ``why_none`` says why there is none to make.
+    """
 
     base: str
     promoted: tuple[PromotedCommit, ...]
     unlike: tuple[str, ...]
+    why_none: str = "there is nothing to promote: no change was kept, or the base has them all"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,13 +90,26 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
     if base is None:
         raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag")
     tree = repository.tree_of(base)
+    head = None if options.onto is not None else repository.resolve("HEAD")
 
     def make_plan(objects: Objects) -> Plan:
+        if head and head != base and (taken := promote.iterations_in(objects, chain, repository.tree_of(head))):
+            return Plan(base, (), (), _describe_taken(options, chain, taken))
         commits = promote.replay(objects, chain, tree)
         unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
         return Plan(base, tuple(promote.squash(objects, commits, tree) if options.squash else commits), unlike)
 
     return make_plan
+
+
+def _describe_taken(options: argparse.Namespace, chain: KeptChain, taken: list[int]) -> str:
+    kept = [change.record.iteration for change in chain.changes]
+    if taken == kept:
+        return f"there is nothing to promote: HEAD already has the kept changes up to iteration {kept[-1]}"
+    is_first = taken == kept[: len(taken)]
+    which = f"up to iteration {taken[-1]}" if is_first else f"of iterations {', '.join(map(str, taken))}"
+    command = with_manifest_option("goalseek promote --onto HEAD", options.manifest)
+    return f"HEAD already has the kept changes {which}; the rest: {command}"
 
 
 def _carry_out(
@@ -110,7 +127,7 @@ def _carry_out(
             last = as_user.commit_without_hooks(repository, objects, plan.promoted, plan.base)
             patch = as_user.format_mailbox(objects, plan.base, last)
     if not plan.promoted:
-        print_message(options, "there is nothing to promote: no change was kept, or the base has them all")
+        print_message(options, plan.why_none)
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
             stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)

@@ -14,7 +14,7 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views.log_table import RecordPage
@@ -29,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "which", nargs="?", default="last", metavar="N|best", help="an iteration, best or baseline (default: last)"
     )
     parser.add_argument("--diff", action="store_true", help="print the patch")
+    parser.add_argument("--all", action="store_true", help="with --diff: everything that changed since the baseline")
     parser.add_argument("--plan", action="store_true", help="print the plan")
     parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
@@ -41,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
     """Prints the record, or the parts that the options name."""
     manifest = load_manifest(options)
     record = find_record(manifest, options.which)
+    if options.all and not options.diff:
+        raise GoalseekError("--all goes with --diff", f"goalseek show {options.which} --diff --all")
     folder = manifest.runs / f"{record.iteration:04d}"
     if (options.files is not None or options.output) and not folder.is_dir():
         raise _missing_artifacts(record)
@@ -53,6 +56,9 @@ def run(options: argparse.Namespace) -> int:
     elif parts:
         for name, content in parts.items():
             _write(options, content, is_patch=name == "diff")
+        if options.diff and not options.all and options.which == "best" and load_standing(manifest).keeps > 1:
+            command = with_manifest_option("goalseek show best --diff --all", options.manifest)
+            print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
         page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
         print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record))))
@@ -76,7 +82,9 @@ def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[st
 def _parts(
     options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path
 ) -> dict[str, bytes]:
-    parts = {"diff": _diff(manifest, record, folder)} if options.diff else {}
+    parts: dict[str, bytes] = {}
+    if options.diff:
+        parts["diff"] = _diff_from_baseline(manifest, record) if options.all else _diff(manifest, record, folder)
     if options.plan:
         parts["plan"] = _artifact(record, folder, "plan.md")
     if options.prompt:
@@ -145,6 +153,18 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
             raise GoalseekError("nothing is kept yet", "goalseek log lists what was tried")
         message = f"iteration {record.iteration} has no patch"
         raise GoalseekError(message, "it changed nothing, or its artifacts were removed")
+    return _git_diff(manifest, record.parent_commit_hash, record.commit_hash)
+
+
+def _diff_from_baseline(manifest: ManifestFile, record: IterationRecord) -> bytes:
+    baseline = load_standing(manifest).baseline
+    if baseline is None or record.iteration <= baseline.iteration or not record.commit_hash:
+        message = f"iteration {record.iteration} is no change since the newest baseline"
+        raise GoalseekError(message, f"leave out --all: goalseek show {record.iteration} --diff")
+    return _git_diff(manifest, baseline.commit, record.commit_hash)
+
+
+def _git_diff(manifest: ManifestFile, before: str, after: str) -> bytes:
     from goalseek.errors import GitFailed
     from goalseek.git.command import git
     from goalseek.git.location import locate
@@ -152,7 +172,7 @@ def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> byte
     git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
     how = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
     try:
-        return git("diff-tree", *how, record.parent_commit_hash, record.commit_hash, git_dir=git_dir)
+        return git("diff-tree", *how, before, after, git_dir=git_dir)
     except GitFailed as error:
         raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*:refs/goalseek/*") from None
 

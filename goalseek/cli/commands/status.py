@@ -63,7 +63,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     best, baseline = format_distinct(summary.best.value, summary.baseline.value, unit=summary.unit)
     lines.append(
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {baseline}, {gain:+.6g}"
+        f"iteration {summary.best.iteration}; baseline {baseline}, {f'{gain:+.6g} {summary.unit}'.rstrip()}"
     )
     if summary.last:
         last = summary.last
@@ -75,7 +75,9 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     if summary.limits:
         lines.append(f"  limits     {'; '.join(summary.limits)}")
     if summary.settled:
-        lines.append(f"  settled    {summary.settled.why}")
+        settled = summary.settled
+        values = " to ".join(format_distinct(settled.baseline, settled.best, unit=settled.unit))
+        lines.append(f"  settled    {values}, {settled.why}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
     if summary.cost:
         lines.append(f"  deciding   {summary.cost}")

@@ -56,7 +56,7 @@ def claim_of(climb: Climb) -> Claim:
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
         return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain)
     before, after = baseline.value, best.value
-    gain, settled = format_gain(before, after, climb.direction), ""
+    gain, settled = format_gain(before, after, climb.direction, climb.unit), ""
     if climb.settled and climb.is_settled:
         if climb.settled.before or climb.settled.after:  # the medians of both are known
             before, after = climb.settled.before, climb.settled.after
@@ -66,7 +66,7 @@ def claim_of(climb: Climb) -> Claim:
     return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
 
 
-def format_gain(before: float, after: float, direction: str) -> str:
+def format_gain(before: float, after: float, direction: str, unit: str = "") -> str:
     """``43.3% better``; near zero and below, ``better by 2``."""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
@@ -74,14 +74,14 @@ def format_gain(before: float, after: float, direction: str) -> str:
     word = better_or_worse(gain)
     if is_share(direction, before, after):
         return f"{format_percent(abs(gain) / before)} {word}"
-    return f"{word} by {format_number(abs(gain))}"
+    return f"{word} by {format_number(abs(gain), unit)}"
 
 
-def format_change(try_: Try, direction: str) -> str:
+def format_change(try_: Try, direction: str, unit: str) -> str:
     """The gain of a try over its incumbent; "" where either has no number."""
     if try_.value is None or try_.incumbent is None:
         return ""
-    return format_gain(try_.incumbent, try_.value, direction)
+    return format_gain(try_.incumbent, try_.value, direction, unit)
 
 
 def format_kept(climb: Climb) -> str:

@@ -148,6 +148,7 @@ class SettleRow(Row, tag="settle", gc=False):
     best: float = 0.0
     in_percent: bool = False
     seconds: float = 0.0
+    unit: str = ""
 
 
 class HoldoutRow(Row, tag="holdout", gc=False):
@@ -297,7 +298,8 @@ def settled_of(row: SettleRow) -> SettledDifference | None:
         interval = low, high
     except ValueError:
         interval = None
-    return SettledDifference(len(row.pairs), row.baseline, row.best, row.difference, interval, row.in_percent)
+    values = row.baseline, row.best, row.difference
+    return SettledDifference(len(row.pairs), *values, interval, row.in_percent, one_line(row.unit, 20))
 
 
 def look_of(row: HoldoutRow) -> HoldoutRow:

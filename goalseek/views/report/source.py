@@ -114,6 +114,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         bounds=bounds,
         trouble=summary.silent,
         is_live=is_live,
+        shown=(*source.loaded.manifest.scope.share, *source.loaded.manifest.sandbox.read),
     )
 
 
@@ -138,7 +139,8 @@ class ProjectState:
     """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
-    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``.
+    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``. ``shown``
+    are the paths of ``scope.share`` and ``sandbox.read``.
     """
 
     status: str = ""
@@ -148,3 +150,4 @@ class ProjectState:
     bounds: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
     is_live: bool = False
+    shown: tuple[str, ...] = ()

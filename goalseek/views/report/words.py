@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from goalseek.humanize import better_or_worse, format_cost, format_number, format_percent
+from goalseek.humanize import better_or_worse, format_cost, format_number
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
 from goalseek.views.report.rows import HoldoutRow
@@ -33,7 +33,8 @@ REASONS: dict[str, str] = {
     Reason.INTERRUPTED: "it was never finished",
 }
 SANDBOXES = {
-    "bubblewrap": "Programs saw their own tree and the system's programs, and nothing else of the machine.",
+    "bubblewrap": "Programs saw their own tree, the system's programs, the folders that their commands need, and what "
+    "scope.share and sandbox.read name: nothing else of the machine.",
     "landlock": "Files outside their tree could not be read or written; other things of the machine could be seen.",
     "none": "Programs ran as the user: nothing kept them from reading hidden files or writing anywhere.",
 }
@@ -66,7 +67,7 @@ def _gap_in_words(gap: float) -> str:
 
 def format_difference(settled: SettledDifference) -> str:
     """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
-    size = format_percent if settled.in_percent else "{:.4g}".format
+    size = settled.format_size
     if settled.difference == 0 and not settled.interval:
         return "no difference"
     text = size(abs(settled.difference))
