@@ -1,19 +1,40 @@
-"""Hidden files from a folder outside the repository (``scope.hidden_from``), pinned by path, size and time."""
+"""Hidden files: those of a folder outside the repository (``scope.hidden_from``), pinned by path, size and time.
+
+And which answers candidate code can read in shared folders, by what hidden files and their commands name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.errors import USAGE, GoalseekError, tampered_error
+from goalseek.errors import USAGE, GitFailed, GoalseekError, tampered_error
+from goalseek.git.command import git
+from goalseek.git.ignore import matcher
+from goalseek.git.location import Location
 from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
+from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import abbreviate
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.loading import ManifestFile, base_of
+from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
 from goalseek.workspace.scan import Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher
+from goalseek.workspace.shared_folders import MAX_FILES
+
+SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
+COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
+_SMALL = 200_000  # how long a hidden file may be that is read
+_HIDDEN_MOST = 300  # how many hidden files are read
+_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
+
+
+Note = tuple[str, str]  # what candidate code can read, and the remedy
 
 
 def folder_of(base: Path, manifest: Manifest) -> Path | None:
@@ -98,3 +119,115 @@ def _is_skipped(path: str) -> bool:
 
 def _error(message: str, hint: str) -> GoalseekError:
     return GoalseekError(f"scope.hidden_from: {message}", hint, USAGE)
+
+
+def hidden_paths(
+    folder: Path, manifest: Manifest, prefix: str, hidden_from: Listing, paths: Iterable[str]
+) -> dict[str, Path]:
+    """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder.
+
+    ``paths`` are those of a tree, ``prefix`` is that folder's in it, ``hidden_from`` are the files of that key.
+    """
+    below = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
+    files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), below)}
+    return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
+
+
+def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Note]:
+    """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
+
+    A hidden file names them, or their name says so. What ``scope.share`` names is relative to ``folder``; ``hidden``
+    are the hidden files where they lie on disk, by the path that commands find them at.
+    """
+    shares = manifest.scope.share
+    for path, file in sorted(hidden.items())[:_HIDDEN_MOST] if shares else ():
+        if named := _named_files(folder, shares, path, read_small(file)):
+            yield _answer_note(named, f"which hidden {quote_path(path)} names")
+    found: list[str] = []
+    looked_at = 0
+    for name in shares:
+        if _is_file(folder / name) and _is_named_answer(name):
+            found.append(name)
+        with contextlib.suppress(OSError):  # a file, or what no command can use either
+            listing = list_folder(folder / name, MAX_FILES - looked_at, _is_library)
+            looked_at += len(listing)
+            found += [f"{name}/{item.path}" for item in listing if _is_named_answer(item.path)]
+    if found:
+        yield _answer_note(found, "and the name says that answers are in it")
+
+
+def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
+    """Notes on answers in shared folders, which candidate code can read; the hidden files are those of HEAD."""
+    manifest, folder, paths = loaded.manifest, base_of(loaded, location.top), b""
+    hidden_from: Listing = ()
+    with contextlib.suppress(GitFailed):  # there is no commit
+        paths = git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD", git_dir=location.git_dir)
+    with contextlib.suppress(GoalseekError):  # a climb refuses it, and says why
+        if outside := folder_of(folder, manifest):
+            hidden_from = list_hidden(outside, location.top)
+    prefix = folder_prefix(location.top, folder)
+    hidden = hidden_paths(folder, manifest, prefix, hidden_from, map(os.fsdecode, paths.split(b"\0")))
+    for text, remedy in shared_answers(folder, manifest, hidden):
+        yield f"{text}; {remedy}"
+
+
+def _answer_note(paths: Sequence[str], why: str) -> Note:
+    return f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}", COMMIT_HIDDEN
+
+
+def _named_files(folder: Path, shares: Sequence[str], hidden: str, text: str) -> list[str]:
+    """The files in shared folders that a quoted string names, relative to ``folder`` or to the hidden file's folder."""
+    named = set()
+    for string in {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}:
+        for base in ("", posixpath.dirname(hidden)):
+            path = posixpath.normpath(posixpath.join(base, string))
+            if any(path == name or path.startswith(f"{name}/") for name in shares) and _is_file(folder / path):
+                named.add(path)
+    return sorted(named)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a text that can be no path
+        return False
+
+
+def _is_library(path: str) -> bool:
+    return is_tool_cache(path) or not {"site-packages", "dist-packages", "node_modules"}.isdisjoint(path.split("/"))
+
+
+def _is_named_answer(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    is_answer = re.search("label|answer|truth|target|solution", name)
+    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
+
+
+def named_paths(
+    command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
+) -> set[str]:
+    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
+    text = command.run if isinstance(command.run, str) else " ".join(command.run)
+    named = _paths_in(text, left_out, command.cwd, command.cwd)
+    for script in named & hidden.keys():
+        if script.endswith(SCRIPTS):
+            named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
+    return named
+
+
+def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
+    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
+    parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
+    words = {word for part in parts for word in _END_OF_WORD.split(part)}
+    strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
+    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
+    pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
+    return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
+
+
+def read_small(file: Path) -> str:
+    """The text of a file that is not too long to be looked at; "" of any other."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if file.is_file() and file.stat().st_size <= _SMALL:
+            return file.read_text("utf-8")
+    return ""

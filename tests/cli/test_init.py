@@ -310,8 +310,10 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     case.commit()
     assert case.run("init", "--share", "other").exit_code == 1
     assert written(case)["scope"]["share"] == ["other"]
+    (case.folder / "data/labels.csv").touch()
     ended = case.run("init", "--share", "data")
     assert ended.exit_code == 0, ended.stderr
+    assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
     assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:

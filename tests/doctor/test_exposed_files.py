@@ -82,3 +82,20 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     ]
     remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
     assert all(one["ok"] and one["remedy"] == remedy for one in found)
+
+
+def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(project: Project) -> None:
+    project.write({".gitignore": "data\n", "data/labels.csv": "1\n"})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    project.set_moves(answer(2))
+    text = "candidate code can read data/labels.csv, and the name says that answers are in it"
+    assert f"warning    {text}; " in project.run("status").stdout
+    assert f"note: {text}; " in project.run("iterate").stderr
+    assert f"warning    {text}; " in project.run("status").stdout
+    markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
+    said = "and the name says that answers are in it"
+    assert 0 < markdown.index("`data/labels.csv`") < markdown.index(said) < markdown.index("### Kept")
+    assert page.index(text) < page.index('class="facts"')
+    (project.folder / "data/labels.csv").unlink()
+    assert "can read" not in project.run("status").stdout
