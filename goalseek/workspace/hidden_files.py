@@ -9,7 +9,7 @@ import contextlib
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from goalseek.errors import USAGE, GitFailed, GoalseekError, tampered_error
@@ -31,6 +31,7 @@ SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 _SMALL = 200_000  # how long a hidden file may be that is read
 _HIDDEN_MOST = 300  # how many hidden files are read
+_PARTS_MOST = 4  # of a path that a script puts together
 _END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
 
 
@@ -136,13 +137,14 @@ def hidden_paths(
 def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Note]:
     """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
 
-    A hidden file names them, or their name says so. What ``scope.share`` names is relative to ``folder``; ``hidden``
-    are the hidden files where they lie on disk, by the path that commands find them at.
+    A hidden file or a command beside them names them, or their name says so. What ``scope.share`` names is relative to
+    ``folder``; ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
-    shares = manifest.scope.share
-    for path, file in sorted(hidden.items())[:_HIDDEN_MOST] if shares else ():
-        if named := _named_files(folder, shares, path, read_small(file)):
-            yield _answer_note(named, f"which hidden {quote_path(path)} names")
+    shares, named = manifest.scope.share, set[str]()
+    for why, paths in _files_by_reason(folder, manifest, hidden) if shares else ():
+        if new := sorted(paths - named):
+            yield _answer_note(new, why)
+        named |= paths
     found: list[str] = []
     looked_at = 0
     for name in shares:
@@ -152,7 +154,7 @@ def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path])
             listing = list_folder(folder / name, MAX_FILES - looked_at, _is_library)
             looked_at += len(listing)
             found += [f"{name}/{item.path}" for item in listing if _is_named_answer(item.path)]
-    if found:
+    if found := [path for path in found if path not in named]:
         yield _answer_note(found, "and the name says that answers are in it")
 
 
@@ -175,21 +177,47 @@ def _answer_note(paths: Sequence[str], why: str) -> Note:
     return f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}", COMMIT_HIDDEN
 
 
-def _named_files(folder: Path, shares: Sequence[str], hidden: str, text: str) -> list[str]:
-    """The files in shared folders that a quoted string names, relative to ``folder`` or to the hidden file's folder."""
-    named = set()
-    for string in {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}:
-        for base in ("", posixpath.dirname(hidden)):
-            path = posixpath.normpath(posixpath.join(base, string))
-            if any(path == name or path.startswith(f"{name}/") for name in shares) and _is_file(folder / path):
-                named.add(path)
-    return sorted(named)
+def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
+    """The files in shared folders that each hidden file names, and each command that runs beside them."""
+    for path, file in sorted(hidden.items())[:_HIDDEN_MOST]:
+        text, is_script = read_small(file), path.endswith(SCRIPTS)
+        words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
+        words |= {word for word in _END_OF_WORD.split(text) if "/" in word} if is_script else set()
+        files = _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
+        yield f"which hidden {quote_path(path)} names", files
+    for command in manifest.verify:
+        if command.sees == "hidden":
+            files = _shared_files(folder, manifest, set(_END_OF_WORD.split(_text_of(command))), {command.cwd}, 1)
+            programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
+            yield f"which the command {command.name} names", files - programs
+
+
+def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[str], parts: int) -> set[str]:
+    """The files in shared folders that words name, or that so many ``parts`` of them join to, below one of ``bases``.
+
+    In ``Path("data") / "labels.csv"`` there are two.
+    """
+    shares, found = manifest.scope.share, set[str]()
+    for _ in range(parts):
+        paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
+        inside = {path for path in paths if any(f"{path}/".startswith(f"{name}/") for name in shares)}
+        found |= {path for path in inside if _is_file(folder / path)}
+        above = {path for path in paths if any(name.startswith(f"{path}/") for name in shares)}
+        bases = above | {path for path in inside - found if _is_folder(folder / path)}
+    return found
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except (OSError, ValueError):  # a text that can be no path
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
         return False
 
 
@@ -207,12 +235,15 @@ def named_paths(
     command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
 ) -> set[str]:
     """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    text = command.run if isinstance(command.run, str) else " ".join(command.run)
-    named = _paths_in(text, left_out, command.cwd, command.cwd)
+    named = _paths_in(_text_of(command), left_out, command.cwd, command.cwd)
     for script in named & hidden.keys():
         if script.endswith(SCRIPTS):
             named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
     return named
+
+
+def _text_of(command: VerifyCommand) -> str:
+    return command.run if isinstance(command.run, str) else " ".join(command.run)
 
 
 def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 from project import Project, answer
 
 EXPOSED = "candidate code can read the hidden files"
-SPLIT = {
+SPLIT: dict[str, Any] = {
     "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"]},
     "verify": [
         {"name": "predict", "run": "cp answer.json out.json", "sees": "candidate", "outputs": ["out.json"]},
@@ -82,6 +82,31 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     ]
     remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
     assert all(one["ok"] and one["remedy"] == remedy for one in found)
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("score.py", 'open(os.path.join("data", "true", "rows.csv"))'),
+        ("score.py", "FOLDER = Path('data')\nopen(FOLDER / 'true' / 'rows.csv')"),
+        ("score.sh", "cmp out.json data/true/rows.csv"),
+        ("", "sh hidden/judge.sh data/true/rows.csv"),
+        ("", "sh hidden/judge.sh --rows='data/true/rows.csv'"),
+    ],
+)
+def test_answers_in_a_shared_folder_are_found_by_parts_of_their_path_and_words_of_the_command(
+    project: Project, script: str, text: str
+) -> None:
+    rows = ("data/true/rows.csv", "data/other.csv", "data/bin/judge")
+    project.write({".gitignore": "data\n", **dict.fromkeys(rows, "1\n"), "hidden/notes.md": '"data" and "other.csv"\n'})
+    project.write({f"hidden/{script}": text} if script else {})
+    score = {**SPLIT["verify"][1], "run": f"data/bin/judge && {'true' if script else text}"}
+    scope = {**SPLIT["scope"], "share": ["data"]}
+    project.set_manifest({**SPLIT, "scope": scope, "verify": [SPLIT["verify"][0], score]})
+    project.commit("shared")
+    said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    who = f"hidden hidden/{script}" if script else "the command judge"
+    assert said == [f"candidate code can read data/true/rows.csv, which {who} names"]
 
 
 def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(project: Project) -> None:
