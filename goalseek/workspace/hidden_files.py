@@ -6,11 +6,15 @@ And which answers candidate code can read in shared folders, by what hidden file
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import USAGE, GitFailed, GoalseekError, tampered_error
 from goalseek.git.command import git
@@ -23,7 +27,7 @@ from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
-from goalseek.workspace.scan import Listing, changed_paths, list_folder
+from goalseek.workspace.scan import ListedFile, Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 from goalseek.workspace.shared_folders import MAX_FILES
 
@@ -31,6 +35,7 @@ SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 _SMALL = 200_000  # how long a hidden file may be that is read
 _HIDDEN_MOST = 300  # how many hidden files are read
+_COPIES_MOST = 64_000_000  # bytes that are read in search of copies
 _PARTS_MOST = 4  # of a path that a script puts together
 _END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
 
@@ -137,25 +142,28 @@ def hidden_paths(
 def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Note]:
     """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
 
-    A hidden file or a command beside them names them, or their name says so. What ``scope.share`` names is relative to
-    ``folder``; ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
+    A hidden file or a command beside them names them, they are copies of one, or their name says so. What
+    ``scope.share`` names is relative to ``folder``; ``hidden`` are the hidden files where they lie on disk, by the path
+    that commands find them at.
     """
-    shares, named = manifest.scope.share, set[str]()
-    for why, paths in _files_by_reason(folder, manifest, hidden) if shares else ():
-        if new := sorted(paths - named):
-            yield _answer_note(new, why)
-        named |= paths
-    found: list[str] = []
-    looked_at = 0
+    if not (shares := manifest.scope.share):
+        return
+    listing: list[ListedFile] = []
     for name in shares:
-        if _is_file(folder / name) and _is_named_answer(name):
-            found.append(name)
-        with contextlib.suppress(OSError):  # a file, or what no command can use either
-            listing = list_folder(folder / name, MAX_FILES - looked_at, _is_library)
-            looked_at += len(listing)
-            found += [f"{name}/{item.path}" for item in listing if _is_named_answer(item.path)]
-    if found := [path for path in found if path not in named]:
-        yield _answer_note(found, "and the name says that answers are in it")
+        with contextlib.suppress(OSError):  # what no command can use either
+            if (folder / name).is_file():
+                listing.append(ListedFile(name, (folder / name).stat().st_size, 0))
+            else:
+                files = list_folder(folder / name, MAX_FILES - len(listing), _is_library)
+                listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
+    known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
+    answers = {item.path for item in listing if _is_named_answer(item.path)}
+    reasons = (*_files_by_reason(folder, manifest, known), *_copies(folder, listing, known))
+    said: set[str] = set()
+    for why, paths in (*reasons, ("and the name says that answers are in it", answers)):
+        if new := sorted(paths - said):
+            yield _answer_note(new, why)
+        said |= paths
 
 
 def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
@@ -179,7 +187,7 @@ def _answer_note(paths: Sequence[str], why: str) -> Note:
 
 def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
     """The files in shared folders that each hidden file names, and each command that runs beside them."""
-    for path, file in sorted(hidden.items())[:_HIDDEN_MOST]:
+    for path, file in hidden.items():
         text, is_script = read_small(file), path.endswith(SCRIPTS)
         words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
         words |= {word for word in _END_OF_WORD.split(text) if "/" in word} if is_script else set()
@@ -190,6 +198,38 @@ def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path
             files = _shared_files(folder, manifest, set(_END_OF_WORD.split(_text_of(command))), {command.cwd}, 1)
             programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
             yield f"which the command {command.name} names", files - programs
+
+
+def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
+    """The files of a listing that are copies of hidden files; the largest are not looked at where that would be long.
+
+    Only those of one size are read.
+    """
+    originals, copies = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+    for path, file in hidden.items():
+        with contextlib.suppress(OSError):
+            originals[file.stat().st_size].append(path)
+    for item in listing:
+        if item.kind in ("file", "program"):
+            copies[item.size].append(item.path)
+    read_bytes = 0
+    for size in sorted(originals.keys() & copies.keys() - {0}):
+        read_bytes += size * len(originals[size] + copies[size])
+        if read_bytes > _COPIES_MOST:
+            return
+        digests = {path: _digest_of(folder / path) for path in copies[size]}
+        for original in originals[size]:
+            digest = _digest_of(hidden[original])
+            same = {path for path in copies[size] if digests[path] == digest != ""}
+            yield f"a copy of hidden {quote_path(original)}", same
+
+
+def _digest_of(file: Path) -> str:
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[str], parts: int) -> set[str]:

@@ -78,7 +78,7 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
     assert [one["text"] for one in found] == [
         "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
-        "candidate code can read data/true_labels.csv, answers, and the name says that answers are in it",
+        "candidate code can read answers, data/true_labels.csv, and the name says that answers are in it",
     ]
     remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
     assert all(one["ok"] and one["remedy"] == remedy for one in found)
@@ -107,6 +107,15 @@ def test_answers_in_a_shared_folder_are_found_by_parts_of_their_path_and_words_o
     said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
     who = f"hidden hidden/{script}" if script else "the command judge"
     assert said == [f"candidate code can read data/true/rows.csv, which {who} names"]
+
+
+def test_a_copy_of_a_hidden_file_in_a_shared_folder_is_found(project: Project) -> None:
+    project.write({".gitignore": "data\n", "hidden/rows.csv": "1,2\n", "data/deep/a.csv": "1,2\n"})
+    project.write({"data/b.csv": "1,2\n", "data/c.csv": "1,3\n", "data/empty": "", "hidden/empty": ""})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert said == ["candidate code can read data/b.csv, data/deep/a.csv, a copy of hidden hidden/rows.csv"]
 
 
 def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(project: Project) -> None:
