@@ -12,7 +12,7 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.fitness import HASH_INSTEAD, exposing_commands, readable_answers, started_outputs, timed_program
 from goalseek.project.preflight import CheckResult
-from goalseek.workspace.hidden_files import COMMIT_HIDDEN, named_paths
+from goalseek.workspace.hidden_files import named_paths
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
@@ -20,6 +20,7 @@ SPLIT = (
     'one that sees = "hidden" scores them'
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import posixpath
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -22,9 +24,9 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
 from goalseek.git.objects import Entry
 from goalseek.git.paths import folder_prefix, quote_path
-from goalseek.humanize import abbreviate
+from goalseek.humanize import MAX_NAMES, abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.tables import Manifest, VerifyCommand
+from goalseek.manifest.tables import Manifest, ScopeTable, VerifyCommand
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
 from goalseek.workspace.scan import ListedFile, Listing, changed_paths, list_folder
@@ -32,7 +34,6 @@ from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 from goalseek.workspace.shared_folders import MAX_FILES
 
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
-COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 _SMALL = 200_000  # how long a hidden file may be that is read
 _HIDDEN_MOST = 300  # how many hidden files are read
 _COPIES_MOST = 64_000_000  # bytes that are read in search of copies
@@ -158,12 +159,18 @@ def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path])
                 listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
     known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
     answers = {item.path for item in listing if _is_named_answer(item.path)}
-    reasons = (*_files_by_reason(folder, manifest, known), *_copies(folder, listing, known))
+    by_name = ("and the name says that answers are in it", answers)
     said: set[str] = set()
-    for why, paths in (*reasons, ("and the name says that answers are in it", answers)):
-        if new := sorted(paths - said):
-            yield _answer_note(new, why)
-        said |= paths
+    for remedy, reasons in (
+        (_move, _files_by_reason(folder, manifest, known)),
+        (_remove, _copies(folder, listing, known)),
+        (_move, [by_name]),
+    ):
+        for why, paths in reasons:
+            if new := sorted(paths - said):
+                shown = abbreviate([quote_path(path) for path in new])
+                yield f"candidate code can read {shown}, {why}", remedy(manifest.scope, new[:MAX_NAMES])
+            said |= paths
 
 
 def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
@@ -181,8 +188,30 @@ def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator
         yield f"{text}; {remedy}"
 
 
-def _answer_note(paths: Sequence[str], why: str) -> Note:
-    return f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}", COMMIT_HIDDEN
+def _remove(_scope: ScopeTable, paths: Sequence[str]) -> str:
+    return f"where no run needs it: rm {_shell_words(paths)}"
+
+
+def _move(scope: ScopeTable, paths: Sequence[str]) -> str:
+    """The line that moves answers out of what is shared, where git ignores them, to where they are hidden."""
+    names = [posixpath.basename(path) for path in paths]
+    if scope.hidden_from:
+        line = f"mv {_shell_words(paths)} {shlex.quote(scope.hidden_from)}"
+    else:
+        globs = (re.fullmatch(r"([\w./-]+)/\*\*", glob) for glob in scope.hidden)
+        own = next((glob[1] for glob in globs if glob), "")
+        folder = own or "hidden"
+        names = [f"{folder}/{name}" for name in names]
+        line = f"mkdir -p {folder} && mv {_shell_words(paths)} {folder} && git add --force {_shell_words(names)}"
+        line += " && git commit -m 'Hide the answers'"
+        line += "" if own else f", with scope.hidden = {json.dumps([*scope.hidden, 'hidden/**'], ensure_ascii=False)}"
+    unshared = [quote_path(path) for path in paths if path in scope.share]
+    line += f", take {', '.join(unshared)} out of scope.share" if unshared else ""
+    return f"move it to the hidden files: {line}, and let the scorer read {', '.join(map(quote_path, names))}"
+
+
+def _shell_words(paths: Iterable[str]) -> str:
+    return " ".join(map(shlex.quote, paths))
 
 
 def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:

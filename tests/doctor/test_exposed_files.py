@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import Any
 
 import pytest
-from project import Project, answer
+from project import IDENTITY, Project, answer
 
 EXPOSED = "candidate code can read the hidden files"
 SPLIT: dict[str, Any] = {
@@ -80,8 +82,30 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
         "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
         "candidate code can read answers, data/true_labels.csv, and the name says that answers are in it",
     ]
-    remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-    assert all(one["ok"] and one["remedy"] == remedy for one in found)
+    assert all(one["ok"] for one in found)
+    moved = "mv data/test.csv hidden && git add --force hidden/test.csv && git commit -m 'Hide the answers'"
+    assert f"mkdir -p hidden && {moved}, and let the scorer read hidden/test.csv" in found[0]["remedy"]
+    assert "take answers out of scope.share, and let" in found[1]["remedy"] and "scope.hidden" not in str(found)
+
+
+def test_how_answers_in_a_shared_folder_are_hidden_is_said_as_lines_that_work(project: Project) -> None:
+    project.write({".gitignore": "data\n", "score.sh": "cat data/labels.csv\n", "data/labels.csv": "1\n"})
+    scope = {"writable": ["answer.json"], "hidden": ["score.sh"], "share": ["data"]}
+    project.set_manifest({**SPLIT, "scope": scope})
+    project.commit("shared")
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    line, _, key = found["remedy"].partition(": ")[2].partition(", with ")
+    assert key == 'scope.hidden = ["score.sh", "hidden/**"], and let the scorer read hidden/labels.csv'
+    subprocess.run(["sh", "-c", line], cwd=project.folder, env={**os.environ, **IDENTITY}, check=True, timeout=30)
+    project.set_manifest({**SPLIT, "scope": {**scope, "hidden": ["score.sh", "hidden/**"]}})
+    assert not [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    project.write({"data/labels.csv": "1,2\n"})
+    outside = project.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "rows.csv").write_text("1\n")
+    project.set_manifest({**SPLIT, "scope": {**scope, "hidden_from": "../outside"}})
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert "mv data/labels.csv ../outside, and let the scorer read labels.csv" in found["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +140,7 @@ def test_a_copy_of_a_hidden_file_in_a_shared_folder_is_found(project: Project) -
     project.commit("shared")
     said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
     assert said == ["candidate code can read data/b.csv, data/deep/a.csv, a copy of hidden hidden/rows.csv"]
+    assert "rm data/b.csv data/deep/a.csv" in project.run("iterate").stderr
 
 
 def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(project: Project) -> None:
