@@ -43,7 +43,8 @@ QUESTIONS = {
 PREFIX = "    what shall the name of goalseek's branch begin with?"
 CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
-    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
+    no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
+    yes lets candidate code read the hidden files. Run it beside them? yes or no"""
 
 
 def wants_json(options: argparse.Namespace) -> bool:
