@@ -17,6 +17,7 @@ from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.manifest.rules import check_expressions, query_fault
 from goalseek.manifest.tables import Reading
+from goalseek.process import wait_for_line
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import replace_unprintable
 
@@ -101,6 +102,7 @@ def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
     """
     while True:
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
+        wait_for_line()
         try:
             text = input().strip() or default
         except EOFError:
