@@ -14,12 +14,12 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_head, hidden_paths, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_head, hidden_paths, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
-from goalseek.sandbox.environment import program_environment
+from goalseek.sandbox.environment import notify_problem, program_environment
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 

@@ -22,11 +22,11 @@ from goalseek.evaluation.measurements import Target, measure_target, trial_folde
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.manifest.exposure import SCRIPTS
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
-from goalseek.project.fitness import SCRIPTS
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script

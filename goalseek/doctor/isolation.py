@@ -11,9 +11,7 @@ from pathlib import Path
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
-from goalseek.manifest.rules import words_of
-from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import (
+from goalseek.manifest.exposure import (
     HASH_INSTEAD,
     SCRIPTS,
     exposing_commands,
@@ -23,6 +21,8 @@ from goalseek.project.fitness import (
     started_outputs,
     timed_program,
 )
+from goalseek.manifest.rules import words_of
+from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.preflight import CheckResult
 from goalseek.workspace.scan import list_folder
 from goalseek.workspace.scope import is_tool_cache
