@@ -15,7 +15,7 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_number, pluralize
+from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.records import IterationRecord, parse_record
 from goalseek.values import Outcome, StopReason
 
@@ -45,7 +45,7 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,))}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -58,10 +58,9 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     if len(promoted) == 1:
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
-    first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    gain = _gain(records[-1], first.metric.incumbent)
-    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
+    result = _describe_result(records)
+    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
@@ -72,11 +71,21 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _gain(record: IterationRecord, before: float | None) -> str:
-    metric = record.metric
+def _describe_result(records: Sequence[IterationRecord]) -> str:
+    """The number that the changes of these records led to, and whether candidate code could read the hidden files."""
+    metric = records[-1].metric
+    first = next(record for record in records if record.epoch == records[-1].epoch)
     assert metric.value is not None
-    was = f" (was {format_number(before, metric.unit)})" if before is not None else ""
-    return f"{metric.name}: {format_number(metric.value, metric.unit)}{was}"
+    text = f"{metric.name}: {_format_values(first.metric.incumbent, metric.value, metric.unit)}"
+    is_exposed = any(record.isolation.verifier == "both" for record in records)
+    return f"{text}; candidate code could read the hidden files" if is_exposed else text
+
+
+def _format_values(before: float | None, after: float, unit: str) -> str:
+    if before is None:
+        return format_number(after, unit)
+    before_text, after_text = format_distinct(before, after, unit=unit)
+    return f"{after_text} (was {before_text})"
 
 
 def unmeasured_files(
