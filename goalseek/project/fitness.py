@@ -22,15 +22,14 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.scope import Scope, manifest_scope
+from goalseek.workspace.scope import Scope, manifest_scope, paths_below
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
 
 def hidden_paths(folder: Path, config: Config, entries: Iterable[str]) -> dict[str, Path]:
     """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder."""
     prefix, scope = config.scope.prefix, config.manifest.scope
-    below = (path.removeprefix(prefix) for path in entries if path.startswith(prefix))
-    files = {path: folder / path for path in filter(matcher(scope.hidden), below)}
+    files = {path: folder / path for path in filter(matcher(scope.hidden), paths_below(prefix, entries))}
     return files | {item.path: folder / (scope.hidden_from or ".") / item.path for item in config.hidden_from}
 
 
