@@ -207,11 +207,15 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
     name = loaded.manifest.project.name
     relative = os.path.relpath(loaded.folder)
     where = shlex.quote(str(loaded.folder) if relative.startswith("..") else relative)
+    program = Path(sys.executable).with_name("goalseek")
+    is_reachable = shutil.which("goalseek") or not program.is_file()
     return [
         "",
         f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
+        *([] if is_reachable else [f"not on PATH:    alias goalseek={shlex.quote(str(program))}"]),
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
         "take it home:   goalseek promote",
+        f"remove it:      rm -rf {shlex.quote(str(loaded.folder))}",
     ]
 
 
