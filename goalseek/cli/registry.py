@@ -83,7 +83,7 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve", "serve": "report"}
+MODULES = {"decline": "approve", "serve": "report", "settle": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {
