@@ -39,7 +39,8 @@ class Played(Struct, frozen=True):
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
-    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed.
+    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
+    positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
     """
 
     iteration: int
@@ -51,6 +52,8 @@ class PastIteration(Struct, frozen=True):
     why: str
     idea: str = ""
     changed_lines: int = 0
+    gain: Number | None = None
+    diff: str = ""
 
 
 class VisibleFile(Struct, frozen=True):

@@ -53,7 +53,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    history = read_history(project, context.best_iteration, config.manifest)
+    history = read_history(project, context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
