@@ -105,7 +105,8 @@ class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered. ``script`` is the digest of a script's moves up to this one.
+    say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
+    changes are tried together: then no provider was asked, nor will be.
     """
 
     title: str
@@ -116,6 +117,7 @@ class Plan(Struct, frozen=True):
     model: str = ""
     later: tuple[str, ...] = ()
     script: str = ""
+    stacked: tuple[int, ...] = ()
 
 
 class Edit(Struct, frozen=True):

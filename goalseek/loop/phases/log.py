@@ -88,6 +88,8 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         dropped_files=change.dropped if change else (),
         changed_loc=change.lines_added + change.lines_removed if change else 0,
         hypothesis_summary=change.title if change else plan.title if plan else "",
+        stacked=plan.stacked if plan else (),
+        not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
         usage=steps.usage,
