@@ -177,6 +177,7 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("cost_is_partial", False),
     ("unit", ""),
     ("base_commit_hash", None),
+    ("turn_of", None),
 )
 """The fields that are left out where they have these values."""
 

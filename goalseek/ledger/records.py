@@ -84,7 +84,8 @@ class IterationRecord(Head, kw_only=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does.
 
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
-    ``parent_commit_hash`` is the tip that it was committed on.
+    ``parent_commit_hash`` is the tip that it was committed on. ``provider`` and ``model`` proposed it, in the turn of
+    ``turn_of``: the provider itself, or one of ``search.rotate``.
     """
 
     iteration: int
@@ -107,6 +108,7 @@ class IterationRecord(Head, kw_only=True):
     hypothesis_summary: str = ""
     provider: str = ""
     model: str = ""
+    turn_of: str | None = None
     usage: Usage = Usage()
     seconds: dict[str, Number] = field(default_factory=dict)
     verify: tuple[CommandRun, ...] = ()

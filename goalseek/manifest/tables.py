@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest import fields as form
+from goalseek.manifest.provider_tables import FRESH as FRESH
 from goalseek.manifest.provider_tables import Price as Price
 from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
 from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
@@ -259,6 +260,16 @@ class Limits(Budget, kw_only=True):
     """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
 
 
+class Search(DataClass, kw_only=True):
+    """How the next proposal is looked for."""
+
+    rotate: tuple[str | ProviderTable, ...] = ()
+    """Who proposes in turn with `provider` after a plateau: names, or tables with the same keys; `fresh` is the same
+    provider without its session. Example: `rotate = ["codex"]`"""
+    plateau: form.Positive = 20
+    """After how many iterations without a kept change the next of `rotate` takes its turn. Example: `plateau = 30`"""
+
+
 class SandboxTable(DataClass, kw_only=True):
     """How agent and candidate are kept apart from the rest of the machine."""
 
@@ -325,6 +336,7 @@ class Manifest(DataClass, kw_only=True):
     price: tuple[Price, ...] = ()
     review: ReviewTable | None = None
     limits: Limits = Limits()
+    search: Search = Search()
     sandbox: SandboxTable = SandboxTable()
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()

@@ -35,6 +35,7 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         reasons=REASONS,
         verifiers=VERIFIERS,
         next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
+        turn=around.turn,
         code=code_span,
     )
     return text.rstrip("\n") + "\n"

@@ -115,6 +115,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         trouble=summary.silent,
         is_live=is_live,
         shown=(*source.loaded.manifest.scope.share, *source.loaded.manifest.sandbox.read),
+        turn=summary.turn.in_words() if summary.turn.why else "",
     )
 
 
@@ -140,7 +141,7 @@ class ProjectState:
 
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
     from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``. ``shown``
-    are the paths of ``scope.share`` and ``sandbox.read``.
+    are the paths of ``scope.share`` and ``sandbox.read``. ``turn`` says who proposes next and why, where it may change.
     """
 
     status: str = ""
@@ -151,3 +152,4 @@ class ProjectState:
     trouble: str = ""
     is_live: bool = False
     shown: tuple[str, ...] = ()
+    turn: str = ""
