@@ -179,6 +179,7 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("base_commit_hash", None),
     ("stacked", []),
     ("not_stacked", []),
+    ("turn_of", None),
 )
 """The fields that are left out where they have these values."""
 

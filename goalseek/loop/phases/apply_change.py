@@ -51,7 +51,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     """
     project, plan, prior = iteration.project, attempt.plan, attempt.prior
     provider, workspace, objects, scope = (
-        project.provider(),
+        iteration.provider,
         iteration.workspace,
         project.repository.objects,
         iteration.config.scope,
