@@ -32,6 +32,7 @@ class Reason(StrEnum):
     MEASURED = "measured"
     BETTER = "better"
     SIMPLER = "simpler"
+    TAKEN_BACK = "taken_back"
     WORSE = "worse"
     TIE = "tie"
     WITHIN_NOISE = "within_noise"
@@ -177,6 +178,7 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("cost_is_partial", False),
     ("unit", ""),
     ("base_commit_hash", None),
+    ("taken_back", None),
 )
 """The fields that are left out where they have these values."""
 

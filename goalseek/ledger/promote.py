@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -51,8 +51,13 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
     return promoted
 
 
-def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str) -> list[PromotedCommit]:
-    """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
+def squash(
+    objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str, result: IterationRecord | None
+) -> list[PromotedCommit]:
+    """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler.
+
+    ``result`` is the record that measured them together, None where nobody did.
+    """
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
@@ -60,8 +65,9 @@ def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str)
     records = tuple(record for commit in promoted for record in commit.records)
     first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    gain = _gain(records[-1], first.metric.incumbent)
-    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
+    name = records[-1].metric.name
+    gain = _gain(result, first.metric.incumbent) if result else f"{name}: these changes were not measured together"
+    message = f"Improve {name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
@@ -91,7 +97,7 @@ def unmeasured_files(
         return [difference for difference in objects.differences(tree, other) if is_writable(difference.path)]
 
     paths = _quote_paths(writable(result_tree, chain.end))
-    if paths and not writable(base_tree, chain.start):
+    if paths and chain.result and not writable(base_tree, chain.start):
         raise RuntimeError(f"the replayed changes are not those of the best commit: {', '.join(paths)}")
     return paths
 
@@ -152,13 +158,71 @@ class KeptChange:
 class KeptChain:
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
-    ``base`` has the writable files of ``start``.
+    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``; None where nobody did.
     """
 
     changes: tuple[KeptChange, ...]
     start: str
     end: str
     base: str
+    result: IterationRecord | None = None
+
+    @property
+    def iterations(self) -> list[int]:
+        """The numbers of the changes."""
+        return [change.record.iteration for change in self.changes]
+
+
+def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> KeptChain:
+    """The chain without the changes of some iterations; each later one is merged on what is there then.
+
+    Raises GoalseekError naming iteration, title and files where one stands on what is left out.
+    """
+    changes: list[KeptChange] = []
+    before = tree = chain.start
+    for change in chain.changes:
+        tree = _merge_on(
+            objects, before, tree, change.before, change.record
+        )  # a baseline between them, if there is one
+        if change.record.iteration not in numbers:
+            after = _merge_on(objects, change.before, tree, change.after, change.record)
+            changes.append(KeptChange(change.record, tree, after))
+            tree = after
+        before = change.after
+    end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
+    return replace(chain, changes=tuple(changes), end=end, result=chain.result if end == chain.end else None)
+
+
+def _merge_on(objects: Objects, before: str, tree: str, after: str, record: IterationRecord) -> str:
+    try:
+        return tree if before == after else merge_trees(objects, before, tree, after)
+    except Conflicts as conflicts:
+        message = f"iteration {record.iteration}, {commit_title(record)}, stands on what is left out"
+        message = f"{message}, in {', '.join(conflicts.files)}"
+        raise GoalseekError(message, f"leave it out too: --without {record.iteration}", BAD_FINDING) from None
+
+
+def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptChain:
+    """The chain without what a person took back, and without the reverts, where that gives the same files on a base.
+
+    A base that has such a change needs the revert, and where a later change stands on it, both stay too.
+    """
+    in_effect: set[int] = set()
+    subjects: dict[int, int] = {}  # which change each iteration makes, or takes back, or brings back
+    for record in (change.record for change in chain.changes):
+        number = record.iteration
+        subjects[number] = number if record.taken_back is None else subjects.get(record.taken_back, number)
+        in_effect ^= {subjects[number]}
+    try:
+        shorter = leave_out(objects, chain, set(chain.iterations) - in_effect)
+        results = {_last_tree(objects, one, base_tree) for one in (chain, shorter)}
+    except GoalseekError:
+        return chain
+    return shorter if shorter.end == chain.end and len(results) == 1 else chain
+
+
+def _last_tree(objects: Objects, chain: KeptChain, base_tree: str) -> str:
+    return next((commit.tree for commit in reversed(replay(objects, chain, base_tree))), base_tree)
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
@@ -195,7 +259,7 @@ def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
         for before, after in pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base)
+    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, records[-1])
 
 
 def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:

@@ -84,7 +84,8 @@ class IterationRecord(Head, kw_only=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does.
 
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
-    ``parent_commit_hash`` is the tip that it was committed on.
+    ``parent_commit_hash`` is the tip that it was committed on. ``taken_back`` is the kept iteration that it took out of
+    the tip.
     """
 
     iteration: int
@@ -100,6 +101,7 @@ class IterationRecord(Head, kw_only=True):
     base_commit_hash: str | None = None
     rollback_commit_hash: str | None = None
     tree_hash: str | None = None
+    taken_back: int | None = None
     planned_files: tuple[str, ...] = ()
     changed_files: tuple[str, ...] = ()
     dropped_files: tuple[str, ...] = ()

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec import structs
+
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
@@ -45,7 +47,17 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest) -> t
     verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
-    return tuple(past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True))
+    tries = (past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True))
+    return tuple(_with_revert(project, attempt) for attempt in tries)
+
+
+def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
+    """The try, with a person's reason where it was kept and taken back."""
+    by = project.standing.taken_back.get(attempt.iteration)
+    record = None if by is None else project.ledger.history.iteration(by)
+    if record is None:
+        return attempt
+    return structs.replace(attempt, why=f"{attempt.why}; iteration {by} took it back: {record.why}")
 
 
 def past_try(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
+from goalseek.ledger.standing import take_back
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Outcome, Phase, Usage
@@ -123,7 +124,10 @@ class ThinnedList(Generic[Item]):
 
 @dataclass
 class Climb:
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration."""
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
+
+    ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
+    """
 
     epoch: int = 0
     metric: str = "metric"
@@ -132,6 +136,8 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
+    taken_back: dict[int, int] = field(default_factory=dict)
+    reverts: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -143,6 +149,11 @@ class Climb:
     settled: SettledDifference | None = None
     settled_at: int = -1
     looks: list[HoldoutRow] = field(default_factory=list)
+
+    @property
+    def keeps(self) -> int:
+        """The number of kept changes that the best has: without those that a person took back."""
+        return self.kept.added - self.reverts - len(self.taken_back)
 
     @property
     def tried(self) -> int:
@@ -241,6 +252,9 @@ class ReportFigures:
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
                 tries, climb.best = climb.kept, try_of(row, label)
+            if row.taken_back is not None:
+                climb.reverts += 1
+                climb.taken_back = take_back(climb.taken_back, int(row.taken_back), int(row.iteration))
             tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
@@ -267,7 +281,7 @@ class ReportFigures:
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
-            earlier = EarlierClimb(before.epoch, *figures, before.kept.added)
+            earlier = EarlierClimb(before.epoch, *figures, before.keeps)
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 
