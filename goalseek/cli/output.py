@@ -17,6 +17,7 @@ from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.manifest.rules import check_expressions, query_fault
 from goalseek.manifest.tables import Reading
+from goalseek.process import wait_for_line
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import replace_unprintable
 
@@ -43,7 +44,8 @@ QUESTIONS = {
 PREFIX = "    what shall the name of goalseek's branch begin with?"
 CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
-    It is better to give the command that runs the candidate here, and the one that scores next. Take it? yes or no"""
+    no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
+    yes lets candidate code read the hidden files. Run it beside them? yes or no"""
 
 
 def wants_json(options: argparse.Namespace) -> bool:
@@ -100,6 +102,7 @@ def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
     """
     while True:
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
+        wait_for_line()
         try:
             text = input().strip() or default
         except EOFError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, shared_answers, timing_notes, visible_scorers
+from goalseek.doctor.isolation import isolation_notes, timing_notes, visible_scorers
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -14,12 +14,13 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_head, hidden_paths, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_head, notify_problem, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import program_environment
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
@@ -136,15 +137,16 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
 
 def isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
-    manifest = context.config.manifest
-    hidden = hidden_paths(context.project.folder, context.config, context.entries)
+    manifest, folder = context.config.manifest, context.project.folder
+    hidden = hidden_paths(folder, manifest, context.config.scope.prefix, context.config.hidden_from, context.entries)
     is_unclear = preflight.is_time_unclear(context.project.loaded)
     yield from isolation_notes(manifest, is_unclear)
     prefix, kind = context.project.places.prefix, context.config.scope.kind
     others = {path.removeprefix(prefix) for path in context.entries if kind(path) not in ("hidden", "writable")}
     yield from visible_scorers(manifest, others)
     yield from () if is_unclear else timing_notes(manifest, hidden)
-    yield from shared_answers(context.project.folder, manifest.scope.share, hidden)
+    for text, remedy in shared_answers(folder, manifest, hidden):
+        yield CheckResult("isolation", True, text, remedy)
 
 
 def confinement(context: DoctorContext) -> Iterator[CheckResult]:

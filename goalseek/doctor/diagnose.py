@@ -26,12 +26,12 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
-from goalseek.project.fitness import SCRIPTS
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
+from goalseek.workspace.hidden_files import SCRIPTS
 from goalseek.workspace.scope import is_tool_cache, parents
 
 _FIRST_NUMBER = 2000

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import posixpath
 import re
 import shlex
 import shutil
@@ -24,12 +22,12 @@ from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.process import environment_without
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
+from goalseek.workspace.hidden_files import SCRIPTS, hidden_paths, named_paths, shared_answers
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
@@ -77,26 +75,18 @@ def exposure_note(manifest: Manifest) -> str:
 
 
 HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
-SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
-_SMALL = 200_000  # how long a hidden file may be that is read
 _CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
-_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
 _CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
 
 
-def hidden_paths(folder: Path, config: Config, entries: Iterable[str]) -> dict[str, Path]:
-    """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder."""
-    prefix, scope = config.scope.prefix, config.manifest.scope
-    below = (path.removeprefix(prefix) for path in entries if path.startswith(prefix))
-    files = {path: folder / path for path in filter(matcher(scope.hidden), below)}
-    return files | {item.path: folder / (scope.hidden_from or ".") / item.path for item in config.hidden_from}
-
-
-def timing_note(project: Project, entries: Iterable[str]) -> str:
-    """A note on the answers that the timed program can read; "" where it can read none."""
+def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
+    """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    answers = list(readable_answers(config.manifest, hidden_paths(project.folder, config, entries)))
-    return f"{abbreviate(answers)}; {HASH_INSTEAD}" if answers else ""
+    hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
+    if answers := list(readable_answers(config.manifest, hidden)):
+        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
+    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
+        yield f"{text}; {remedy}"
 
 
 def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[str]:
@@ -114,36 +104,6 @@ def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator
         for path in sorted(remaining & named):
             yield f"{timed.name}: the timed program can read {quote_path(path)}"
         remaining -= named
-
-
-def named_paths(
-    command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
-) -> set[str]:
-    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    text = command.run if isinstance(command.run, str) else " ".join(command.run)
-    named = _paths_in(text, left_out, command.cwd, command.cwd)
-    for script in named & hidden.keys():
-        if script.endswith(SCRIPTS):
-            named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
-    return named
-
-
-def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
-    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
-    parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
-    words = {word for part in parts for word in _END_OF_WORD.split(part)}
-    strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
-    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
-    pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
-    return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
-
-
-def read_small(file: Path) -> str:
-    """The text of a file that is not too long to be looked at; "" of any other."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if file.is_file() and file.stat().st_size <= _SMALL:
-            return file.read_text("utf-8")
-    return ""
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:

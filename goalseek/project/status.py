@@ -40,7 +40,10 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 
 @dataclass(frozen=True)
 class Overview:
-    """All that ``status`` shows; ``status --json`` prints these fields. ``word`` is the approval given to ``waits``."""
+    """All that ``status`` shows; ``status --json`` prints these fields.
+
+    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read.
+    """
 
     project: str
     status: str
@@ -63,6 +66,7 @@ class Overview:
     limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
+    readable: tuple[str, ...]
     settled: SettleRecord | None
     holdout: tuple[HoldoutRecord, ...]
     cost: str
@@ -125,6 +129,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
             *_shared_folder_notes(loaded, location, own, standing),
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
+        readable=_answer_notes(loaded, location),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -169,6 +174,14 @@ def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, st
     return SharedFolders(own / "share.json", base_of(loaded, location.top)).notes(
         loaded.manifest.scope.share, standing.epoch
     )
+
+
+def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
+    if not loaded.manifest.scope.share:
+        return ()
+    from goalseek.workspace.hidden_files import shared_answers_at_head
+
+    return tuple(shared_answers_at_head(loaded, location))
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:

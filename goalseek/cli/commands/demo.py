@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,8 +121,7 @@ def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
     then = "goalseek doctor, then goalseek iterate -n 20"
     try:
         locate(folder)
-        words = " ".join(map(shlex.quote, files))
-        then = f"git add {words} && git commit -m 'Something to climb', then {then}"
+        then = f"{_commit_command(files)}, then {then}"
         what = "commit them"
     except GoalseekError:
         _commit_files(folder, files, f"The template {options.template}")
@@ -252,10 +251,16 @@ def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
     return path
 
 
-def next_steps(loaded: ManifestFile, paths: Sequence[str]) -> str:
+def _commit_command(files: Iterable[str]) -> str:
+    """The line that commits what a climb begins with."""
+    return f"git add {' '.join(map(shlex.quote, files))} && git commit -m 'Something to climb'"
+
+
+def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:
     """What is to be done before the first climb; ``paths`` are the committed files below the manifest's folder."""
+    commit = f"{_commit_command(new_files)}, then "
     if loaded.manifest.provider:
-        return "goalseek doctor, then goalseek iterate"
+        return f"{commit}goalseek doctor, then goalseek iterate"
     files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
     is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
-    return "goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES
+    return commit + ("goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES)

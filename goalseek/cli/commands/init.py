@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from dataclasses import asdict, replace
@@ -283,8 +284,9 @@ def run(options: argparse.Namespace) -> int:
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
     if program:
-        print(f"written: {program}: fill it in; an agent reads it with every prompt, and no commit is needed")
-    print(f"next: {with_manifest_option(next_steps(loaded, interview.paths), path)}")
+        print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
+    files = [os.path.relpath(file, folder) for file in (path, program) if file]
+    print(f"next: {with_manifest_option(next_steps(loaded, interview.paths, files), path)}")
     return 0
 
 
@@ -307,9 +309,7 @@ def _first_answers_of(
 def _measure(
     options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
 ) -> tuple[ManifestFile, MeasuredValue]:
-    """Measures by the answers, and leaves the manifest, also without a number. At a terminal what was wrong is asked
-    again until there is one.
-    """
+    """Measures, and leaves the manifest without a number too. At a terminal asks again what was wrong, until it has."""
     while True:
         try:
             answers = complete_answers(answers, path.parent, interview.paths)

@@ -56,8 +56,9 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
     if summary.silent:
         lines.append(f"  {paint('silent', 'magenta')}     {summary.silent}")
+    readable = [f"  {paint('warning', 'magenta')}    {text}" for text in summary.readable]
     if summary.best is None or summary.baseline is None:
-        return [*lines, "nothing is measured yet", f"next: {one_line(summary.next)}"]
+        return [*lines, "nothing is measured yet", *readable, f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"
     gain = summary.best.value - summary.baseline.value
     best, baseline = format_distinct(summary.best.value, summary.baseline.value, unit=summary.unit)
@@ -81,6 +82,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
     if summary.cost:
         lines.append(f"  deciding   {summary.cost}")
+    lines += readable
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in summary.warnings]
     adopts = with_manifest_option("goalseek baseline adopts it", manifest)
     lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in summary.differs]
