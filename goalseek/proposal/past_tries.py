@@ -7,6 +7,7 @@ the run folders; where such a folder is gone, only that is missing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
@@ -40,6 +42,7 @@ IDEAS_LIMIT = 20
 _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
+_PATCH_BYTES = 64 * 1024
 _NEAR_MISS = (Reason.WORSE, Reason.TIE, Reason.WITHIN_NOISE, Reason.BELOW_MIN_DELTA)
 
 
@@ -94,10 +97,21 @@ def _read_patch(project: Project, record: IterationRecord) -> bytes:
     base, tree = record.base_commit_hash or record.parent_commit_hash, record.tree_hash
     if base and tree:
         with contextlib.suppress(MissingObject, ObjectsFailed):
-            return project.repository.objects.patch(project.repository.tree_of(base), tree)
+            return _git_patch(project.repository, base, tree)
     with contextlib.suppress(OSError):
-        return (project.run_folder(record.iteration) / "changes.diff").read_bytes()
+        return _beginning((project.run_folder(record.iteration) / "changes.diff").read_bytes())
     return b""
+
+
+@functools.lru_cache(maxsize=4 * _DIFFS_READ)  # the next iteration has nearly the same nearest misses
+def _git_patch(repository: Repository, base: str, tree: str) -> bytes:
+    """The beginning of the change from a commit to a tree."""
+    return _beginning(repository.objects.patch(repository.tree_of(base), tree))
+
+
+def _beginning(patch: bytes) -> bytes:
+    """A patch, or as many of its first lines as 64 KiB hold."""
+    return patch if len(patch) <= _PATCH_BYTES else patch[:_PATCH_BYTES].rpartition(b"\n")[0] + b"\n(cut: more lines)"
 
 
 _FILE = b"diff --git "
