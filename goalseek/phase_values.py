@@ -74,6 +74,7 @@ class Context(Struct, frozen=True):
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
     noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
+    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins.
     """
 
     iteration: int
@@ -99,13 +100,16 @@ class Context(Struct, frozen=True):
     generated: tuple[str, ...] = ()
     ideas: tuple[str, ...] = ()
     played: Played | None = None
+    turn: tuple[str, ...] = ()
+    turn_note: str = ""
 
 
 class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered. ``script`` is the digest of a script's moves up to this one.
+    say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
+    changes are tried together: then no provider was asked, nor will be.
     """
 
     title: str
@@ -116,6 +120,7 @@ class Plan(Struct, frozen=True):
     model: str = ""
     later: tuple[str, ...] = ()
     script: str = ""
+    stacked: tuple[int, ...] = ()
 
 
 class Edit(Struct, frozen=True):

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
+from goalseek.manifest.tables import Search
 from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.rotation import Proposal, Proposer, Rotation, Turn, author_of, next_turn, proposers_of
+from goalseek.statistics.scale import Scale, scale_of
 from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
@@ -66,7 +69,8 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
-    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``script_digest`` and ``script_count``
+    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of
+    stacked changes ask nobody. ``script_digest`` and ``script_count``
     are what ``scripted`` played, as in ``Played``.
     """
 
@@ -97,6 +101,7 @@ class Standing(Struct, frozen=True):
     total: Spend = Spend()
     pool: tuple[ReusableMeasurement, ...] = ()
     noise: NoiseState = NoiseState()
+    rotation: Rotation = Rotation()
     settling: tuple[MeasurementRecord, ...] = ()
     settled: SettleRecord | None = None
     looks: int = 0
@@ -129,6 +134,19 @@ class Standing(Struct, frozen=True):
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
 
+    def next_turn(self, search: Search, own: str) -> Turn:
+        """Whose turn the next iteration is; ``own`` is the provider's name and model."""
+        return next_turn(self.rotation, search, own, self._scale)
+
+    @property
+    def proposers(self) -> tuple[Proposer, ...]:
+        """Everyone who has proposed under this ruler, and what they have gained."""
+        return proposers_of(self.rotation, self._scale)
+
+    @property
+    def _scale(self) -> Scale:
+        return scale_of(self.direction, self.noise.all_positive)
+
     @property
     def last_seal(self) -> str:
         """The seal of the last iteration's record; "" before the first."""
@@ -154,7 +172,10 @@ def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standin
 
 
 def _reset_run(standing: Standing) -> Standing:
-    return structs.replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
+    rotation = structs.replace(standing.rotation, tries=0)
+    return structs.replace(
+        standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0, rotation=rotation
+    )
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
@@ -190,22 +211,39 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             keeps=0,
             settled=None,
             holdout=(),
+            rotation=Rotation(),
         )
     script_digest = record.digests.get("script", "")
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
-        tried=standing.tried + 1,
+        tried=standing.tried + (not record.stacked),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
-        provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
+        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
+        rotation=standing.rotation.after(proposal_of(record)),
     )
     if record.outcome != Outcome.KEPT:
         return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
     commit = _measured_commit(record)
     return structs.replace(
         following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
+    )
+
+
+def proposal_of(record: IterationRecord) -> Proposal:
+    """What counts of a record for whose turn it is."""
+    turn = record.turn_of or ""
+    return Proposal(
+        record.iteration,
+        record.outcome,
+        author_of(record.provider, record.model, turn),
+        turn,
+        record.reason not in PROVIDER_FAILED,
+        (record.metric.incumbent, record.metric.value),
+        sum(record.seconds.values()),
+        record.usage,
     )
 
 

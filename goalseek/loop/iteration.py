@@ -19,6 +19,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
+from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import provider_commands
 from goalseek.values import Phase, Reason
 from goalseek.workspace.workspace import Workspace
@@ -51,7 +52,8 @@ def checkpointed(
 class Iteration:
     """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
 
-    ``unfinished`` is the candidate that a kill left on the tip. What its phases have given is None until then. Stored
+    ``unfinished`` is the candidate that a kill left on the tip. ``not_stacked`` are sets of rejected changes that PLAN
+    could not put together. What its phases have given is None until then. Stored
     answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the limits of the run.
     """
 
@@ -76,6 +78,7 @@ class Iteration:
         self.folder = self.steps.folder
         self.briefing: Briefing | None = None
         self.plan: Plan | None = None
+        self.not_stacked: tuple[tuple[int, ...], ...] = ()
         self.attempts: Attempts | None = None
         self.decision: Decision | None = None
         self._verdict: Verdict | None = None
@@ -87,8 +90,8 @@ class Iteration:
 
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
-        provider = self.project.provider()
-        repair_limit = self.project.provider_table().repair if provider.repairers else 0
+        has_repairs = bool(self.provider.repairers) and not plan.stacked
+        repair_limit = self.project.provider_table().repair if has_repairs else 0
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
         return self.attempts
 
@@ -116,6 +119,11 @@ class Iteration:
         return self.briefing.context
 
     @property
+    def provider(self) -> ProviderChain:
+        """Whom this iteration asks: first those whose turn it is."""
+        return self.project.provider().in_turn(self.briefing.context.turn if self.briefing else ())
+
+    @property
     def workspace(self) -> Workspace:
         """The agent's tree, at the incumbent."""
         return self.project.workspace(self.config)
@@ -125,7 +133,7 @@ class Iteration:
         for answer in answers:
             if answer and answer.provider:
                 return answer.provider, answer.model
-        author = self.project.provider().editors[0]
+        author = self.provider.editors[0]
         return author.name, author.model
 
     def seed(self, measurement: int) -> int:

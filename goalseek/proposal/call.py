@@ -15,7 +15,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.manifest.tables import Limits
+from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
@@ -67,9 +67,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
-    secrets = Redactor()
-    for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
-        secrets.add_variables(credentials_in_manifest(table))
+    secrets = credentials_of(manifest)
     prompt, resumed_prompt = map(
         secrets.redact_text, make_prompts(config.templates, manifest, briefing.context, brief, request, nonce)
     )
@@ -116,11 +114,19 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     )
 
 
+def credentials_of(manifest: Manifest) -> Redactor:
+    """Finds the credentials that the manifest passes on: the output of a crash may hold one, and so may a change."""
+    secrets = Redactor()
+    for table in (manifest.env.verify, manifest.env.agent):
+        secrets.add_variables(credentials_in_manifest(table))
+    return secrets
+
+
 def _minutes(briefing: Briefing, phase: str) -> float | None:
     """How long the call may take: the provider's limit, or what is left of run or invocation where that is less."""
     project, limits = briefing.project, briefing.config.manifest.limits
     bounds = [
-        project.provider().timeout(phase),
+        project.provider().in_turn(briefing.context.turn).timeout(phase),
         seconds_left(limits, briefing.usage_log.spending.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),
     ]

@@ -130,6 +130,7 @@ class IterationRow(Row, tag="iteration", gc=False):
     hypothesis_summary: str = ""
     provider: str = ""
     model: str = ""
+    turn_of: str = ""
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
     verify: list[_Command] = []
