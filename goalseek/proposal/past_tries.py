@@ -25,6 +25,7 @@ from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
+from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope
 
@@ -43,14 +44,13 @@ _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
 _PATCH_BYTES = 64 * 1024
-_NEAR_MISS = (Reason.WORSE, Reason.TIE, Reason.WITHIN_NOISE, Reason.BELOW_MIN_DELTA)
 
 
 def read_history(project: Project, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
     """The recent tries under the present ruler, newest first, with the best one always in.
 
     An iteration in which the provider failed is no try. The newest ones have the ideas of their plans, and the nearest
-    misses their diffs. Files that ``scope`` hides now are in none of them.
+    misses their diffs, but for those that try others together. Files that ``scope`` hides now are in none of them.
     """
     recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
     records = [record for record in recent if record.reason not in PROVIDER_FAILED]
@@ -64,7 +64,7 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     is_visible = scope.seen_by("agent")
     tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
     by_iteration = {record.iteration: record for record in records}
-    nearest = [past for past, _ in rank_rejected(tries)[:_DIFFS_READ]]
+    nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     diffs = share_room(
         {
             past.iteration: visible_patch(_read_patch(project, by_iteration[past.iteration]), past.changed_files)
@@ -84,7 +84,7 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
 
     def rank(row: tuple[PastIteration, bool]) -> tuple[bool, bool, float]:
         past, of_incumbent = row
-        if of_incumbent and past.reason in _NEAR_MISS and past.gain is not None:
+        if of_incumbent and past.reason in ELIGIBLE and past.gain is not None:
             return False, False, -past.gain
         return not of_incumbent, True, -past.iteration
 
