@@ -39,7 +39,8 @@ class Played(Struct, frozen=True):
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
-    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed.
+    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
+    positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
     """
 
     iteration: int
@@ -51,6 +52,8 @@ class PastIteration(Struct, frozen=True):
     why: str
     idea: str = ""
     changed_lines: int = 0
+    gain: Number | None = None
+    diff: str = ""
 
 
 class VisibleFile(Struct, frozen=True):
@@ -71,6 +74,7 @@ class Context(Struct, frozen=True):
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
     noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
+    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins.
     """
 
     iteration: int
@@ -96,6 +100,8 @@ class Context(Struct, frozen=True):
     generated: tuple[str, ...] = ()
     ideas: tuple[str, ...] = ()
     played: Played | None = None
+    turn: tuple[str, ...] = ()
+    turn_note: str = ""
 
 
 class Plan(Struct, frozen=True):
@@ -258,7 +264,10 @@ class Rejection(Struct, frozen=True):
 
 
 class IterationResult(Struct, frozen=True):
-    """The outcome of an iteration, with the results of the phases that it reached."""
+    """The outcome of an iteration, with the results of the phases that it reached.
+
+    ``taken_back`` is the kept iteration that a person took back by it.
+    """
 
     context: Context
     verdict: Verdict
@@ -269,3 +278,4 @@ class IterationResult(Struct, frozen=True):
     decision: Decision | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
+    taken_back: int | None = None

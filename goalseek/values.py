@@ -32,6 +32,7 @@ class Reason(StrEnum):
     MEASURED = "measured"
     BETTER = "better"
     SIMPLER = "simpler"
+    TAKEN_BACK = "taken_back"
     WORSE = "worse"
     TIE = "tie"
     WITHIN_NOISE = "within_noise"
@@ -179,6 +180,8 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("base_commit_hash", None),
     ("stacked", []),
     ("not_stacked", []),
+    ("turn_of", None),
+    ("taken_back", None),
 )
 """The fields that are left out where they have these values."""
 

@@ -47,6 +47,11 @@ COMMANDS = {
     "stop": Command("run", "Ask a running climb to stop after its current iteration", "goalseek stop"),
     "approve": Command("run", "Accept the verdict of the iteration that waits for you", "goalseek approve 12"),
     "decline": Command("run", "Revert the change of the iteration that waits for you", "goalseek decline 12"),
+    "revert": Command(
+        "run",
+        "Take a kept change back: what was kept after it stays",
+        "goalseek revert 12 --why 'it drops the log lines'",
+    ),
     "exec": Command(
         "run",
         "Run a command, or a shell, where the agent or the verifier runs",
@@ -56,6 +61,11 @@ COMMANDS = {
     "show": Command("take home", "Show one iteration in full", "goalseek show best --diff"),
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
+    ),
+    "rejudge": Command(
+        "take home",
+        "Say how the climb would have gone under another rule or limit",
+        "goalseek rejudge --set metric.min_delta=0.01",
     ),
     "settle": Command("take home", "Measure the baseline and the best again, for a gain to claim", "goalseek settle"),
     "report": Command(
@@ -83,7 +93,7 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve", "serve": "report"}
+MODULES = {"decline": "approve", "serve": "report", "settle": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {

@@ -15,12 +15,13 @@ from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
+from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Played
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_fit, check_provider, exposure_note, timing_note
+from goalseek.project.fitness import answer_notes, check_fit, check_provider
 from goalseek.project.landing import check_refs
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning
@@ -36,7 +37,7 @@ def check_before_climb(project: Project) -> None:
     if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
         project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
-    if note := timing_note(project, entries):
+    for note in answer_notes(project, entries):
         project.watch.on_note(note)
     check_refs(project)
     check_provider(project, entries)
@@ -80,7 +81,7 @@ class Invocation:
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         manifest, standing = config.manifest, project.standing.for_run(project.run_id)
         recent = project.ledger.recent
-        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, recent, now))
+        project.watch.on_progress(progress_of(manifest, standing, recent, project.provider_table().label, now))
         look_at_holdout(Evaluation(project, config), is_end=False)
         project.stop = self._why_stop(config)
         return None if project.stop else config
@@ -130,12 +131,13 @@ class Invocation:
 
     def _script_end(self) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
-        project, standing = self.project, self.project.standing
+        project, standing = self.project, self.project.standing.for_run(self.project.run_id)
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
         played = Played(standing.script_digest, standing.script_count)
-        why = project.provider().played_out(standing.tried, played)
+        turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
+        why = project.provider().in_turn(turn.names).played_out(standing.tried, played)
         hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

@@ -19,15 +19,17 @@ from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
+from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import direction_warning, guard_notice, needs_settling, small_set_warning
+from goalseek.project.progress import direction_warning, guard_notice, needs_settling, own_label, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
+from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.values import StopReason, Usage, to_plain
 from goalseek.workspace.shared_folders import SharedFolders
 
@@ -40,7 +42,10 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 
 @dataclass(frozen=True)
 class Overview:
-    """All that ``status`` shows; ``status --json`` prints these fields. ``word`` is the approval given to ``waits``."""
+    """All that ``status`` shows; ``status --json`` prints these fields.
+
+    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read.
+    """
 
     project: str
     status: str
@@ -63,6 +68,7 @@ class Overview:
     limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
+    readable: tuple[str, ...]
     settled: SettleRecord | None
     holdout: tuple[HoldoutRecord, ...]
     cost: str
@@ -70,6 +76,8 @@ class Overview:
     word: Approval | None
     next: str
     folder: str
+    turn: Turn
+    proposers: tuple[Proposer, ...]
 
 
 def read_overview(loaded: ManifestFile, location: Location | None = None) -> Overview:
@@ -125,6 +133,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
             *_shared_folder_notes(loaded, location, own, standing),
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
+        readable=_answer_notes(loaded, location),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -132,6 +141,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         word=approval,
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
+        turn=run_standing.next_turn(loaded.manifest.search, own_label(loaded.manifest, standing)),
+        proposers=standing.proposers,
     )
 
 
@@ -148,6 +159,8 @@ def _find_question(loaded: ManifestFile, standing: Standing, run_id: str) -> tup
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
     metric = manifest.metric
+    if exposure_text := exposure_note(manifest):
+        yield exposure_text
     if guard_text := guard_notice(manifest, standing):
         yield guard_text
     if drift_text := drift_warning(standing.direction or metric.direction, standing.noise):
@@ -169,6 +182,14 @@ def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, st
     return SharedFolders(own / "share.json", base_of(loaded, location.top)).notes(
         loaded.manifest.scope.share, standing.epoch
     )
+
+
+def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
+    if not loaded.manifest.scope.share:
+        return ()
+    from goalseek.workspace.hidden_files import shared_answers_at_head
+
+    return tuple(shared_answers_at_head(loaded, location))
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:
@@ -214,7 +235,7 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
-    if standing.best != standing.baseline:
+    if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes the kept changes home"
     return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""

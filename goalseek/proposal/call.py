@@ -53,7 +53,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    history = read_history(project, context.best_iteration, config.manifest)
+    history = read_history(project, context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
@@ -126,7 +126,7 @@ def _minutes(briefing: Briefing, phase: str) -> float | None:
     """How long the call may take: the provider's limit, or what is left of run or invocation where that is less."""
     project, limits = briefing.project, briefing.config.manifest.limits
     bounds = [
-        project.provider().timeout(phase),
+        project.provider().in_turn(briefing.context.turn).timeout(phase),
         seconds_left(limits, briefing.usage_log.spending.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),
     ]

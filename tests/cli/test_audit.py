@@ -321,7 +321,7 @@ def test_the_records_come_back_byte_for_byte_after_everything_is_gone(climbed: P
     assert ended.exit_code == 0 and "8 lines" in ended.stdout and "0 differences" in ended.stdout
     assert climbed.results.read_bytes() == before
     assert climbed.git("status", "--porcelain") == ""
-    assert sorted(path.name for path in climbed.results.parent.iterdir()) == ["results.jsonl"]
+    assert sorted(path.name for path in climbed.results.parent.iterdir()) == ["manifest.json", "results.jsonl"]
     assert climbed.climb()[-1]["outcome"] in ("kept", "reverted")
     assert audited(climbed) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -77,11 +78,13 @@ def test_what_outlives_its_command_cannot_write_the_number(project: Project, mod
 
 def test_an_agent_that_turns_out_not_to_start_is_a_provider_that_failed(project: Project, tmp_path: Path) -> None:
     agent = tmp_path / "agent"
-    agent.write_text("#!/no/such/interpreter\n")
+    interpreter = tmp_path / "interpreter"  # it is there, and no program
+    interpreter.write_text("")
+    agent.write_text(f"#!{interpreter}\n")
     agent.chmod(0o755)
     for mode in ("none", "landlock"):
         project.set_manifest({"provider": {"name": "command", "command": [str(agent)]}, "sandbox": {"mode": mode}})
         project.commit(mode)
         record = project.climb()[-1]
         assert (record["outcome"], record["reason"]) == ("skipped", "provider_failed")
-        assert os.strerror(2) in record["why"]
+        assert os.strerror(errno.EACCES) in record["why"]

@@ -12,12 +12,12 @@ from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Ru
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.steps import StepRunner
+from goalseek.manifest.exposure import exposing_commands, timed_program
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -83,6 +83,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
+        taken_back=result.taken_back,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
         changed_files=tuple(quote_path(edit.path) for edit in change.edits) if change else (),
         dropped_files=change.dropped if change else (),
@@ -92,6 +93,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
+        turn_of=result.context.turn[0] if result.context.turn else None,
         usage=steps.usage,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
@@ -107,6 +109,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         run_dir=f"runs/{iteration.folder.name}",
         notes=(
             *config.notes,
+            *filter(None, [result.context.turn_note]),
             *steps.usage_log.notes,
             *result.notes,
             *project.activity.wait_notes,

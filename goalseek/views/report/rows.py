@@ -125,12 +125,14 @@ class IterationRow(Row, tag="iteration", gc=False):
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
     tree_hash: str | None = None
+    taken_back: float | None = None
     changed_files: list[str] = []
     changed_loc: float = 0.0
     hypothesis_summary: str = ""
     stacked: list[int] = []
     provider: str = ""
     model: str = ""
+    turn_of: str = ""
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
     verify: list[_Command] = []
