@@ -39,7 +39,8 @@ class Played(Struct, frozen=True):
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
-    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed.
+    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
+    positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
     """
 
     iteration: int
@@ -51,6 +52,8 @@ class PastIteration(Struct, frozen=True):
     why: str
     idea: str = ""
     changed_lines: int = 0
+    gain: Number | None = None
+    diff: str = ""
 
 
 class VisibleFile(Struct, frozen=True):
@@ -105,7 +108,8 @@ class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered. ``script`` is the digest of a script's moves up to this one.
+    say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
+    changes are tried together: then no provider was asked, nor will be.
     """
 
     title: str
@@ -116,6 +120,7 @@ class Plan(Struct, frozen=True):
     model: str = ""
     later: tuple[str, ...] = ()
     script: str = ""
+    stacked: tuple[int, ...] = ()
 
 
 class Edit(Struct, frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -161,6 +162,25 @@ def _raise_once(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Interrupted(number)
+
+
+def wait_for_line() -> None:
+    """Waits at a terminal until a line was typed. A signal ends it also where it comes just before the waiting begins.
+
+    ``input()`` would go on waiting then, as the system call that it waits in is not interrupted.
+    """
+    if not sys.stdin.isatty() or threading.current_thread() is not threading.main_thread():
+        return
+    heard, signalled = os.pipe()
+    os.set_blocking(signalled, False)
+    before = signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
+            os.read(heard, 64)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(signalled)
 
 
 @contextlib.contextmanager

@@ -177,6 +177,8 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("cost_is_partial", False),
     ("unit", ""),
     ("base_commit_hash", None),
+    ("stacked", []),
+    ("not_stacked", []),
     ("turn_of", None),
 )
 """The fields that are left out where they have these values."""
@@ -293,7 +295,7 @@ def to_plain(value: Any) -> Any:
     if names:
         plain = {name: to_plain(getattr(value, name)) for name in names}
         for name, default in _OPTIONAL:
-            if plain.get(name, plain) is default:
+            if name in plain and plain[name] == default:
                 del plain[name]
         return plain
     if isinstance(value, dict):

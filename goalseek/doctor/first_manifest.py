@@ -34,7 +34,7 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Verdict
-from goalseek.project.fitness import check_fit
+from goalseek.project.fitness import answer_notes, check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
@@ -297,7 +297,8 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
-        check_fit(project)
+        for note in answer_notes(project, check_fit(project)):
+            watch.on_note(note)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         evidence = measure_target(project, target, unused_seed(project))
         number = number_in(target, evidence)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
-from goalseek.humanize import abbreviate
-from goalseek.manifest.rules import words_of
-from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import (
+from goalseek.manifest.exposure import (
     HASH_INSTEAD,
-    SCRIPTS,
     exposing_commands,
     named_paths,
-    read_small,
     readable_answers,
     started_outputs,
     timed_program,
 )
+from goalseek.manifest.rules import words_of
+from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.preflight import CheckResult
-from goalseek.workspace.scan import list_folder
-from goalseek.workspace.scope import is_tool_cache
-from goalseek.workspace.shared_folders import MAX_FILES
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
@@ -35,7 +27,6 @@ SPLIT = (
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-_HIDDEN_MOST = 300  # how many hidden files are read
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -101,61 +92,6 @@ def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Che
         text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
         names = " or ".join(f'metric.command = "{name}"' for name, started in runners.items() if started)
         yield CheckResult("isolation", True, text, f"time the program itself: {names}")
-
-
-def shared_answers(folder: Path, shares: Sequence[str], hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
-    """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
-
-    A hidden file names them, or their name says so. ``shares`` are relative to ``folder``; ``hidden`` are the hidden
-    files where they lie on disk, by the path that commands find them at.
-    """
-    for path, file in sorted(hidden.items())[:_HIDDEN_MOST] if shares else ():
-        if named := _named_files(folder, shares, path, read_small(file)):
-            yield _answer_note(named, f"which hidden {quote_path(path)} names")
-    found: list[str] = []
-    looked_at = 0
-    for name in shares:
-        if _is_file(folder / name) and _is_named_answer(name):
-            found.append(name)
-        with contextlib.suppress(OSError):  # a file, or what no command can use either
-            listing = list_folder(folder / name, MAX_FILES - looked_at, _is_library)
-            looked_at += len(listing)
-            found += [f"{name}/{item.path}" for item in listing if _is_named_answer(item.path)]
-    if found:
-        yield _answer_note(found, "and the name says that answers are in it")
-
-
-def _answer_note(paths: Sequence[str], why: str) -> CheckResult:
-    text = f"candidate code can read {abbreviate([quote_path(path) for path in paths])}, {why}"
-    return CheckResult("isolation", True, text, COMMIT_HIDDEN)
-
-
-def _named_files(folder: Path, shares: Sequence[str], hidden: str, text: str) -> list[str]:
-    """The files in shared folders that a quoted string names, relative to ``folder`` or to the hidden file's folder."""
-    named = set()
-    for string in {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}:
-        for base in ("", posixpath.dirname(hidden)):
-            path = posixpath.normpath(posixpath.join(base, string))
-            if any(path == name or path.startswith(f"{name}/") for name in shares) and _is_file(folder / path):
-                named.add(path)
-    return sorted(named)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a text that can be no path
-        return False
-
-
-def _is_library(path: str) -> bool:
-    return is_tool_cache(path) or not {"site-packages", "dist-packages", "node_modules"}.isdisjoint(path.split("/"))
-
-
-def _is_named_answer(path: str) -> bool:
-    name = posixpath.basename(path).lower()
-    is_answer = re.search("label|answer|truth|target|solution", name)
-    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
 
 
 def cheat_remedy(manifest: Manifest) -> str:

@@ -172,5 +172,9 @@ def unseen_script_hint(
         return "", ""
     if prefix + script in entries:
         return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
+    if prefix + script in project.repository.files_of(project.repository.head()):
+        text = f"{quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
+        is_code = config.scope.kind(prefix + script) == "writable"
+        return text, f"goalseek baseline{' --from HEAD' if is_code else ''} takes it into the climb; {OUTSIDE}"
     text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
     return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {OUTSIDE}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
@@ -15,8 +15,8 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_number, pluralize
-from goalseek.ledger.records import IterationRecord, parse_record
+from goalseek.humanize import format_distinct, format_number, pluralize
+from goalseek.ledger.records import IterationRecord, SettleRecord, parse_record
 from goalseek.values import Outcome, StopReason
 
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
@@ -45,23 +45,24 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), chain.settled)}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
 
 
-def squash(objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str) -> list[PromotedCommit]:
+def squash(
+    objects: Objects, chain: KeptChain, promoted: Sequence[PromotedCommit], base_tree: str
+) -> list[PromotedCommit]:
     """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
-    first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    gain = _gain(records[-1], first.metric.incumbent)
-    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
+    result = _describe_result(records, chain.settled)
+    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
@@ -72,11 +73,28 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _gain(record: IterationRecord, before: float | None) -> str:
-    metric = record.metric
+def _describe_result(records: Sequence[IterationRecord], settled: SettleRecord | None) -> str:
+    """The number that the changes of these records led to, and whether candidate code could read the hidden files.
+
+    Where the best is the last of them, what was settled follows, or takes the place of the numbers that decided.
+    """
+    metric = records[-1].metric
+    first = next(record for record in records if record.epoch == records[-1].epoch)
     assert metric.value is not None
-    was = f" (was {format_number(before, metric.unit)})" if before is not None else ""
-    return f"{metric.name}: {format_number(metric.value, metric.unit)}{was}"
+    text = f"{metric.name}: {_format_values(first.metric.incumbent, metric.value, metric.unit)}"
+    if settled and settled.iteration == records[-1].iteration:
+        values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
+        is_all = first.base_commit_hash == settled.baseline_commit_hash
+        text = f"{metric.name}: {values}" if is_all else f"{text}\n{metric.name} since the baseline: {values}"
+    is_exposed = any(record.isolation.verifier == "both" for record in records)
+    return f"{text}; candidate code could read the hidden files" if is_exposed else text
+
+
+def _format_values(before: float | None, after: float, unit: str) -> str:
+    if before is None:
+        return format_number(after, unit)
+    before_text, after_text = format_distinct(before, after, unit=unit)
+    return f"{after_text} (was {before_text})"
 
 
 def unmeasured_files(
@@ -152,13 +170,14 @@ class KeptChange:
 class KeptChain:
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
-    ``base`` has the writable files of ``start``.
+    ``base`` has the writable files of ``start``. ``settled`` is of the best, where it was settled.
     """
 
     changes: tuple[KeptChange, ...]
     start: str
     end: str
     base: str
+    settled: SettleRecord | None = None
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
@@ -170,10 +189,13 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     """
     records: list[IterationRecord] = []
     users: list[str] = []
-    newest = _keeps_and_baselines(repository)
-    following = next(newest, None)
+    results = _results(repository)
+    newest = next(results, None)
+    settled = newest if isinstance(newest, SettleRecord) else None
+    keeps = (one for one in itertools.chain([newest], results) if isinstance(one, IterationRecord))
+    following = next(keeps, None)
     while following is not None:
-        record, following = following, next(newest, None)
+        record, following = following, next(keeps, None)
         records.append(record)
         if record.outcome != Outcome.BASELINE:
             continue
@@ -183,24 +205,24 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
         is_other_code = before is None or not _has_same_files(repository, before, tree, is_writable)
         if is_other_code or _find_matching(repository, own_commits, tree, is_writable):
             base = _find_matching(repository, users, tree, is_writable)
-            return _build_chain(records[::-1], base or str(record.commit_hash))
+            return _build_chain(records[::-1], base or str(record.commit_hash), settled)
     refs = f"refs/goalseek/{repository.name}/*"
     hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
     raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
 
 
-def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
+def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
     changes = [
         KeptChange(after, str(before.tree_hash), str(after.tree_hash))
-        for before, after in pairwise(records)
+        for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base)
+    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, settled)
 
 
-def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
-    """Keeps and baselines, newest first; the ledger is read only as far as this is iterated."""
-    marks = [f'"outcome":"{outcome}"' for outcome in _KEPT]  # in a row's strings there is a backslash between
+def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:
+    """Keeps, baselines and what was settled, newest first; the ledger is read only as far as this is iterated."""
+    marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in _KEPT)]  # in strings they have backslashes
     name = repository.refs().ledger
     try:
         for entry in walk_first_parents(partial(read_commit, repository.objects), name):
@@ -208,7 +230,9 @@ def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
             if not entry.parents or not any(mark in entry.message for mark in marks):
                 continue
             record = parse_record(entry.last_line)
-            if isinstance(record, IterationRecord) and record.outcome in _KEPT:
+            if isinstance(record, SettleRecord):
+                yield record
+            elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
                 _refuse_other_tree(_commit(repository, str(record.commit_hash)), record)
                 yield record
     except (UnreadableCommit, ValueError) as error:

@@ -84,7 +84,9 @@ class IterationRecord(Head, kw_only=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does.
 
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
-    ``parent_commit_hash`` is the tip that it was committed on. ``provider`` and ``model`` proposed it, in the turn of
+    ``parent_commit_hash`` is the tip that it was committed on. ``stacked`` are the rejected iterations whose changes it
+    tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
+    was measured already. ``provider`` and ``model`` proposed it, in the turn of
     ``turn_of``: the provider itself, or one of ``search.rotate``.
     """
 
@@ -106,6 +108,8 @@ class IterationRecord(Head, kw_only=True):
     dropped_files: tuple[str, ...] = ()
     changed_loc: int = 0
     hypothesis_summary: str = ""
+    stacked: tuple[int, ...] = ()
+    not_stacked: tuple[tuple[int, ...], ...] = ()
     provider: str = ""
     model: str = ""
     turn_of: str | None = None

@@ -69,7 +69,8 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
-    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``script_digest`` and ``script_count``
+    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of
+    stacked changes ask nobody. ``script_digest`` and ``script_count``
     are what ``scripted`` played, as in ``Played``.
     """
 
@@ -216,10 +217,10 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
-        tried=standing.tried + 1,
+        tried=standing.tried + (not record.stacked),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
-        provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
+        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
         rotation=standing.rotation.after(proposal_of(record)),
     )

@@ -10,6 +10,9 @@ from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest import fields as form
+from goalseek.manifest.climb_tables import Budget as Budget
+from goalseek.manifest.climb_tables import Limits as Limits
+from goalseek.manifest.climb_tables import Search as Search
 from goalseek.manifest.provider_tables import FRESH as FRESH
 from goalseek.manifest.provider_tables import Price as Price
 from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
@@ -227,47 +230,6 @@ class Cheat(DataClass, kw_only=True):
 
     patch: form.InnerPath
     """The file of the patch, as `git diff` prints it. Example: `patch = "cheats/print.patch"`"""
-
-
-class Budget(DataClass, kw_only=True):
-    """What may be spent."""
-
-    iterations: form.Count = None
-    """How many iterations there may be. Example: `iterations = 200`"""
-    time: form.Seconds = None
-    """How much active time may be spent; waiting for a provider and interruptions are not in it.
-    Example: `time = "8h"`"""
-    tokens: form.Count = None
-    """How many tokens agents may use: input, cached and output together. Example: `tokens = 2_000_000`"""
-    cost_usd: form.Cost = None
-    """How many dollars agents may cost, as they report it or by `[[price]]`. Example: `cost_usd = 20.0`"""
-
-
-class Limits(Budget, kw_only=True):
-    """When a run ends by itself."""
-
-    deadline: form.Moment = None
-    """The moment at which the run ends. Example: `deadline = 2026-12-01T07:00:00Z`"""
-    stagnation: form.Count = 10
-    """After how many iterations without a kept change the prompts ask for another kind of change.
-    Example: `stagnation = 15`"""
-    stagnation_stop: form.Count = None
-    """After how many iterations without a kept change the run ends and asks for a person.
-    Example: `stagnation_stop = 40`"""
-    failures: form.Count = 20
-    """How many failed calls of the provider, or crashed candidates, in a row end the run. Example: `failures = 10`"""
-    total: Budget = Budget()
-    """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
-
-
-class Search(DataClass, kw_only=True):
-    """How the next proposal is looked for."""
-
-    rotate: tuple[str | ProviderTable, ...] = ()
-    """Who proposes in turn with `provider` after a plateau: names, or tables with the same keys; `fresh` is the same
-    provider without its session. Example: `rotate = ["codex"]`"""
-    plateau: form.Positive = 20
-    """After how many iterations without a kept change the next of `rotate` takes its turn. Example: `plateau = 30`"""
 
 
 class SandboxTable(DataClass, kw_only=True):

@@ -2,148 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import posixpath
-import re
-import shlex
-import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from goalseek.disk import check_free_space
-from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
+from goalseek.manifest.exposure import HASH_INSTEAD, readable_answers
+from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
-from goalseek.process import environment_without
 from goalseek.project import preflight
-from goalseek.project.config import Config
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
-EXPOSED = "candidate code can read the hidden files"
 
-
-def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in which candidate code runs beside hidden files; none where nothing is hidden.
-
-    A program that is only timed is not among them: see ``timed_program``.
-    """
-    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
-        return ()
-    commands, timed = manifest.verify, timed_program(manifest)
-    hidden = [command for command in commands if command != timed and command.sees == "hidden"]
-    handed_on = [command for command in hidden if started_outputs(manifest, command)]
-    return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
-
-
-_PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
-
-
-def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
-    """The programs that a command starts, by its own words, and that an earlier one handed on."""
-    before = manifest.verify[: manifest.verify.index(command)]
-    is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
-    words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
-    return set(filter(is_output, (word.removeprefix("./") for word in words)))
-
-
-def timed_program(manifest: Manifest) -> VerifyCommand | None:
-    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
-    if manifest.metric.source not in TIME_SOURCES:
-        return None
-    command = next(command for command in manifest.verify if command.name == manifest.metric.command)
-    return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
-
-
-def exposure_note(manifest: Manifest) -> str:
-    """A note that candidate code can read what the manifest hides; "" where it cannot."""
-    if not (names := exposing_commands(manifest)):
-        return ""
-    verb = "see" if len(names) > 1 else "sees"
-    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
-
-
-HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
-SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
-_SMALL = 200_000  # how long a hidden file may be that is read
-_CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
-_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
-_CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
-
-
-def hidden_paths(folder: Path, config: Config, entries: Iterable[str]) -> dict[str, Path]:
-    """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder."""
-    prefix, scope = config.scope.prefix, config.manifest.scope
-    below = (path.removeprefix(prefix) for path in entries if path.startswith(prefix))
-    files = {path: folder / path for path in filter(matcher(scope.hidden), below)}
-    return files | {item.path: folder / (scope.hidden_from or ".") / item.path for item in config.hidden_from}
-
-
-def timing_note(project: Project, entries: Iterable[str]) -> str:
-    """A note on the answers that the timed program can read; "" where it can read none."""
+def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
+    """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    answers = list(readable_answers(config.manifest, hidden_paths(project.folder, config, entries)))
-    return f"{abbreviate(answers)}; {HASH_INSTEAD}" if answers else ""
-
-
-def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[str]:
-    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
-
-    ``hidden`` are the hidden files by their paths; those of them that a command runs as a script are read.
-    """
-    timed = timed_program(manifest)
-    if timed is None:
-        return
-    remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
-    remaining -= named_paths(timed, hidden)
-    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
-        named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
-        for path in sorted(remaining & named):
-            yield f"{timed.name}: the timed program can read {quote_path(path)}"
-        remaining -= named
-
-
-def named_paths(
-    command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
-) -> set[str]:
-    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    text = command.run if isinstance(command.run, str) else " ".join(command.run)
-    named = _paths_in(text, left_out, command.cwd, command.cwd)
-    for script in named & hidden.keys():
-        if script.endswith(SCRIPTS):
-            named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
-    return named
-
-
-def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
-    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
-    parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
-    words = {word for part in parts for word in _END_OF_WORD.split(part)}
-    strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
-    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
-    pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
-    return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
-
-
-def read_small(file: Path) -> str:
-    """The text of a file that is not too long to be looked at; "" of any other."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if file.is_file() and file.stat().st_size <= _SMALL:
-            return file.read_text("utf-8")
-    return ""
+    hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
+    if answers := list(readable_answers(config.manifest, hidden)):
+        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
+    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
+        yield f"{text}; {remedy}"
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
@@ -272,35 +160,3 @@ def differences_from_head(project: Project) -> HeadDifferences:
     """What a new baseline would adopt of manifest and HEAD, and whose code it could start from."""
     baseline = project.standing.baseline
     return differences_of_head(project.loaded, project.repository.location, baseline.commit if baseline else "")
-
-
-def notify_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command of ``[notify]`` as it is run: a ``~`` before its program is your HOME."""
-    return (os.path.expanduser(command[0]), *command[1:])
-
-
-def notify_environment() -> dict[str, str]:
-    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
-
-    A relative folder would be one below the manifest's, where kept changes may be taken home to.
-    """
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
-    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
-    return environment_without("GOALSEEK_") | {"PATH": path}
-
-
-def notify_problem(loaded: ManifestFile) -> str:
-    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else ""."""
-    folder, command = loaded.folder.resolve(), notify_words(loaded.manifest.notify.command or ("",))
-    kind = manifest_scope(loaded, loaded.manifest, "").kind
-    for number, word in enumerate(command):
-        path = Path(os.path.realpath(folder / word))
-        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
-        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
-            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
-    program = str(folder / command[0]) if "/" in command[0] else command[0]
-    if not command[0] or shutil.which(program, path=notify_environment()["PATH"]):
-        return ""
-    if "/" in command[0] and os.path.isfile(program):
-        return f"{command[0]} is not executable; chmod +x {shlex.quote(command[0])}"
-    return f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}; correct notify.command"

@@ -19,6 +19,7 @@ from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
+from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
@@ -41,7 +42,10 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 
 @dataclass(frozen=True)
 class Overview:
-    """All that ``status`` shows; ``status --json`` prints these fields. ``word`` is the approval given to ``waits``."""
+    """All that ``status`` shows; ``status --json`` prints these fields.
+
+    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read.
+    """
 
     project: str
     status: str
@@ -64,6 +68,7 @@ class Overview:
     limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
+    readable: tuple[str, ...]
     settled: SettleRecord | None
     holdout: tuple[HoldoutRecord, ...]
     cost: str
@@ -128,6 +133,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
             *_shared_folder_notes(loaded, location, own, standing),
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
+        readable=_answer_notes(loaded, location),
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -153,6 +159,8 @@ def _find_question(loaded: ManifestFile, standing: Standing, run_id: str) -> tup
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
     metric = manifest.metric
+    if exposure_text := exposure_note(manifest):
+        yield exposure_text
     if guard_text := guard_notice(manifest, standing):
         yield guard_text
     if drift_text := drift_warning(standing.direction or metric.direction, standing.noise):
@@ -174,6 +182,14 @@ def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, st
     return SharedFolders(own / "share.json", base_of(loaded, location.top)).notes(
         loaded.manifest.scope.share, standing.epoch
     )
+
+
+def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
+    if not loaded.manifest.scope.share:
+        return ()
+    from goalseek.workspace.hidden_files import shared_answers_at_head
+
+    return tuple(shared_answers_at_head(loaded, location))
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:

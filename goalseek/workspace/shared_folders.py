@@ -139,12 +139,10 @@ def refuse_unfit_shares(
 
     ``entries`` are the tree's files. A submodule, or a link that is tracked itself, may be shared.
     """
-    from goalseek.workspace import hidden_files
-
     location = repository.location
-    hidden = hidden_files.folder_of(base_of(loaded, repository.top), loaded.manifest)
+    hidden_from = loaded.manifest.scope.hidden_from
     own = [location.common_dir, location.git_dir, paths.home.parent, loaded.logs, loaded.runs, loaded.path]
-    own += [hidden] if hidden else []
+    own += [base_of(loaded, repository.top) / hidden_from] if hidden_from else []
     for name in loaded.manifest.scope.share:
         path = paths.prefix + name
         _refuse_tracked(name, path, scope, entries)

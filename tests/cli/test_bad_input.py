@@ -369,8 +369,19 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     failed = project.climb()[-1]
     assert failed["reason"] == "provider_failed" and f"; {missing}: commit it" in failed["why"]
     project.commit()
+    later = "agent.sh was committed after the baseline, and the agent's tree is that of the climb"
+    assert f"✗ provider     {later}" in project.run("doctor", "--quick").stdout
+    remedy = "goalseek baseline takes it into the climb; or keep it outside of the repository"
+    assert f"; {later}: {remedy}" in project.climb()[-1]["why"]
     assert project.run("baseline").exit_code == 0
     assert project.run("doctor", "--quick").exit_code == 0
+    assert project.climb()[-1]["outcome"] == "kept"
+    tables = {"scope": {"writable": ["answer.json", "tool.sh"]}, "verify": [{"name": "judge", "run": "sh ./judge.sh"}]}
+    project.set_manifest({**tables, "provider": {"name": "command", "command": ["sh", "-c", "sh tool.sh"]}})
+    project.write({"tool.sh": "echo '{\"score\": 3}' > answer.json"})
+    project.commit()
+    assert ": goalseek baseline --from HEAD takes it into the climb" in project.climb()[-1]["why"]
+    assert project.run("baseline", "--from", "HEAD").exit_code == 0
     assert project.climb()[-1]["outcome"] == "kept"
 
 

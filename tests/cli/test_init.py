@@ -43,6 +43,7 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert ended.exit_code == 0, ended.stderr
     assert "score = 5, in" in ended.stdout
     assert "the number to maximize" in ended.stdout
+    assert "next: git add goalseek.toml && git commit -m 'Something to climb', then goalseek doctor" in ended.stdout
     proposer = tomllib.loads(ended.stdout[ended.stdout.index("[provider]") :])["provider"]
     assert proposer["name"] == "command" and proposer["command"]
     assert kinds(case) == ["measurement"]
@@ -219,7 +220,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
         ("2/6", 'answer.txt "a note, too.txt"'),
         ("3/6", ""),
         ("4/6", "sh judge.sh"),
-        ("could read them", "no"),
+        ("Run it beside them? yes or no", "no"),
         ("4/6", "cp answer.txt guess.txt"),
         ("5/6", "sh judge.sh"),
         ("leave for the next one", "guess.txt"),
@@ -231,6 +232,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     )
     reply_to(terminal, *answers)
     seen = terminal.hear("next:")
+    terminal.hear("git add goalseek.toml program.md && git commit")
     terminal.hear("\n")
     assert terminal.ended() == 0
     assert "marks = 5, in" in seen
@@ -310,8 +312,10 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     case.commit()
     assert case.run("init", "--share", "other").exit_code == 1
     assert written(case)["scope"]["share"] == ["other"]
+    (case.folder / "data/labels.csv").touch()
     ended = case.run("init", "--share", "data")
     assert ended.exit_code == 0, ended.stderr
+    assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
     assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from project import Project, answer
@@ -73,6 +74,25 @@ except Interrupted as error:
     print(error.signal_number)
 """
     assert said(code) == "at work\n15\n"
+
+
+def test_a_question_hears_one_that_does_not_interrupt_its_system_call(tmp_path: Path) -> None:
+    code = """
+import threading
+from goalseek.cli.output import ask
+process.install_signal_handlers()
+def send_to_this_thread():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=send_to_this_thread).start()
+try:
+    ask("who", "", str)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    with Shown(tmp_path, command=(sys.executable, "-c", HEAD + code)) as terminal:
+        terminal.hear("heard")
+        assert terminal.ended() == 0
 
 
 def test_held_back_they_come_after_the_block() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import Any
 
 import pytest
-from project import Project, answer
+from project import IDENTITY, Project, answer
 
 EXPOSED = "candidate code can read the hidden files"
-SPLIT = {
+SPLIT: dict[str, Any] = {
     "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"]},
     "verify": [
         {"name": "predict", "run": "cp answer.json out.json", "sees": "candidate", "outputs": ["out.json"]},
@@ -31,7 +33,7 @@ def test_doctor_has_a_cross_and_still_tries_the_verifier(project: Project) -> No
     assert "split it" in cross["remedy"] and "sabotage" in [one["name"] for one in found]
 
 
-def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_it(project: Project) -> None:
+def test_the_first_and_the_last_line_of_a_climb_report_status_and_promote_say_it(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     ended = project.run("iterate")
     assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; goalseek doctor says how to separate them\n")
@@ -40,6 +42,12 @@ def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_i
     markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
     assert f"> {said}" in markdown and markdown.index(said) < markdown.index("### Kept")
     assert page.index(said) < page.index('class="facts"')
+    warning = f"warning    {EXPOSED}: judge sees both; goalseek doctor says how to separate them"
+    assert warning in project.run("status").stdout
+    result = "score: 2 (was 1); candidate code could read the hidden files"
+    assert f"  {result}\n" in project.run("promote").stdout
+    project.run("promote", "--branch", "better")
+    assert project.git("log", "-1", "--format=%B", "better").splitlines()[-1] == result
 
 
 @pytest.mark.parametrize("run", ["./built/judge", "cd . && built/judge; true", ["built/judge"]])
@@ -65,7 +73,9 @@ def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables:
     assert [one for one in findings(project, "--quick") if not one["ok"]] == []
     ended = project.run("iterate")
     assert ended.exit_code == 0 and EXPOSED not in ended.stdout + ended.stderr
-    assert "could read" not in project.run("report", "-o", "-", "--format", "html").stdout
+    shown = project.run("report", "-o", "-", "--format", "html").stdout + project.run("promote").stdout
+    assert "score: 2 (was 1)" in shown and "could read" not in shown
+    assert EXPOSED not in project.run("status").stdout
 
 
 def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_name_gives_away(project: Project) -> None:
@@ -78,7 +88,81 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
     assert [one["text"] for one in found] == [
         "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
-        "candidate code can read data/true_labels.csv, answers, and the name says that answers are in it",
+        "candidate code can read answers, data/true_labels.csv, and the name says that answers are in it",
     ]
-    remedy = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-    assert all(one["ok"] and one["remedy"] == remedy for one in found)
+    assert all(one["ok"] for one in found)
+    moved = "mv data/test.csv hidden && git add --force hidden/test.csv && git commit -m 'Hide the answers'"
+    assert f"mkdir -p hidden && {moved}, and let the scorer read hidden/test.csv" in found[0]["remedy"]
+    assert "take answers out of scope.share, and let" in found[1]["remedy"] and "scope.hidden" not in str(found)
+
+
+def test_how_answers_in_a_shared_folder_are_hidden_is_said_as_lines_that_work(project: Project) -> None:
+    project.write({".gitignore": "data\n", "score.sh": "cat data/labels.csv\n", "data/labels.csv": "1\n"})
+    scope = {"writable": ["answer.json"], "hidden": ["score.sh"], "share": ["data"]}
+    project.set_manifest({**SPLIT, "scope": scope})
+    project.commit("shared")
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    line, _, key = found["remedy"].partition(": ")[2].partition(", with ")
+    assert key == 'scope.hidden = ["score.sh", "hidden/**"], and let the scorer read hidden/labels.csv'
+    subprocess.run(["sh", "-c", line], cwd=project.folder, env={**os.environ, **IDENTITY}, check=True, timeout=30)
+    project.set_manifest({**SPLIT, "scope": {**scope, "hidden": ["score.sh", "hidden/**"]}})
+    assert not [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    project.write({"data/labels.csv": "1,2\n"})
+    outside = project.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "rows.csv").write_text("1\n")
+    project.set_manifest({**SPLIT, "scope": {**scope, "hidden_from": "../outside"}})
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert "mv data/labels.csv ../outside, and let the scorer read labels.csv" in found["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("score.py", 'open(os.path.join("data", "true", "rows.csv"))'),
+        ("score.py", "FOLDER = Path('data')\nopen(FOLDER / 'true' / 'rows.csv')"),
+        ("score.sh", "cmp out.json data/true/rows.csv"),
+        ("", "sh hidden/judge.sh data/true/rows.csv"),
+        ("", "sh hidden/judge.sh --rows='data/true/rows.csv'"),
+    ],
+)
+def test_answers_in_a_shared_folder_are_found_by_parts_of_their_path_and_words_of_the_command(
+    project: Project, script: str, text: str
+) -> None:
+    rows = ("data/true/rows.csv", "data/other.csv", "data/bin/judge")
+    project.write({".gitignore": "data\n", **dict.fromkeys(rows, "1\n"), "hidden/notes.md": '"data" and "other.csv"\n'})
+    project.write({f"hidden/{script}": text} if script else {})
+    score = {**SPLIT["verify"][1], "run": f"data/bin/judge && {'true' if script else text}"}
+    scope = {**SPLIT["scope"], "share": ["data"]}
+    project.set_manifest({**SPLIT, "scope": scope, "verify": [SPLIT["verify"][0], score]})
+    project.commit("shared")
+    said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    who = f"hidden hidden/{script}" if script else "the command judge"
+    assert said == [f"candidate code can read data/true/rows.csv, which {who} names"]
+
+
+def test_a_copy_of_a_hidden_file_in_a_shared_folder_is_found(project: Project) -> None:
+    project.write({".gitignore": "data\n", "hidden/rows.csv": "1,2\n", "data/deep/a.csv": "1,2\n"})
+    project.write({"data/b.csv": "1,2\n", "data/c.csv": "1,3\n", "data/empty": "", "hidden/empty": ""})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    said = [one["text"] for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert said == ["candidate code can read data/b.csv, data/deep/a.csv, a copy of hidden hidden/rows.csv"]
+    assert "rm data/b.csv data/deep/a.csv" in project.run("iterate").stderr
+
+
+def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(project: Project) -> None:
+    project.write({".gitignore": "data\n", "data/labels.csv": "1\n"})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    project.set_moves(answer(2))
+    text = "candidate code can read data/labels.csv, and the name says that answers are in it"
+    assert f"warning    {text}; " in project.run("status").stdout
+    assert f"note: {text}; " in project.run("iterate").stderr
+    assert f"warning    {text}; " in project.run("status").stdout
+    markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
+    said = "and the name says that answers are in it"
+    assert 0 < markdown.index("`data/labels.csv`") < markdown.index(said) < markdown.index("### Kept")
+    assert page.index(text) < page.index('class="facts"')
+    (project.folder / "data/labels.csv").unlink()
+    assert "can read" not in project.run("status").stdout

@@ -97,7 +97,7 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
             return Plan(base, (), (), _describe_taken(options, chain, taken))
         commits = promote.replay(objects, chain, tree)
         unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
-        return Plan(base, tuple(promote.squash(objects, commits, tree) if options.squash else commits), unlike)
+        return Plan(base, tuple(promote.squash(objects, chain, commits, tree) if options.squash else commits), unlike)
 
     return make_plan
 
