@@ -14,9 +14,8 @@ from msgspec import Struct, field, structs
 from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
 from goalseek.statistics.scale import Scale
-from goalseek.values import Number, Outcome
+from goalseek.values import STACK, Number, Outcome
 
-STACK = "stack"  # the provider of candidates that nobody was asked for
 MAX_KEPT = 500
 _HOUR = 3600.0
 

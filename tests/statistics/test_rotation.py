@@ -13,7 +13,6 @@ from msgspec import structs
 from goalseek.manifest.tables import Search
 from goalseek.statistics.rotation import (
     MAX_KEPT,
-    STACK,
     Proposal,
     Proposer,
     Rotation,
@@ -22,7 +21,7 @@ from goalseek.statistics.rotation import (
     proposers_of,
 )
 from goalseek.statistics.scale import scale_of
-from goalseek.values import Usage
+from goalseek.values import STACK, Usage
 
 SEARCH = Search(rotate=("b", "c"), plateau=3)
 LOWER, HIGHER, PLAIN = scale_of("minimize", True), scale_of("maximize", True), scale_of("maximize", False)
