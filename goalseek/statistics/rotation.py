@@ -110,7 +110,8 @@ class Rotation(Struct, frozen=True):
     """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
 
     ``turns`` are those since then, each once; they begin anew when all had theirs. ``has_kept`` says whether the last
-    change was kept in this turn. ``efforts`` are by proposer, ``kept`` the newest gains, which can be taken back.
+    change was kept in this turn, ``after_plateau`` whether the turn began after a plateau. ``efforts`` are by proposer,
+    ``kept`` the newest gains, which can be taken back.
     """
 
     turn: str = ""
@@ -118,6 +119,7 @@ class Rotation(Struct, frozen=True):
     tries: int = 0
     turns: tuple[str, ...] = ()
     has_kept: bool = False
+    after_plateau: bool = False
     efforts: dict[str, Effort] = field(default_factory=dict)
     kept: tuple[KeptGain, ...] = ()
 
@@ -150,14 +152,16 @@ class Rotation(Struct, frozen=True):
         if turn in ("", self.turn):
             return self
         turns = (turn,) if turn in self.turns else (*self.turns, turn)
-        return structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns, has_kept=False)
+        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
+        return structs.replace(following, has_kept=False, after_plateau=bool(self.turn))
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
         is_asked = proposal.author != STACK and self.turn != FRESH
         turn = proposal.author if is_asked else self.turn
         began = self.began if turn == self.turn else proposal.iteration
-        return structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,), has_kept=True)
+        following = structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,))
+        return structs.replace(following, has_kept=True, after_plateau=False)
 
 
 def _gain_of(proposal: Proposal) -> KeptGain:
@@ -189,6 +193,8 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
 
     After a plateau it is the turn of one that had none since the last kept change: of one that never proposed, in the
     order of ``search.rotate``, else of the one with the most gain for a dollar; for an hour where one has no price.
+    While one whose turn began so is closed, another is asked. Before the first plateau, and after a kept change, the
+    provider itself is asked alone.
     """
     names = tuple(dict.fromkeys((own, *labels_of(search))))
     if len(names) == 1:
@@ -197,10 +203,12 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
     rates, unit = _rates_of(rotation, names, own, scale)
     ranking = sorted(names, key=lambda name: rates[name], reverse=True)
     if rotation.tries < search.plateau:
-        kept = "it kept the last change; " if rotation.has_kept and current == rotation.turn else ""
+        is_same = current == rotation.turn
+        kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
         since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
         tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
-        return Turn(_in_order(current, ranking, own), f"{kept}{since}{tries}")
+        is_alone = current == own and not (rotation.after_plateau and is_same)
+        return Turn((own,) if is_alone else _in_order(current, ranking, own), f"{kept}{since}{tries}")
     others = [name for name in ranking if name != current]
     following, *later = [name for name in others if name not in rotation.turns] or others
     why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
@@ -232,8 +240,8 @@ def _rates_of(rotation: Rotation, names: Sequence[str], own: str, scale: Scale) 
 
 
 def _in_order(first: str, ranking: Sequence[str], own: str) -> tuple[str, ...]:
-    """Who is asked in this turn: in the provider's own it alone, before its fallback."""
-    return (first,) if first == own else (first, *(name for name in ranking if name not in (first, own, FRESH)))
+    """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
+    return (first, *(name for name in ranking if name not in (first, own, FRESH)))
 
 
 class Proposer(Struct, frozen=True):

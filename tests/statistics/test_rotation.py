@@ -88,6 +88,17 @@ def test_a_substitute_that_keeps_a_change_has_the_turn_and_a_fallback_gives_it_b
     assert night.turn() == ("a",), "it has its fallback itself"
 
 
+def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_one() -> None:
+    night = Night()
+    assert night.turn() == ("a",)
+    night.play(*worse(9))
+    assert night.turn() == ("a", "b", "c"), "a that is closed would make all of them wait"
+    night.play(*worse(1))
+    assert night.turn() == ("a", "b", "c")
+    night.play("kept")
+    assert night.turn() == ("a",)
+
+
 def test_a_kept_change_of_nobody_leaves_the_turn_as_it_is() -> None:
     night = Night()
     night.play(*worse(5), *["kept"], author=STACK)
@@ -188,7 +199,7 @@ def test_why_it_is_somebody_s_turn_is_said() -> None:
     night.play(*worse(1))
     assert night.why() == "b: since iteration 4, 1 of 3 iterations without a kept change"
     night.play("kept", *worse(2))
-    assert night.why() == "b: it kept the last change; 2 of 3 iterations without a kept change"
+    assert night.why() == "b: the last change was kept in its turn; 2 of 3 iterations without a kept change"
     assert Night(Search()).why() == "a"
 
 
