@@ -148,3 +148,13 @@ def test_one_that_needs_a_sandbox_is_refused_before_the_night(fake: Fakes, proje
     project.set_manifest({"search": {"rotate": ["mini-swe-agent"]}, "sandbox": {"mode": "none"}})
     ended = project.run("iterate")
     assert ended.exit_code == 3 and "needs a sandbox" in ended.stderr and not project.iterations()
+
+
+def test_the_moves_of_one_that_takes_turns_are_hidden_from_the_others(project: Project) -> None:
+    project.write({"later.toml": '[[move]]\ntitle = "t"\npatch = "a.patch"\n', "answer.json": '{"score": 1}\n'})
+    rotate = [{"name": "scripted", "script": "later.toml"}]
+    project.set_agent("ls; cat later.toml\n", {"search": {"rotate": rotate}})
+    project.commit("moves")
+    project.climb("iterate", "-n", "1")
+    printed = (project.run_folder(1) / "provider_output.md").read_text()
+    assert "answer.json" in printed and "later.toml\n" not in printed
