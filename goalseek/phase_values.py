@@ -264,7 +264,10 @@ class Rejection(Struct, frozen=True):
 
 
 class IterationResult(Struct, frozen=True):
-    """The outcome of an iteration, with the results of the phases that it reached."""
+    """The outcome of an iteration, with the results of the phases that it reached.
+
+    ``taken_back`` is the kept iteration that a person took back by it.
+    """
 
     context: Context
     verdict: Verdict
@@ -275,3 +278,4 @@ class IterationResult(Struct, frozen=True):
     decision: Decision | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
+    taken_back: int | None = None

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     MEASURED = "measured"
     BETTER = "better"
     SIMPLER = "simpler"
+    TAKEN_BACK = "taken_back"
     WORSE = "worse"
     TIE = "tie"
     WITHIN_NOISE = "within_noise"
@@ -183,6 +184,7 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("stacked", []),
     ("not_stacked", []),
     ("turn_of", None),
+    ("taken_back", None),
 )
 """The fields that are left out where they have these values."""
 

@@ -47,6 +47,11 @@ COMMANDS = {
     "stop": Command("run", "Ask a running climb to stop after its current iteration", "goalseek stop"),
     "approve": Command("run", "Accept the verdict of the iteration that waits for you", "goalseek approve 12"),
     "decline": Command("run", "Revert the change of the iteration that waits for you", "goalseek decline 12"),
+    "revert": Command(
+        "run",
+        "Take a kept change back: what was kept after it stays",
+        "goalseek revert 12 --why 'it drops the log lines'",
+    ),
     "exec": Command(
         "run",
         "Run a command, or a shell, where the agent or the verifier runs",

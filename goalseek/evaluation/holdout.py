@@ -27,7 +27,7 @@ COMMAND = "holdout"
 
 def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
     """Which of "baseline" and "best" are to be measured now: none before a keep, and each commit once."""
-    if manifest.holdout is None or standing.best is None or standing.best == standing.baseline:
+    if manifest.holdout is None or standing.best is None or not standing.keeps:
         return ()
     if not is_end and manifest.holdout.when != "kept":
         return ()

@@ -85,7 +85,7 @@ def settle_on_request(evaluation: Evaluation) -> None:
     """
     project, metric = evaluation.project, evaluation.config.manifest.metric
     standing = project.standing
-    if standing.best and standing.best != standing.baseline and not standing.noise.differed and metric.noise == "auto":
+    if standing.keeps and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
         _settle(evaluation, metric.settle or PAIRS)
@@ -95,7 +95,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     """Measures baseline and best afresh in turn, and records the difference."""
     project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
     baseline, best = standing.baseline, standing.best
-    if baseline is None or best is None or best == baseline:
+    if baseline is None or best is None or not standing.keeps:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     duration = format_duration(count * _seconds_of_pair(standing))
     project.watch.on_note(f"settling: baseline and best afresh in turn, {pluralize(count, 'pair')}, about {duration}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from goalseek.errors import BAD_FINDING, GoalseekError
@@ -45,7 +45,9 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), chain.settled)}\n"
+            message = (
+                f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), record, chain.settled)}\n"
+            )
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -61,7 +63,7 @@ def squash(
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    result = _describe_result(records, chain.settled)
+    result = _describe_result(records, chain.result, chain.settled)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
@@ -73,19 +75,23 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _describe_result(records: Sequence[IterationRecord], settled: SettleRecord | None) -> str:
+def _describe_result(
+    records: Sequence[IterationRecord], result: IterationRecord | None, settled: SettleRecord | None
+) -> str:
     """The number that the changes of these records led to, and whether candidate code could read the hidden files.
 
-    Where the best is the last of them, what was settled follows, or takes the place of the numbers that decided.
+    ``result`` is the record that measured them together. What was settled of it follows, or takes the place of the
+    numbers that decided.
     """
-    metric = records[-1].metric
+    name = records[-1].metric.name
     first = next(record for record in records if record.epoch == records[-1].epoch)
-    assert metric.value is not None
-    text = f"{metric.name}: {_format_values(first.metric.incumbent, metric.value, metric.unit)}"
-    if settled and settled.iteration == records[-1].iteration:
+    text = f"{name}: these changes were not measured together"
+    if result and (value := result.metric.value) is not None:
+        text = f"{name}: {_format_values(first.metric.incumbent, value, result.metric.unit)}"
+    if result and settled and settled.iteration == result.iteration:
         values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
         is_all = first.base_commit_hash == settled.baseline_commit_hash
-        text = f"{metric.name}: {values}" if is_all else f"{text}\n{metric.name} since the baseline: {values}"
+        text = f"{name}: {values}" if is_all else f"{text}\n{name} since the baseline: {values}"
     is_exposed = any(record.isolation.verifier == "both" for record in records)
     return f"{text}; candidate code could read the hidden files" if is_exposed else text
 
@@ -109,7 +115,7 @@ def unmeasured_files(
         return [difference for difference in objects.differences(tree, other) if is_writable(difference.path)]
 
     paths = _quote_paths(writable(result_tree, chain.end))
-    if paths and not writable(base_tree, chain.start):
+    if paths and chain.result and not writable(base_tree, chain.start):
         raise RuntimeError(f"the replayed changes are not those of the best commit: {', '.join(paths)}")
     return paths
 
@@ -170,14 +176,73 @@ class KeptChange:
 class KeptChain:
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
-    ``base`` has the writable files of ``start``. ``settled`` is of the best, where it was settled.
+    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, and ``settled`` what
+    was settled of it; None where nobody did that.
     """
 
     changes: tuple[KeptChange, ...]
     start: str
     end: str
     base: str
+    result: IterationRecord | None = None
     settled: SettleRecord | None = None
+
+    @property
+    def iterations(self) -> list[int]:
+        """The numbers of the changes."""
+        return [change.record.iteration for change in self.changes]
+
+
+def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> KeptChain:
+    """The chain without the changes of some iterations; each later one is merged on what is there then.
+
+    Raises GoalseekError naming iteration, title and files where one stands on what is left out.
+    """
+    changes: list[KeptChange] = []
+    before = tree = chain.start
+    for change in chain.changes:
+        tree = _merge_on(objects, before, tree, change.before, change.record)  # a baseline between them, if any
+        if change.record.iteration not in numbers:
+            after = _merge_on(objects, change.before, tree, change.after, change.record)
+            changes.append(KeptChange(change.record, tree, after))
+            tree = after
+        before = change.after
+    end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
+    if end == chain.end:
+        return replace(chain, changes=tuple(changes))
+    return replace(chain, changes=tuple(changes), end=end, result=None, settled=None)
+
+
+def _merge_on(objects: Objects, before: str, tree: str, after: str, record: IterationRecord) -> str:
+    try:
+        return tree if before == after else merge_trees(objects, before, tree, after)
+    except Conflicts as conflicts:
+        message = f"iteration {record.iteration}, {commit_title(record)}, stands on what is left out"
+        message = f"{message}, in {', '.join(conflicts.files)}"
+        raise GoalseekError(message, f"leave it out too: --without {record.iteration}", BAD_FINDING) from None
+
+
+def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptChain:
+    """The chain without what a person took back, and without the reverts, where that gives the same files on a base.
+
+    A base that has such a change needs the revert, and where a later change stands on it, both stay too.
+    """
+    in_effect: set[int] = set()
+    subjects: dict[int, int] = {}  # which change each iteration makes, or takes back, or brings back
+    for record in (change.record for change in chain.changes):
+        number = record.iteration
+        subjects[number] = number if record.taken_back is None else subjects.get(record.taken_back, number)
+        in_effect ^= {subjects[number]}
+    try:
+        shorter = leave_out(objects, chain, set(chain.iterations) - in_effect)
+        results = {_last_tree(objects, one, base_tree) for one in (chain, shorter)}
+    except GoalseekError:
+        return chain
+    return shorter if shorter.end == chain.end and len(results) == 1 else chain
+
+
+def _last_tree(objects: Objects, chain: KeptChain, base_tree: str) -> str:
+    return next((commit.tree for commit in reversed(replay(objects, chain, base_tree))), base_tree)
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
@@ -217,7 +282,7 @@ def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecor
         for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, settled)
+    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, records[-1], settled)
 
 
 def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:

@@ -87,7 +87,8 @@ class IterationRecord(Head, kw_only=True):
     ``parent_commit_hash`` is the tip that it was committed on. ``stacked`` are the rejected iterations whose changes it
     tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
     was measured already. ``provider`` and ``model`` proposed it, in the turn of
-    ``turn_of``: the provider itself, or one of ``search.rotate``.
+    ``turn_of``: the provider itself, or one of ``search.rotate``. ``taken_back`` is
+    the kept iteration that it took out of the tip.
     """
 
     iteration: int
@@ -103,6 +104,7 @@ class IterationRecord(Head, kw_only=True):
     base_commit_hash: str | None = None
     rollback_commit_hash: str | None = None
     tree_hash: str | None = None
+    taken_back: int | None = None
     planned_files: tuple[str, ...] = ()
     changed_files: tuple[str, ...] = ()
     dropped_files: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
@@ -44,7 +44,7 @@ class ReusableMeasurement(Struct, frozen=True):
 
 
 class Spend(Struct, frozen=True):
-    """What was spent: iterations (baselines not counted), active seconds, and the providers' usage."""
+    """What was spent: iterations (no baselines, nor a person's reverts), active seconds, and the providers' usage."""
 
     iterations: int = 0
     seconds: Number = 0.0
@@ -61,17 +61,19 @@ class Spend(Struct, frozen=True):
 
     def plus(self, record: IterationRecord) -> Spend:
         """This with one more recorded iteration."""
-        counted = self.iterations + (record.outcome != Outcome.BASELINE)
+        counted = self.iterations + (record.outcome != Outcome.BASELINE and record.taken_back is None)
         return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
 
 
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``tip`` is where the last landing moved it. ``keeps`` are of this epoch; ``outcomes`` and ``spend`` are of
-    this run. A call that failed is no try: it leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of
-    stacked changes ask nobody. ``script_digest`` and ``script_count``
-    are what ``scripted`` played, as in ``Played``.
+    ``tip`` is where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it,
+    also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
+    has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
+    are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it
+    leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody. ``script_digest``
+    and ``script_count`` are what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -93,6 +95,7 @@ class Standing(Struct, frozen=True):
     best: MeasuredCommit | None = None
     last: IterationRecord | None = None
     keeps: int = 0
+    taken_back: dict[int, int] = field(default_factory=dict)
     stagnation: int = 0
     provider_failures: int = 0
     crashes: int = 0
@@ -179,7 +182,8 @@ def _reset_run(standing: Standing) -> Standing:
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
-    outcomes = {**standing.outcomes, record.outcome: standing.outcomes.get(record.outcome, 0) + 1}
+    label = record.outcome if record.taken_back is None else record.reason
+    outcomes = {**standing.outcomes, label: standing.outcomes.get(label, 0) + 1}
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
     following = structs.replace(
         standing,
@@ -209,10 +213,13 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             keeps=0,
+            taken_back={},
             settled=None,
             holdout=(),
             rotation=Rotation(),
         )
+    if record.taken_back is not None:
+        return _after_taking_back(following, record, record.taken_back)
     script_digest = record.digests.get("script", "")
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
@@ -245,6 +252,26 @@ def proposal_of(record: IterationRecord) -> Proposal:
         sum(record.seconds.values()),
         record.usage,
     )
+
+
+def _after_taking_back(following: Standing, record: IterationRecord, number: int) -> Standing:
+    """What follows from a person's word, which is no try of a provider."""
+    commit, taken_back = _measured_commit(record), take_back(following.taken_back, number, record.iteration)
+    keeps = following.keeps + len(following.taken_back) - len(taken_back)
+    marks = {"incumbent": commit, "best": commit}
+    return structs.replace(
+        following, **marks, keeps=keeps, taken_back=taken_back, stagnation=0, crashes=0, settled=None
+    )
+
+
+def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:
+    """The changes that were taken back, each with the iteration that did so, after ``iteration`` took back ``number``.
+
+    Where that had itself taken one back, that one is in the tip again.
+    """
+    if number in taken_back.values():
+        return {change: by for change, by in taken_back.items() if by != number}
+    return {**taken_back, number: iteration}
 
 
 def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:

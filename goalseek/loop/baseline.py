@@ -92,8 +92,8 @@ def _decide_baseline(iteration: Iteration, verdict: Verdict) -> Decision:
     return Decision(verdict)
 
 
-def end_unfinished(project: Project) -> None:
-    """Ends an iteration that has a candidate on the tip and no record, so that a new baseline can begin.
+def end_unfinished(project: Project, command: str = "goalseek baseline") -> None:
+    """Ends an iteration that has a candidate on the tip and no record, so that ``command`` can begin one.
 
     Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot (the pinned ruler or
     ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in it),
@@ -109,18 +109,29 @@ def end_unfinished(project: Project) -> None:
     except GoalseekError:
         record_abandoned(project, config, candidate, RULER_CHANGED)
         return
-    failure = _failure_checkpoints(project).load(_FAILED, str, "")
-    if why := failure.value if failure else _why_not_finish(project, config):
-        why = f"it could not be finished, and a new baseline was asked for: {why.splitlines()[0]}"
+    if why := _why_not_finish(project, config):
+        why = f"it could not be finished, and {command} was asked for: {why.splitlines()[0]}"
         record_abandoned(project, config, candidate, why)
         return
     message = f"iteration {project.standing.next_iteration} is not finished: its candidate has no verdict yet"
-    raise GoalseekError(message, "goalseek iterate finishes it; then goalseek baseline", USAGE)
+    raise GoalseekError(message, f"goalseek iterate finishes it; then {command}", USAGE)
+
+
+def refuse_paid_proposal(project: Project, command: str) -> None:
+    """Raises GoalseekError where ``iterate`` can go on with a proposal, which ``command`` would leave behind."""
+    standing, folder = project.standing, project.run_folder(project.standing.next_iteration)
+    stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal)
+    names = stored.chain(f"iteration {standing.next_iteration}")
+    if any(name.answer in ("plan", "change") for name in names) and not _why_not_finish(project, project.config()):
+        message = f"iteration {standing.next_iteration} is not finished, and its proposal is paid for"
+        raise GoalseekError(message, f"goalseek iterate finishes it; then {command}", USAGE)
 
 
 def _why_not_finish(project: Project, config: Config) -> str:
     """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
     assert project.standing.incumbent
+    if failure := _failure_checkpoints(project).load(_FAILED, str, ""):
+        return str(failure.value)
     try:
         check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
     except GoalseekError as error:

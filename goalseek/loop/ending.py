@@ -114,21 +114,20 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     if standing.baseline is None or standing.best is None:
         return ""
     iterations = standing.last_iteration - standing.baseline.iteration
-    kept = standing.best != standing.baseline
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
     if exposing_commands(manifest):
         parts.append(EXPOSED)
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
     parts += _format_cost(standing, manifest, iterations)
-    return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if kept else "goalseek log"])
+    return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if standing.keeps else "goalseek log"])
 
 
 def _format_result(standing: Standing, manifest: Manifest) -> str:
     assert standing.baseline and standing.best
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
     unit = standing.unit
-    if standing.best == standing.baseline:
+    if not standing.keeps:
         has_tried = standing.last_iteration > standing.baseline.iteration
         return f"{name} {format_number(before, unit)}" + (", nothing beat it" if has_tried else "")
     settled = standing.settled

@@ -133,9 +133,9 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
         project.run_id = run_id
 
 
-def refuse_baseline(project: Project) -> None:
-    """Raises GoalseekError where a new baseline would leave a candidate behind that waits for approval."""
-    refuse_while_waiting(_open_question(project, project.run_id), "a new baseline")
+def refuse_while_asking(project: Project, action: str) -> None:
+    """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
+    refuse_while_waiting(_open_question(project, project.run_id), action)
 
 
 def _open_question(project: Project, run_id: str) -> Question | None:

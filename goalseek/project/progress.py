@@ -211,7 +211,7 @@ STANDARD_ERRORS = 4.0  # standard errors of a proportion
 
 def needs_settling(manifest: Manifest, standing: Standing) -> bool:
     """Whether to settle: something was kept, the metric is noisy, and the best is not settled yet."""
-    if standing.best is None or standing.best == standing.baseline or not manifest.metric.settle:
+    if not standing.keeps or not manifest.metric.settle:
         return False
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
     return is_noisy and standing.settled is None
@@ -240,13 +240,13 @@ def guard_notice(manifest: Manifest, standing: Standing) -> str:
     """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
     if standing.incumbent is None or standing.baseline is None:
         return ""
-    subject = "the baseline" if standing.incumbent == standing.baseline else "the incumbent"
+    subject = "the baseline" if not standing.keeps else "the incumbent"
     return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
 
 
 def direction_warning(metric: Metric, standing: Standing) -> str:
     """A warning where the manifest's direction is not the one by which the incumbent was kept; else ""."""
-    if standing.incumbent == standing.baseline or standing.direction in ("", metric.direction):
+    if not standing.keeps or standing.direction in ("", metric.direction):
         return ""
     return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"
 

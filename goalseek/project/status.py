@@ -235,7 +235,7 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
-    if standing.best != standing.baseline:
+    if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes the kept changes home"
     return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""

@@ -57,7 +57,8 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
-    tries = [past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True)]
+    pairs = zip(records, ideas, strict=True)
+    tries = [_with_revert(project, past_try(record, verify, readings, idea)) for record, idea in pairs]
     is_visible = scope.seen_by("agent")
     tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
     by_iteration = {record.iteration: record for record in records}
@@ -163,6 +164,15 @@ def _cut_note(count: int) -> str:
 def _size(text: str) -> int:
     """The bytes of a text in JSON, without its quotes."""
     return len(json.dumps(text)) - 2
+
+
+def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
+    """The try, with a person's reason where it was kept and taken back."""
+    by = project.standing.taken_back.get(attempt.iteration)
+    record = None if by is None else project.ledger.history.iteration(by)
+    if record is None:
+        return attempt
+    return structs.replace(attempt, why=f"{attempt.why}; iteration {by} took it back: {record.why}")
 
 
 def past_try(

@@ -400,7 +400,7 @@ def test_settling_keeps_its_time_free() -> None:
 
 
 FIRST = MeasuredCommit(0, 1, "a", "t", 1.0, seconds={"train": 3.0, "judge": 1.0})
-KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), noise=NoiseState(differed=True))
+KEPT = Standing(baseline=FIRST, best=MeasuredCommit(3, 4, "b", "u", 2.0), keeps=1, noise=NoiseState(differed=True))
 
 
 def manifest_of(limits: Limits, **metric: Any) -> Manifest:

@@ -14,6 +14,7 @@ from project import Project, home, living
 VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests", "versions"}
 NOTES = (
     "a call in APPLY_CHANGE ended without an answer",
+    "against the code with it",  # what was taken back
     "an earlier invocation ended in the middle",
     "in APPLY_CHANGE command failed",  # each of its tries
     "waited ",

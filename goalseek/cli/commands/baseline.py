@@ -10,7 +10,7 @@ from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
 from goalseek.project.fitness import check_fit_for_baseline
 from goalseek.project.landing import check_refs
-from goalseek.project.opening import open_project, refuse_baseline
+from goalseek.project.opening import open_project, refuse_while_asking
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures a baseline."""
     with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
-        refuse_baseline(project)
+        refuse_while_asking(project, "a new baseline")
         project.is_committed_only = options.committed
         check_fit_for_baseline(project, resolve_source(project, options.source))
         check_refs(project)

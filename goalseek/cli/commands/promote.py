@@ -7,7 +7,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
@@ -54,6 +54,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--onto", metavar="REV", help="the base (default: the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="make one commit of them")
     parser.add_argument("--patch", metavar="FILE", help="write them as a mailbox for git am; - is stdout")
+    parser.add_argument(
+        "--without", metavar="N", action="append", default=[], help="leave out a kept iteration; repeatable, or 3,7"
+    )
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
 
 
@@ -85,30 +88,57 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
     def is_writable(path: str) -> bool:
         return scope.kind(path) == "writable"
 
-    chain = load_kept_chain(repository, is_writable)
-    base = chain.base if options.onto is None else repository.resolve(options.onto)
+    whole, left_out = load_kept_chain(repository, is_writable), _left_out(options)
+    base = whole.base if options.onto is None else repository.resolve(options.onto)
     if base is None:
         raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag")
     tree = repository.tree_of(base)
     head = None if options.onto is not None else repository.resolve("HEAD")
 
+    def chain_on(objects: Objects, base_tree: str) -> KeptChain:
+        chain = promote.without_reverts(objects, whole, base_tree)
+        if unknown := sorted(left_out - set(chain.iterations)):
+            kept = ", ".join(map(str, chain.iterations)) or "none"
+            message = f"--without {unknown[0]}: it is not among the kept changes that go home: {kept}"
+            raise GoalseekError(message, "see: goalseek promote")
+        return promote.leave_out(objects, chain, left_out)
+
     def make_plan(objects: Objects) -> Plan:
-        if head and head != base and (taken := promote.iterations_in(objects, chain, repository.tree_of(head))):
-            return Plan(base, (), (), _describe_taken(options, chain, taken))
+        if head and head != base:
+            chain = chain_on(objects, repository.tree_of(head))
+            if taken := promote.iterations_in(objects, chain, repository.tree_of(head)):
+                return Plan(base, (), (), _describe_taken(options, chain, taken))
+        chain = chain_on(objects, tree)
         commits = promote.replay(objects, chain, tree)
-        unlike = promote.unmeasured_files(objects, chain, tree, commits[-1].tree, is_writable) if commits else ()
-        return Plan(base, tuple(promote.squash(objects, chain, commits, tree) if options.squash else commits), unlike)
+        expected = replace(chain, end=whole.end)
+        unlike = promote.unmeasured_files(objects, expected, tree, commits[-1].tree, is_writable) if commits else ()
+        squashed = promote.squash(objects, chain, commits, tree) if options.squash else commits
+        return Plan(base, tuple(squashed), unlike)
 
     return make_plan
 
 
+def _left_out(options: argparse.Namespace) -> set[int]:
+    """The iterations that ``--without`` names."""
+    words = [word.strip() for text in options.without for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise GoalseekError(f"--without {word!r}: this is no iteration's number", "--without 3 --without 7")
+    return set(map(int, words))
+
+
+def _flags(options: argparse.Namespace) -> str:
+    """The options that say what goes home, as they are typed."""
+    return "".join(f" --without {number}" for number in sorted(_left_out(options)))
+
+
 def _describe_taken(options: argparse.Namespace, chain: KeptChain, taken: list[int]) -> str:
-    kept = [change.record.iteration for change in chain.changes]
+    kept = chain.iterations
     if taken == kept:
         return f"there is nothing to promote: HEAD already has the kept changes up to iteration {kept[-1]}"
     is_first = taken == kept[: len(taken)]
     which = f"up to iteration {taken[-1]}" if is_first else f"of iterations {', '.join(map(str, taken))}"
-    command = with_manifest_option("goalseek promote --onto HEAD", options.manifest)
+    command = with_manifest_option(f"goalseek promote --onto HEAD{_flags(options)}", options.manifest)
     return f"HEAD already has the kept changes {which}; the rest: {command}"
 
 
@@ -151,7 +181,13 @@ def _carry_out(
             {"iterations": change.iterations, "message": change.message, "files": change.files}
             for change in plan.promoted
         ]
-        fields = {"base": plan.base, "branch": options.branch, "commit": commit, "commits": rows}
+        fields = {
+            "base": plan.base,
+            "without": sorted(_left_out(options)),
+            "branch": options.branch,
+            "commit": commit,
+            "commits": rows,
+        }
         print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result})
     elif plan.promoted:
         _show(options, manifest, plan, commit, result)
@@ -180,7 +216,12 @@ def _show(
             print(f"        {paint(path, 'grey')}")
     if plan.unlike and not result:
         unlike = ", ".join(plan.unlike)
-        print(f"the base changed {unlike} as well, so nobody has measured this result; --measure does")
+        why = (
+            f"without that, {unlike} differ from the best commit"
+            if options.without
+            else f"the base changed {unlike} as well"
+        )
+        print(f"{why}, so nobody has measured this result; --measure does")
     elif not plan.unlike:
         print("its writable files are those of the best commit, as it was measured")
     numbers = {number for change in plan.promoted for number in change.iterations}
@@ -194,6 +235,6 @@ def _show(
     if options.patch:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif not commit:
-        flags = f" --onto {options.onto}" * bool(options.onto) + " --squash" * options.squash
+        flags = f" --onto {options.onto}" * bool(options.onto) + _flags(options) + " --squash" * options.squash
         command = with_manifest_option("goalseek promote --branch NAME", options.manifest)
         print(f"this was a preview; to make the commits: {command}{flags}")

@@ -137,7 +137,7 @@ def _kind(options: argparse.Namespace) -> str:
 
 def _render(reader: Reader, source: Source, kind: str) -> bytes:
     night = reader.read_on()
-    has_kept = night.climb.kept.added > 0
+    has_kept = night.climb.keeps > 0
     if kind == "svg":
         text = svg_document(night.climb)
     elif kind == "md":

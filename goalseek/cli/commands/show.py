@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> int:
     elif parts:
         for name, content in parts.items():
             _write(options, content, is_patch=name == "diff")
-        if options.diff and not options.all and options.which == "best" and load_standing(manifest).keeps > 1:
+        standing = load_standing(manifest)
+        is_part = standing.keeps > 1 or bool(standing.taken_back)
+        if options.diff and not options.all and options.which == "best" and is_part:
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from goalseek.errors import Rejected
@@ -19,11 +20,11 @@ from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.ledger.artifacts import archive_attempt, attempt_snapshot
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.loop.phases.commit import entries_by_path, restore_blobs
+from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
 from goalseek.loop.phases.stack import stack_entries
 from goalseek.own_folders import read_regular, recreate_folder
-from goalseek.phase_values import Change, Edit, Plan
+from goalseek.phase_values import Change, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
@@ -50,12 +51,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     no change, and where the provider failed.
     """
     project, plan, prior = iteration.project, attempt.plan, attempt.prior
-    provider, workspace, objects, scope = (
-        iteration.provider,
-        iteration.workspace,
-        project.repository.objects,
-        iteration.config.scope,
-    )
+    provider, workspace, objects = iteration.provider, iteration.workspace, project.repository.objects
     assert iteration.standing.incumbent
     parent_tree = iteration.standing.incumbent.tree
     attempt_folder = attempt.folder_in(iteration.folder)
@@ -86,16 +82,12 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     changes = workspace.changes()
     try:
         _refuse_secrets(workspace.tree, changes, proposal)
-        ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
-        added_files = AddedFiles(objects, parent_tree, scope, changes.added, changes.missing)
-        linked = workspace.cached("linked", lambda: linked_instructions(workspace.tree.entries, objects, scope))
-        screened = Screening(workspace.tree, added_files, ignored, objects, snapshot, linked)
-        screened.screen(changes)
+        screened = screen_workspace(iteration, changes, snapshot)
         all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
-        patch, lines_added, lines_removed = _diff(objects, parent_tree, new_tree)
+        patch, lines_added, lines_removed = diff_trees(objects, parent_tree, new_tree)
         (attempt_folder / "changes.diff").write_bytes(patch)
-        proposal.keep(reply, failure, _diff(objects, prior_tree, new_tree)[0] if prior_entries else patch)
+        proposal.keep(reply, failure, diff_trees(objects, prior_tree, new_tree)[0] if prior_entries else patch)
         screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
         workspace.restore(changes)
@@ -103,10 +95,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         file.write(reply.output)
     if failure:
         raise failure
-    edits = tuple(
-        Edit(path, entry.mode if entry else "", entry.blob if entry else "")
-        for path, entry in sorted(screened.edits.items())
-    )
+    edits = edits_of(screened.edits)
     refusals = _first_names(screened.refused)
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
         refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
@@ -131,6 +120,18 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         provider=reply.provider,
         model=reply.model,
     )
+
+
+def screen_workspace(iteration: Iteration, changes: Changes, snapshot: Path) -> Screening:
+    """The changes of the workspace, sorted by what is done with each path; what is taken is copied to ``snapshot``."""
+    workspace, objects, scope = iteration.workspace, iteration.project.repository.objects, iteration.config.scope
+    assert iteration.standing.incumbent
+    ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
+    added_files = AddedFiles(objects, iteration.standing.incumbent.tree, scope, changes.added, changes.missing)
+    linked = workspace.cached("linked", lambda: linked_instructions(workspace.tree.entries, objects, scope))
+    screened = Screening(workspace.tree, added_files, ignored, objects, snapshot, linked)
+    screened.screen(changes)
+    return screened
 
 
 class _Proposal(NamedTuple):
@@ -208,7 +209,7 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
                 yield f"{quote_path(path)} takes the place of something else in the repository"
 
 
-def _diff(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
+def diff_trees(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
     """The patch between two trees, and how many lines it adds and removes."""
     output = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
     counts, _, patch = output.partition(b"\n\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from goalseek.errors import Rejected
@@ -51,6 +51,12 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     if attempt.last_committed:
         publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)
     return Candidate(commit_hash, tree, standing.tip, attempt.commits)
+
+
+def edits_of(entries: Mapping[str, Entry | None]) -> tuple[Edit, ...]:
+    """The edits that put these entries at their paths; None deletes a file."""
+    rows = sorted(entries.items())
+    return tuple(Edit(path, entry.mode if entry else "", entry.blob if entry else "") for path, entry in rows)
 
 
 def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:

@@ -83,6 +83,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
+        taken_back=result.taken_back,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),
         changed_files=tuple(quote_path(edit.path) for edit in change.edits) if change else (),
         dropped_files=change.dropped if change else (),

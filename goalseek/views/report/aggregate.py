@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
-from goalseek.ledger.standing import PROVIDER_FAILED
+from goalseek.ledger.standing import PROVIDER_FAILED, take_back
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.rotation import Proposal, Proposer, Rotation, author_of, proposers_of
@@ -126,7 +126,10 @@ class ThinnedList(Generic[Item]):
 
 @dataclass
 class Climb:
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration."""
+    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
+
+    ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
+    """
 
     epoch: int = 0
     metric: str = "metric"
@@ -135,6 +138,8 @@ class Climb:
     baseline: Try | None = None
     best: Try | None = None
     last: int = -1
+    taken_back: dict[int, int] = field(default_factory=dict)
+    reverts: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -152,6 +157,11 @@ class Climb:
     def proposers(self) -> tuple[Proposer, ...]:
         """Who has proposed, and what they gained."""
         return proposers_of(self.rotation, scale_of(self.direction, self.noise.all_positive))
+
+    @property
+    def keeps(self) -> int:
+        """The number of kept changes that the best has: without those that a person took back."""
+        return self.kept.added - self.reverts - len(self.taken_back)
 
     @property
     def tried(self) -> int:
@@ -250,6 +260,9 @@ class ReportFigures:
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
                 tries, climb.best = climb.kept, try_of(row, label)
+            if row.taken_back is not None:
+                climb.reverts += 1
+                climb.taken_back = take_back(climb.taken_back, int(row.taken_back), int(row.iteration))
             tries.add(lambda: try_of(row, label))
             climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
@@ -277,7 +290,7 @@ class ReportFigures:
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
-            earlier = EarlierClimb(before.epoch, *figures, before.kept.added)
+            earlier = EarlierClimb(before.epoch, *figures, before.keeps)
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch)
 

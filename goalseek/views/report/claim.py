@@ -86,7 +86,7 @@ def format_change(try_: Try, direction: str, unit: str) -> str:
 
 def format_kept(climb: Climb) -> str:
     """``3 kept of 12 tries``."""
-    return f"{climb.kept.added:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
+    return f"{climb.keeps:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:

@@ -125,6 +125,7 @@ class IterationRow(Row, tag="iteration", gc=False):
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
     tree_hash: str | None = None
+    taken_back: float | None = None
     changed_files: list[str] = []
     changed_loc: float = 0.0
     hypothesis_summary: str = ""

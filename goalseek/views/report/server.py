@@ -53,7 +53,7 @@ class LivePage:
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
                 start = time.monotonic()
                 night = self._reader.read_on()
-                around = project_state(self._source, night.climb.kept.added > 0, is_live=True)
+                around = project_state(self._source, night.climb.keeps > 0, is_live=True)
                 self._page = render_page(night, around, self._reader.diffs_of).encode("utf-8", "replace")
                 self._page_version = version
                 end = time.monotonic()

@@ -1,0 +1,169 @@
+"""Taking a kept change back, on a person's word: the tip without it is screened, measured and recorded as kept.
+
+What was kept after it is merged on by git. Nothing moves before the record is there, so a kill before that leaves the
+climb as it was, and the same command goes on from the measurements that are stored.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.evaluation.measurements import with_last_lines
+from goalseek.git.commits import candidate_message, revert_message
+from goalseek.git.merge import Conflicts, merge_trees
+from goalseek.git.paths import quote_path
+from goalseek.humanize import abbreviate
+from goalseek.ledger.artifacts import clear_attempts
+from goalseek.ledger.records import IterationRecord
+from goalseek.loop.attempts import Attempt
+from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
+from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.phases.apply_change import diff_trees, screen_workspace
+from goalseek.loop.phases.commit import edits_of
+from goalseek.loop.phases.log import log
+from goalseek.loop.phases.plan import write_plan
+from goalseek.loop.phases.read_context import read_context
+from goalseek.loop.phases.verify import verify
+from goalseek.own_folders import recreate_folder
+from goalseek.phase_values import Candidate, Change, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.project.project import Project
+from goalseek.statistics.guards import guard_warning
+from goalseek.values import Outcome, Phase, Reason
+
+PERSON = "person"
+_LIST_KEPT = "goalseek log --kept lists the kept changes"
+
+
+def revert_change(project: Project, number: int, why: str = "") -> IterationRecord:
+    """Takes the kept change of iteration ``number`` out of the tip; the result stands whatever its number is.
+
+    Raises GoalseekError, and the climb stays as it is, for a change that the tip does not have, for one on whose lines
+    a later one was built, for a result that the screening refuses, and for one without a number.
+    """
+    config = project.config()
+    kept = _find_kept(project, number)
+    project.config_reader.refuse_changed_hidden_files(config)
+    refuse_paid_proposal(project, f"goalseek revert {number}")
+    end_unfinished(project, f"goalseek revert {number}")
+    repository, standing = project.repository, project.standing
+    commit = repository.load_commit(str(kept.commit_hash))
+    tree = _merge_without(project, kept)
+    iteration = Iteration(project, config, f"revert {number} {tree}", is_limited=False)
+    context = read_context(iteration)
+    title, text = revert_message(commit).rstrip("\n"), " ".join(why.split())
+    change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text))
+    message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
+    candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)
+    attempt = Attempt(1, 1, Plan(change.title, change.text))
+    evidence, measured = verify(iteration, attempt, change, candidate)
+    if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
+        raise _no_number_error(iteration, number, measured)
+    reason = text or change.text or f"a person took iteration {number} back"
+    verdict = structs.replace(measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None)
+    result = IterationResult(
+        context,
+        verdict,
+        None,
+        change,
+        candidate,
+        evidence,
+        Decision(verdict),
+        notes=_notes(iteration, measured, evidence),
+        taken_back=number,
+    )
+    return log(iteration, result)
+
+
+def _find_kept(project: Project, number: int) -> IterationRecord:
+    """The record of a kept change that the tip has. Raises GoalseekError for any other number."""
+    standing = project.standing
+    record = project.ledger.history.iteration(number) if 0 <= number <= standing.last_iteration else None
+    if record is None:
+        raise GoalseekError(f"there is no iteration {number}", _LIST_KEPT, USAGE)
+    if record.outcome == Outcome.BASELINE:
+        hint = "goalseek baseline --from REV climbs on from other code"
+        raise GoalseekError(f"iteration {number} is a baseline, not a change", hint, USAGE)
+    if record.outcome != Outcome.KEPT:
+        message = f"iteration {number} was not kept, so the tip does not have it: {record.outcome}, {record.reason}"
+        raise GoalseekError(message, _LIST_KEPT, USAGE)
+    if record.epoch != standing.epoch:
+        assert standing.baseline
+        message = f"iteration {number} was kept before the baseline of iteration {standing.baseline.iteration}"
+        hint = (
+            f"goalseek promote --without {number} leaves it out of what goes home; to climb on without it, revert it "
+            "on a branch of your own: goalseek baseline --from REV"
+        )
+        raise GoalseekError(f"{message}, and is a part of that", hint, USAGE)
+    if by := standing.taken_back.get(number):
+        message = f"iteration {number} was taken back already, by iteration {by}"
+        raise GoalseekError(message, f"goalseek revert {by} brings it back", USAGE)
+    return record
+
+
+def _merge_without(project: Project, kept: IterationRecord) -> str:
+    """The tip's tree without a kept change, with all that was kept after it. Raises GoalseekError for conflicts."""
+    repository, incumbent, number = project.repository, project.standing.incumbent, kept.iteration
+    assert incumbent and kept.tree_hash and kept.parent_commit_hash
+    before = repository.tree_of(kept.parent_commit_hash)
+    try:
+        tree = merge_trees(repository.objects, kept.tree_hash, incumbent.tree, before)
+    except Conflicts as conflicts:
+        message = f"iteration {number} stays: later kept changes stand on it in {', '.join(conflicts.files)}"
+        hint = "take the later one back first; or edit it on a branch of your own, then: goalseek baseline --from REV"
+        raise GoalseekError(message, hint, BAD_FINDING) from None
+    if tree == incumbent.tree:
+        message = f"nothing of iteration {number} is in the tip any more"
+        raise GoalseekError(message, "goalseek show best --diff --all shows what the tip has", USAGE)
+    return tree
+
+
+@checkpointed(Phase.APPLY_CHANGE, "change", Change)
+def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
+    """The change from the tip to ``tree``, laid over the workspace and screened there as a provider's edits are.
+
+    Writes ``changes.diff``, ``snapshot/`` and ``plan.md``. Raises GoalseekError, with the files, for what is refused.
+    """
+    objects, scope, workspace = iteration.project.repository.objects, iteration.config.scope, iteration.workspace
+    assert iteration.standing.incumbent
+    before = iteration.standing.incumbent.tree
+    edits = {difference.path: difference.after for difference in objects.differences(before, tree)}
+    refusals = [f"{quote_path(path)} is not writable any more" for path in edits if scope.kind(path) != "writable"]
+    if not refusals:
+        clear_attempts(iteration.folder)
+        snapshot = iteration.folder / "snapshot"
+        recreate_folder(snapshot)
+        workspace.clean()
+        workspace.tree.overlay(edits)
+        changes = workspace.changes()
+        try:
+            screened = screen_workspace(iteration, changes, snapshot)
+        finally:
+            workspace.restore(changes)
+        left_out = [f"{quote_path(path)} is left out" for path in edits if screened.edits.get(path, "") != edits[path]]
+        refusals = screened.refused or left_out
+    if refusals:
+        message = f"the tip would break the rules of the scope: {abbreviate(sorted(refusals))}"
+        raise GoalseekError(message, "goalseek help manifest says what the scope allows", BAD_FINDING)
+    patch, added, removed = diff_trees(objects, before, tree)
+    (iteration.folder / "changes.diff").write_bytes(patch)
+    write_plan(iteration.folder / "plan.md", plan)
+    return Change(plan.title, plan.text, edits_of(edits), (), added, removed, provider=PERSON)
+
+
+def _no_number_error(iteration: Iteration, number: int, verdict: Verdict) -> GoalseekError:
+    """The error for a result without a number; the same command measures it again."""
+    iteration.steps.forget("evidence")
+    log_path = iteration.folder / "verifier.log"
+    printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""
+    message = f"iteration {number} stays: without it the code has no number: {verdict.why}"
+    hint = "nothing has changed; what was kept after it may need it: take that back first"
+    return GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)
+
+
+def _notes(iteration: Iteration, measured: Verdict, evidence: Evidence) -> tuple[str, ...]:
+    """What the rule says about the number, and a guard that the result breaks: neither decides."""
+    baseline, guards = iteration.standing.baseline, iteration.config.manifest.guard
+    assert baseline
+    warning = guard_warning(guards, "the code without it", evidence.guards, baseline.guards)
+    return (f"against the code with it: {measured.why}", *((warning,) if warning else ()))

@@ -1,0 +1,105 @@
+"""What does not go home: what a person took back, and what ``promote --without`` leaves out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project
+from taking_back import climb, part, parts
+
+
+def three(top: Path) -> Project:
+    """Iterations 1, 2 and 4 are kept, each in a file of its own."""
+    return climb(top, part("a", 2), part("b", 3), part("c", 0), part("c", 5))
+
+
+@pytest.fixture
+def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+    return made_once(three, tmp_path / "repository")
+
+
+def promoted(project: Project, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(project.check("promote", "--json", *arguments))
+    return found
+
+
+def numbers(project: Project, *arguments: str) -> list[list[int]]:
+    return [commit["iterations"] for commit in promoted(project, *arguments)["commits"]]
+
+
+def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Project) -> None:
+    climbed.check("revert", "2")
+    found = promoted(climbed, "--branch", "home")
+    assert ([commit["iterations"] for commit in found["commits"]], found["unlike_best"]) == ([[1], [4]], [])
+    assert parts(climbed, "home") == ["2", "1", "5"]
+    assert "those of the best commit, as it was measured" in climbed.check("promote")
+    (whole,) = promoted(climbed, "--squash")["commits"]
+    assert whole["message"].endswith("* a is 2\n* c is 5\n\nscore: 8 (was 3)\n")
+    climbed.check("revert", "5")
+    assert numbers(climbed) == [[1], [2], [4]]
+    diff = climbed.run("show", "best", "--diff")
+    assert diff.stdout.count("diff --git") == 1 and "show best --diff --all" in diff.stderr
+    assert climbed.check("show", "best", "--diff", "--all").count("diff --git") == 3
+
+
+def test_a_base_that_has_the_change_gets_the_revert(climbed: Project) -> None:
+    climbed.check("promote", "--branch", "home")
+    climbed.git("merge", "--quiet", "--ff-only", "home")
+    climbed.check("revert", "2", "--why", "not ours")
+    ended = climbed.run("promote")
+    assert "up to iteration 4; the rest: goalseek promote --onto HEAD" in ended.stderr, ended
+    found = promoted(climbed, "--onto", "HEAD", "--branch", "again")
+    assert [commit["iterations"] for commit in found["commits"]] == [[5]]
+    assert found["commits"][0]["message"].startswith('Revert "b is 3"\n\nnot ours\n')
+    assert parts(climbed, "again") == ["2", "1", "5"]
+
+
+def test_reverts_of_changes_on_the_same_lines_cancel_out(tmp_path: Path) -> None:
+    project = climb(tmp_path / "repository", part("a", 2), part("a", 3), part("b", 2))
+    project.check("revert", "2")
+    assert numbers(project) == [[1], [3]]
+    project.check("revert", "1")
+    assert numbers(project) == [[3]]
+
+
+def test_without_leaves_a_change_out_and_says_that_nobody_has_measured_the_rest(climbed: Project) -> None:
+    before = climbed.records(), climbed.git("for-each-ref")
+    shown = climbed.check("promote", "--without", "2")
+    assert "without that, parts/b.txt differ from the best commit, so nobody has measured this result" in shown
+    assert shown.endswith("to make the commits: goalseek promote --branch NAME --without 2\n")
+    assert (climbed.records(), climbed.git("for-each-ref")) == before
+    found = promoted(climbed, "--without", "2", "--branch", "home")
+    assert ([commit["iterations"] for commit in found["commits"]], found["without"]) == ([[1], [4]], [2])
+    assert parts(climbed, "home") == ["2", "1", "5"]
+    assert numbers(climbed, "--without", "1,2") == numbers(climbed, "--without", "1", "--without", "2") == [[4]]
+    (whole,) = promoted(climbed, "--without", "1", "--squash")["commits"]
+    assert whole["message"].endswith("\n\nscore: these changes were not measured together\n")
+    assert "no change was kept, or the base has them all" in climbed.run("promote", "--without", "1,2,4").stderr
+    climbed.git("merge", "--quiet", "--ff-only", "home")
+    assert "the rest: goalseek promote --onto HEAD" in climbed.run("promote").stderr
+
+
+def test_without_is_measured_on_request(climbed: Project) -> None:
+    found = promoted(climbed, "--without", "4", "--measure")
+    settled = found["measured"]["compared"]["settled"]
+    assert (settled["before"], settled["after"]) == (3, 6)
+
+
+def test_what_cannot_be_left_out_is_refused_by_name(tmp_path: Path) -> None:
+    project = climb(tmp_path / "repository", part("a", 2), part("b", 2), part("a", 3))
+    ended = project.run("promote", "--without", "1", "--branch", "home")
+    assert ended.exit_code == 1 and "iteration 3, a is 3, stands on what is left out, in parts/a.txt (contents)" in (
+        ended.stderr
+    )
+    assert "leave it out too: --without 3" in ended.stderr and "home" not in project.git("for-each-ref")
+    assert numbers(project, "--without", "1,3") == [[2]]
+    for wrong, said in (
+        ("9", "it is not among the kept changes that go home: 1, 2, 3"),
+        ("x", "no iteration's number"),
+    ):
+        ended = project.run("promote", "--without", wrong)
+        assert ended.exit_code == 2 and said in ended.stderr
