@@ -6,7 +6,7 @@ A proposer goes by provider and model, as ``ProviderTable.label`` gives them; in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field, structs
@@ -138,13 +138,13 @@ class Rotation(Struct, frozen=True):
         efforts, kept = {**self.efforts, proposal.author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
         return structs.replace(following._after_kept(proposal), efforts=efforts, kept=kept)
 
-    def without(self, iteration: int) -> Rotation:
-        """Without the gain of the change that this iteration kept, which was taken back."""
-        gain = next((gain for gain in self.kept if gain.iteration == iteration), None)
-        if gain is None:
-            return self
-        efforts = {**self.efforts, gain.author: self.efforts[gain.author].with_gain(gain, -1)}
-        return structs.replace(self, efforts=efforts, kept=tuple(each for each in self.kept if each is not gain))
+    def without(self, iterations: Collection[int]) -> Rotation:
+        """Without the gains of the changes that these iterations kept, which were taken back."""
+        efforts = dict(self.efforts)
+        for gain in self.kept if iterations else ():
+            if gain.iteration in iterations:
+                efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
+        return structs.replace(self, efforts=efforts)
 
     def _in_turn(self, proposal: Proposal) -> Rotation:
         """In the proposal's turn, which may be a new one; a record of an older version names none."""
