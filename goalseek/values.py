@@ -56,6 +56,9 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+STACK = "stack"  # the provider in records of rejected changes that git put together: nobody was asked
+
+
 class StopReason(StrEnum):
     """Why an invocation ended; ``EXIT_CODES`` gives the exit code that goes with it."""
 

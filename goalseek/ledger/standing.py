@@ -139,12 +139,12 @@ class Standing(Struct, frozen=True):
 
     def next_turn(self, search: Search, own: str) -> Turn:
         """Whose turn the next iteration is; ``own`` is the provider's name and model."""
-        return next_turn(self.rotation, search, own, self._scale)
+        return next_turn(self.rotation.without(self.taken_back), search, own, self._scale)
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:
         """Everyone who has proposed under this ruler, and what they have gained."""
-        return proposers_of(self.rotation, self._scale)
+        return proposers_of(self.rotation.without(self.taken_back), self._scale)
 
     @property
     def _scale(self) -> Scale:
@@ -259,9 +259,9 @@ def _after_taking_back(following: Standing, record: IterationRecord, number: int
     commit, taken_back = _measured_commit(record), take_back(following.taken_back, number, record.iteration)
     keeps = following.keeps + len(following.taken_back) - len(taken_back)
     marks = {"incumbent": commit, "best": commit}
-    return structs.replace(
-        following, **marks, keeps=keeps, taken_back=taken_back, stagnation=0, crashes=0, settled=None
-    )
+    rotation = structs.replace(following.rotation, tries=0)
+    following = structs.replace(following, **marks, keeps=keeps, taken_back=taken_back, rotation=rotation)
+    return structs.replace(following, stagnation=0, crashes=0, settled=None)
 
 
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:

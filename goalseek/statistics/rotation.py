@@ -6,7 +6,7 @@ A proposer goes by provider and model, as ``ProviderTable.label`` gives them; in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field, structs
@@ -14,9 +14,8 @@ from msgspec import Struct, field, structs
 from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
 from goalseek.statistics.scale import Scale
-from goalseek.values import Number, Outcome
+from goalseek.values import STACK, Number, Outcome
 
-STACK = "stack"  # the provider of candidates that nobody was asked for
 MAX_KEPT = 500
 _HOUR = 3600.0
 
@@ -111,7 +110,8 @@ class Rotation(Struct, frozen=True):
     """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
 
     ``turns`` are those since then, each once; they begin anew when all had theirs. ``has_kept`` says whether the last
-    change was kept in this turn. ``efforts`` are by proposer, ``kept`` the newest gains, which can be taken back.
+    change was kept in this turn, ``after_plateau`` whether the turn began after a plateau. ``efforts`` are by proposer,
+    ``kept`` the newest gains, which can be taken back.
     """
 
     turn: str = ""
@@ -119,6 +119,7 @@ class Rotation(Struct, frozen=True):
     tries: int = 0
     turns: tuple[str, ...] = ()
     has_kept: bool = False
+    after_plateau: bool = False
     efforts: dict[str, Effort] = field(default_factory=dict)
     kept: tuple[KeptGain, ...] = ()
 
@@ -137,13 +138,13 @@ class Rotation(Struct, frozen=True):
         efforts, kept = {**self.efforts, proposal.author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
         return structs.replace(following._after_kept(proposal), efforts=efforts, kept=kept)
 
-    def without(self, iteration: int) -> Rotation:
-        """Without the gain of the change that this iteration kept, which was taken back."""
-        gain = next((gain for gain in self.kept if gain.iteration == iteration), None)
-        if gain is None:
-            return self
-        efforts = {**self.efforts, gain.author: self.efforts[gain.author].with_gain(gain, -1)}
-        return structs.replace(self, efforts=efforts, kept=tuple(each for each in self.kept if each is not gain))
+    def without(self, iterations: Collection[int]) -> Rotation:
+        """Without the gains of the changes that these iterations kept, which were taken back."""
+        efforts = dict(self.efforts)
+        for gain in self.kept if iterations else ():
+            if gain.iteration in iterations:
+                efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
+        return structs.replace(self, efforts=efforts)
 
     def _in_turn(self, proposal: Proposal) -> Rotation:
         """In the proposal's turn, which may be a new one; a record of an older version names none."""
@@ -151,14 +152,16 @@ class Rotation(Struct, frozen=True):
         if turn in ("", self.turn):
             return self
         turns = (turn,) if turn in self.turns else (*self.turns, turn)
-        return structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns, has_kept=False)
+        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
+        return structs.replace(following, has_kept=False, after_plateau=bool(self.turn))
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
         is_asked = proposal.author != STACK and self.turn != FRESH
         turn = proposal.author if is_asked else self.turn
         began = self.began if turn == self.turn else proposal.iteration
-        return structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,), has_kept=True)
+        following = structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,))
+        return structs.replace(following, has_kept=True, after_plateau=False)
 
 
 def _gain_of(proposal: Proposal) -> KeptGain:
@@ -190,6 +193,8 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
 
     After a plateau it is the turn of one that had none since the last kept change: of one that never proposed, in the
     order of ``search.rotate``, else of the one with the most gain for a dollar; for an hour where one has no price.
+    While one whose turn began so is closed, another is asked. Before the first plateau, and after a kept change, the
+    provider itself is asked alone.
     """
     names = tuple(dict.fromkeys((own, *labels_of(search))))
     if len(names) == 1:
@@ -198,10 +203,12 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
     rates, unit = _rates_of(rotation, names, own, scale)
     ranking = sorted(names, key=lambda name: rates[name], reverse=True)
     if rotation.tries < search.plateau:
-        kept = "it kept the last change; " if rotation.has_kept and current == rotation.turn else ""
+        is_same = current == rotation.turn
+        kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
         since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
         tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
-        return Turn(_in_order(current, ranking, own), f"{kept}{since}{tries}")
+        is_alone = current == own and not (rotation.after_plateau and is_same)
+        return Turn((own,) if is_alone else _in_order(current, ranking, own), f"{kept}{since}{tries}")
     others = [name for name in ranking if name != current]
     following, *later = [name for name in others if name not in rotation.turns] or others
     why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
@@ -233,8 +240,8 @@ def _rates_of(rotation: Rotation, names: Sequence[str], own: str, scale: Scale) 
 
 
 def _in_order(first: str, ranking: Sequence[str], own: str) -> tuple[str, ...]:
-    """Who is asked in this turn: in the provider's own it alone, before its fallback."""
-    return (first,) if first == own else (first, *(name for name in ranking if name not in (first, own, FRESH)))
+    """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
+    return (first, *(name for name in ranking if name not in (first, own, FRESH)))
 
 
 class Proposer(Struct, frozen=True):

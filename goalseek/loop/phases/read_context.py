@@ -34,8 +34,8 @@ def read_context(iteration: Iteration) -> Context:
 
 
 @checkpointed(Phase.READ_CONTEXT, "context", Context)
-def read_context_of_abandoned(iteration: Iteration) -> Context:
-    """The same for an iteration that is only recorded: nothing is proposed, so the ruler may have changed."""
+def read_context_without_turn(iteration: Iteration) -> Context:
+    """The same for an iteration in which nothing is proposed; the ruler may have changed."""
     return _gather_context(iteration)
 
 

@@ -156,7 +156,7 @@ class Climb:
     @property
     def proposers(self) -> tuple[Proposer, ...]:
         """Who has proposed, and what they gained."""
-        return proposers_of(self.rotation, scale_of(self.direction, self.noise.all_positive))
+        return proposers_of(self.rotation.without(self.taken_back), scale_of(self.direction, self.noise.all_positive))
 
     @property
     def keeps(self) -> int:
@@ -263,8 +263,9 @@ class ReportFigures:
             if row.taken_back is not None:
                 climb.reverts += 1
                 climb.taken_back = take_back(climb.taken_back, int(row.taken_back), int(row.iteration))
+            else:
+                climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
             tries.add(lambda: try_of(row, label))
-            climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
         climb.spending.add_iteration(row)
