@@ -140,8 +140,8 @@ def draw(climbs: dict[str, list[Steps]], runs: int) -> str:
             parts.append(f'<polyline points="{points}" {style}/>')
     for row, (stack, colour) in enumerate(COLOURS.items()):
         label = escape(f'stack = "{stack}"', quote=False)
-        parts.append(f'<path d="M76 {28 + 20 * row}h24" stroke="{colour}" stroke-width="3"/>')
-        parts.append(f'<text x="108" y="{33 + 20 * row}">{label}, the mean of {len(climbs[stack])} climbs</text>')
+        parts.append(f'<path d="M76 {12 + 20 * row}h24" stroke="{colour}" stroke-width="3"/>')
+        parts.append(f'<text x="108" y="{17 + 20 * row}">{label}, the mean of {len(climbs[stack])} climbs</text>')
     parts.append('<text x="680" y="364" text-anchor="end">runs of the verifier</text>')
     parts.append('<text x="60" y="364">true gain, in sd of one run</text>')
     style = "text{font:14px system-ui,sans-serif;fill:#52606d}path,polyline{fill:none}"
