@@ -53,7 +53,7 @@ class Progress(DataClass):
     stagnation: int = 0
     reasons: tuple[str, ...] = ()
     spendings: tuple[BudgetUse, ...] = ()
-    turn: Turn = Turn(("",))
+    turn: Turn = Turn(())
     proposers: tuple[Proposer, ...] = ()
     usual: dict[str, float] = field(default_factory=dict)
 

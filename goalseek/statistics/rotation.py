@@ -185,7 +185,8 @@ class Turn(Struct, frozen=True):
 
     def in_words(self) -> str:
         """``codex: 20 iterations without a kept change, and it has not proposed yet``."""
-        return f"{self.names[0]}: {self.why}" if self.why else self.names[0]
+        name = self.names[0] if self.names else "not known yet"
+        return f"{name}: {self.why}" if self.why else name
 
 
 def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Turn:
@@ -198,7 +199,7 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
     """
     names = tuple(dict.fromkeys((own, *labels_of(search))))
     if len(names) == 1:
-        return Turn(names)
+        return Turn((own,) if own else ())
     current = rotation.turn if rotation.turn in names else own
     rates, unit = _rates_of(rotation, names, own, scale)
     ranking = sorted(names, key=lambda name: rates[name], reverse=True)

@@ -108,13 +108,19 @@ def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_chang
 
 
 @pytest.mark.slow
-def test_a_fresh_turn_begins_every_call_without_a_session(fake: Fakes, make_project: Projects) -> None:
-    claude = fake("claude", SCORING.replace("2 *", "-1 *"))
-    tables = {"search": {"rotate": ["fresh"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
+def test_who_has_the_turn_plans_and_edits_and_in_a_fresh_one_every_call_is_without_a_session(
+    fake: Fakes, make_project: Projects
+) -> None:
+    claude, codex = (fake(name, SCORING.replace("2 *", "-1 *")) for name in ("claude", "codex"))
+    tables = {"search": {"rotate": ["fresh", "codex"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
     made = make_project(files=SCORES, manifest={"provider": {"name": "claude", "credentials": []}, **tables})
-    made.climb("iterate", "-n", "2")
+    records = made.climb("iterate", "-n", "3")
     resumed = [(call["phase"], "--resume" in call["argv"]) for call in claude.calls]
     assert resumed == [("plan", False), ("apply", True), ("plan", False), ("apply", False)]
+    assert [(call["phase"], "resume" in call["argv"]) for call in codex.calls] == [("plan", False), ("apply", True)]
+    assert turns(records) == [("claude", "claude"), ("fresh", "claude"), ("codex", "codex")]
+    status = json.loads(made.check("--json", "status"))
+    assert [each["name"] for each in status["proposers"]] == ["claude", "claude fresh", "codex"]
 
 
 @pytest.mark.parametrize("option", [[], ["--provider", "tune"]])

@@ -200,6 +200,7 @@ def test_why_it_is_somebody_s_turn_is_said() -> None:
     night.play("kept", *worse(2))
     assert night.why() == "b: the last change was kept in its turn; 2 of 3 iterations without a kept change"
     assert Night(Search()).why() == "a"
+    assert next_turn(Rotation(), Search(), "", LOWER).in_words() == "not known yet"
 
 
 def test_a_proposer_in_words() -> None:
