@@ -273,11 +273,18 @@ class Proposer(Struct, frozen=True):
         return size(self.gain), size(self.gain_per_dollar), size(self.gain_per_hour)
 
     def in_words(self, unit: str) -> str:
-        """``3 kept of 20, 1.2% better: 0.4% for a dollar, 0.8% for an hour``."""
+        """``3 kept of 20, 1.2% better: 0.4% a dollar, 0.8% an hour``."""
         gain, per_dollar, per_hour = self.sizes(unit)
-        dollars = f"{per_dollar} for a dollar, " if per_dollar else ""
-        rates = f", {gain} better: {dollars}{per_hour} for an hour" if self.gain else ""
+        dollars = f"{per_dollar} a dollar, " if per_dollar else ""
+        rates = f", {gain} better: {dollars}{per_hour} an hour" if self.gain else ""
         return f"{self.kept} kept of {self.tried}{rates}"
+
+
+def proposer_lines(turn: Turn, proposers: Sequence[Proposer], unit: str) -> list[tuple[str, str]]:
+    """Who proposes next and why, and what each has gained, as (label, text); nothing of one proposer alone."""
+    if not turn.why and len(proposers) < 2:
+        return []
+    return [("proposes", turn.in_words()), *(("", f"{each.name}: {each.in_words(unit)}") for each in proposers)]
 
 
 def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
