@@ -20,7 +20,7 @@ from goalseek.manifest.tables import Manifest, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.statistics.guards import guard_warning
-from goalseek.statistics.rotation import Proposer, Turn
+from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import DataClass, Outcome, Phase
 
 if TYPE_CHECKING:  # status asks for the progress alone
@@ -183,8 +183,11 @@ def progress_of(
 
 
 def own_label(manifest: Manifest, standing: Standing) -> str:
-    """Name and model of the provider itself, for whoever only looks; of one of the command line, as in the records."""
-    return manifest.provider.label if manifest.provider else standing.rotation.turn
+    """Name and model of the provider itself, for whoever only looks: the command line may have named another one."""
+    turn = standing.last.turn_of if standing.last else None
+    if turn and turn not in labels_of(manifest.search):
+        return turn
+    return manifest.provider.label if manifest.provider else ""
 
 
 def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:

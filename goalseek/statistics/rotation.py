@@ -153,7 +153,7 @@ class Rotation(Struct, frozen=True):
             return self
         turns = (turn,) if turn in self.turns else (*self.turns, turn)
         following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
-        return structs.replace(following, has_kept=False, after_plateau=bool(self.turn))
+        return structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from fake_agents import SCORES, SCORING, Fakes
 from project import Project, Projects
 
@@ -97,6 +99,17 @@ def test_a_climb_that_is_killed_in_a_turn_or_between_any_two_phases_has_the_same
     for made in (stepped, killed):
         assert turns(made.iterations()) == turns(undisturbed) == [(name, name) for name in ("command", "b", "c", "c")]
         assert notes_of_turns(made.iterations()) == notes_of_turns(undisturbed)
+
+
+def test_status_names_the_provider_of_the_command_line(project: Project) -> None:
+    rotating(project, STUCK, b=STUCK).set_moves('{"score": 0.5}\n')
+    tables = tomllib.loads(project.manifest.read_text())
+    tables["search"]["plateau"] = 5
+    project.manifest.write_text(tomli_w.dumps({**tables, "provider": {"name": "tune"}}))
+    script = project.folder / "moves.toml"
+    script.write_text(project.script.read_text())
+    project.climb("iterate", "-n", "1", "--provider", "scripted")
+    assert json.loads(project.check("--json", "status"))["turn"]["names"] == ["scripted"]
 
 
 @pytest.mark.slow

@@ -86,6 +86,8 @@ def test_a_substitute_that_keeps_a_change_has_the_turn_and_a_fallback_gives_it_b
     assert night.turn() == ("c", "b")
     night.play("kept", author="a fallback")
     assert night.turn() == ("a",), "it has its fallback itself"
+    night.play(*worse(1))
+    assert night.turn() == ("a",)
 
 
 def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_one() -> None:
