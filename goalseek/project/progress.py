@@ -16,11 +16,11 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Manifest, Metric, Search
+from goalseek.manifest.tables import Manifest, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.statistics.guards import guard_warning
-from goalseek.statistics.rotation import Proposer, Turn
+from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import DataClass, Outcome, Phase
 
 if TYPE_CHECKING:  # status asks for the progress alone
@@ -38,7 +38,7 @@ class Progress(DataClass):
 
     ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those
     of the keeps after it, oldest first; ``reasons`` of the last iterations are newest first. ``usual`` are the median
-    seconds of each phase. ``turn`` is that of the next proposal; ``proposers`` is empty where there is but one.
+    seconds of each phase. ``turn`` is that of the next proposal.
     """
 
     project: str
@@ -53,7 +53,7 @@ class Progress(DataClass):
     stagnation: int = 0
     reasons: tuple[str, ...] = ()
     spendings: tuple[BudgetUse, ...] = ()
-    turn: Turn = Turn(("",))
+    turn: Turn = Turn(())
     proposers: tuple[Proposer, ...] = ()
     usual: dict[str, float] = field(default_factory=dict)
 
@@ -177,20 +177,17 @@ def progress_of(
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
         spendings=spendings,
         turn=standing.next_turn(manifest.search, own),
-        proposers=several_proposers(manifest.search, standing),
+        proposers=standing.proposers,
         usual=_median_seconds(tries),
     )
 
 
 def own_label(manifest: Manifest, standing: Standing) -> str:
-    """Name and model of the provider itself, for whoever only looks; of one of the command line, as in the records."""
-    return manifest.provider.label if manifest.provider else standing.rotation.turn
-
-
-def several_proposers(search: Search, standing: Standing) -> tuple[Proposer, ...]:
-    """The proposers under this ruler where there are several, or will be; else none."""
-    proposers = standing.proposers
-    return proposers if search.rotate or len(proposers) > 1 else ()
+    """Name and model of the provider itself, for whoever only looks: the command line may have named another one."""
+    turn = standing.last.turn_of if standing.last else None
+    if turn and turn not in labels_of(manifest.search):
+        return turn
+    return manifest.provider.label if manifest.provider else ""
 
 
 def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:

@@ -153,7 +153,7 @@ class Rotation(Struct, frozen=True):
             return self
         turns = (turn,) if turn in self.turns else (*self.turns, turn)
         following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
-        return structs.replace(following, has_kept=False, after_plateau=bool(self.turn))
+        return structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
@@ -185,7 +185,8 @@ class Turn(Struct, frozen=True):
 
     def in_words(self) -> str:
         """``codex: 20 iterations without a kept change, and it has not proposed yet``."""
-        return f"{self.names[0]}: {self.why}" if self.why else self.names[0]
+        name = self.names[0] if self.names else "not known yet"
+        return f"{name}: {self.why}" if self.why else name
 
 
 def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Turn:
@@ -198,7 +199,7 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
     """
     names = tuple(dict.fromkeys((own, *labels_of(search))))
     if len(names) == 1:
-        return Turn(names)
+        return Turn((own,) if own else ())
     current = rotation.turn if rotation.turn in names else own
     rates, unit = _rates_of(rotation, names, own, scale)
     ranking = sorted(names, key=lambda name: rates[name], reverse=True)
@@ -272,11 +273,18 @@ class Proposer(Struct, frozen=True):
         return size(self.gain), size(self.gain_per_dollar), size(self.gain_per_hour)
 
     def in_words(self, unit: str) -> str:
-        """``3 kept of 20, 1.2% better: 0.4% for a dollar, 0.8% for an hour``."""
+        """``3 kept of 20, 1.2% better: 0.4% a dollar, 0.8% an hour``."""
         gain, per_dollar, per_hour = self.sizes(unit)
-        dollars = f"{per_dollar} for a dollar, " if per_dollar else ""
-        rates = f", {gain} better: {dollars}{per_hour} for an hour" if self.gain else ""
+        dollars = f"{per_dollar} a dollar, " if per_dollar else ""
+        rates = f", {gain} better: {dollars}{per_hour} an hour" if self.gain else ""
         return f"{self.kept} kept of {self.tried}{rates}"
+
+
+def proposer_lines(turn: Turn, proposers: Sequence[Proposer], unit: str) -> list[tuple[str, str]]:
+    """Who proposes next and why, and what each has gained, as (label, text); nothing of one proposer alone."""
+    if not turn.why and len(proposers) < 2:
+        return []
+    return [("proposes", turn.in_words()), *(("", f"{each.name}: {each.in_words(unit)}") for each in proposers)]
 
 
 def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:

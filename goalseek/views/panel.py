@@ -10,6 +10,7 @@ from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
 from goalseek.project.state_file import SILENT_SECONDS
+from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
 from goalseek.views.terminal_text import cell_width, cut_to_cells
 
@@ -73,9 +74,8 @@ def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Sign
         rows.append(_best(progress, progress.best, progress.baseline, width, signs))
         rows.append(_row("tries", _tries(progress, signs), "", width))
         rows.append(_row("last", _reasons(progress, width, signs), "", width))
-        if progress.proposers:
-            rows.append(_row("proposes", progress.turn.in_words(), "", width))
-            rows += [_row(each.name, each.in_words(progress.unit), "", width) for each in progress.proposers]
+        lines = proposer_lines(progress.turn, progress.proposers, progress.unit)
+        rows += [_row(label, text, "", width) for label, text in lines]
     rows += [_bar(budget, activity, width, signs) for budget in progress.spendings]
     if not activity.ended:
         rows.append(_row("prints", activity.says, "dim", width))

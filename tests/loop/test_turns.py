@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from fake_agents import SCORES, SCORING, Fakes
 from project import Project, Projects
 
@@ -67,7 +69,7 @@ def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_chan
     assert "proposes   command b: 1 iteration without a kept change" in shown
     assert "command b: 0 kept of 1" in shown
     (line,) = [line for line in shown if line.startswith("command c: ")]
-    assert line.startswith("command c: 1 kept of 2, 200% better: 110% for a dollar, ") and "for an hour" in line
+    assert line.startswith("command c: 1 kept of 2, 200% better: 110% a dollar, ") and "an hour" in line
     for ending in ("md", "html"):
         report = tmp_path / f"report.{ending}"
         made.check("report", "-o", str(report))
@@ -99,6 +101,17 @@ def test_a_climb_that_is_killed_in_a_turn_or_between_any_two_phases_has_the_same
         assert notes_of_turns(made.iterations()) == notes_of_turns(undisturbed)
 
 
+def test_status_names_the_provider_of_the_command_line(project: Project) -> None:
+    rotating(project, STUCK, b=STUCK).set_moves('{"score": 0.5}\n')
+    tables = tomllib.loads(project.manifest.read_text())
+    tables["search"]["plateau"] = 5
+    project.manifest.write_text(tomli_w.dumps({**tables, "provider": {"name": "tune"}}))
+    script = project.folder / "moves.toml"
+    script.write_text(project.script.read_text())
+    project.climb("iterate", "-n", "1", "--provider", "scripted")
+    assert json.loads(project.check("--json", "status"))["turn"]["names"] == ["scripted"]
+
+
 @pytest.mark.slow
 def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_change_stays(project: Project) -> None:
     made = rotating(project, STUCK, 2, b="exit 75\n", c=AGENT % 3)
@@ -108,13 +121,19 @@ def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_chang
 
 
 @pytest.mark.slow
-def test_a_fresh_turn_begins_every_call_without_a_session(fake: Fakes, make_project: Projects) -> None:
-    claude = fake("claude", SCORING.replace("2 *", "-1 *"))
-    tables = {"search": {"rotate": ["fresh"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
+def test_who_has_the_turn_plans_and_edits_and_in_a_fresh_one_every_call_is_without_a_session(
+    fake: Fakes, make_project: Projects
+) -> None:
+    claude, codex = (fake(name, SCORING.replace("2 *", "-1 *")) for name in ("claude", "codex"))
+    tables = {"search": {"rotate": ["fresh", "codex"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
     made = make_project(files=SCORES, manifest={"provider": {"name": "claude", "credentials": []}, **tables})
-    made.climb("iterate", "-n", "2")
+    records = made.climb("iterate", "-n", "3")
     resumed = [(call["phase"], "--resume" in call["argv"]) for call in claude.calls]
     assert resumed == [("plan", False), ("apply", True), ("plan", False), ("apply", False)]
+    assert [(call["phase"], "resume" in call["argv"]) for call in codex.calls] == [("plan", False), ("apply", True)]
+    assert turns(records) == [("claude", "claude"), ("fresh", "claude"), ("codex", "codex")]
+    status = json.loads(made.check("--json", "status"))
+    assert [each["name"] for each in status["proposers"]] == ["claude", "claude fresh", "codex"]
 
 
 @pytest.mark.parametrize("option", [[], ["--provider", "tune"]])

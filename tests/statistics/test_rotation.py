@@ -86,6 +86,8 @@ def test_a_substitute_that_keeps_a_change_has_the_turn_and_a_fallback_gives_it_b
     assert night.turn() == ("c", "b")
     night.play("kept", author="a fallback")
     assert night.turn() == ("a",), "it has its fallback itself"
+    night.play(*worse(1))
+    assert night.turn() == ("a",)
 
 
 def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_one() -> None:
@@ -200,6 +202,7 @@ def test_why_it_is_somebody_s_turn_is_said() -> None:
     night.play("kept", *worse(2))
     assert night.why() == "b: the last change was kept in its turn; 2 of 3 iterations without a kept change"
     assert Night(Search()).why() == "a"
+    assert next_turn(Rotation(), Search(), "", LOWER).in_words() == "not known yet"
 
 
 def test_a_proposer_in_words() -> None:
@@ -209,6 +212,6 @@ def test_a_proposer_in_words() -> None:
     assert proposer.in_words("") == "0 kept of 2"
     night.play("kept", values=(10.0, 9.0))
     (proposer,) = proposers_of(night.rotation, LOWER)
-    assert proposer.in_words("s") == "1 kept of 3, 10% better: 3.5% for a dollar, 3.5% for an hour"
+    assert proposer.in_words("s") == "1 kept of 3, 10% better: 3.5% a dollar, 3.5% an hour"
     (proposer,) = proposers_of(night.rotation, scale_of("minimize", False))
-    assert proposer.in_words("s") == "1 kept of 3, 1 s better: 0.333333 s for a dollar, 0.333333 s for an hour"
+    assert proposer.in_words("s") == "1 kept of 3, 1 s better: 0.333333 s a dollar, 0.333333 s an hour"

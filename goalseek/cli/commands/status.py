@@ -14,6 +14,7 @@ from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.state_file import describe_end
 from goalseek.project.status import Overview, read_overview
+from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, one_line, painter
 
@@ -76,9 +77,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
-    if summary.turn.why or len(summary.proposers) > 1:
-        lines.append(f"  proposes   {summary.turn.in_words()}")
-        lines += [f"    {proposer.name}: {proposer.in_words(summary.unit)}" for proposer in summary.proposers]
+    lines += [f"  {each:<10} {text}" for each, text in proposer_lines(summary.turn, summary.proposers, summary.unit)]
     if summary.limits:
         lines.append(f"  limits     {'; '.join(summary.limits)}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]

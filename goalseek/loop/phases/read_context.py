@@ -28,8 +28,6 @@ def read_context(iteration: Iteration) -> Context:
     project.config_reader.refuse_changed_hidden_files(iteration.config)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
     turn = standing.next_turn(search, project.provider_table().label)
-    if turn.is_new:
-        project.watch.on_note(f"it is the turn of {turn.in_words()}")
     return _gather_context(iteration, turn)
 
 
