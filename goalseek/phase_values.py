@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -39,7 +39,9 @@ class Played(Struct, frozen=True):
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
-    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed.
+    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
+    positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
+    ``is_taken_back``: it was kept, and a person took it back.
     """
 
     iteration: int
@@ -51,6 +53,15 @@ class PastIteration(Struct, frozen=True):
     why: str
     idea: str = ""
     changed_lines: int = 0
+    gain: Number | None = None
+    diff: str = ""
+    is_taken_back: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its title, with the reason of a person who took a change back, and whether it was taken back itself."""
+        title = f"{self.title}: {self.why}" if self.reason == Reason.TAKEN_BACK else self.title
+        return f"{title} (taken back since)" if self.is_taken_back else title
 
 
 class VisibleFile(Struct, frozen=True):
@@ -102,7 +113,8 @@ class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered. ``script`` is the digest of a script's moves up to this one.
+    say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
+    changes are tried together: then no provider was asked, nor will be.
     """
 
     title: str
@@ -113,6 +125,7 @@ class Plan(Struct, frozen=True):
     model: str = ""
     later: tuple[str, ...] = ()
     script: str = ""
+    stacked: tuple[int, ...] = ()
 
 
 class Edit(Struct, frozen=True):

@@ -179,6 +179,8 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("unit", ""),
     ("base_commit_hash", None),
     ("taken_back", None),
+    ("stacked", []),
+    ("not_stacked", []),
 )
 """The fields that are left out where they have these values."""
 
@@ -294,7 +296,7 @@ def to_plain(value: Any) -> Any:
     if names:
         plain = {name: to_plain(getattr(value, name)) for name in names}
         for name, default in _OPTIONAL:
-            if plain.get(name, plain) is default:
+            if name in plain and plain[name] == default:
                 del plain[name]
         return plain
     if isinstance(value, dict):

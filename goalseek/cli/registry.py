@@ -62,6 +62,11 @@ COMMANDS = {
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
     ),
+    "rejudge": Command(
+        "take home",
+        "Say how the climb would have gone under another rule or limit",
+        "goalseek rejudge --set metric.min_delta=0.01",
+    ),
     "settle": Command("take home", "Measure the baseline and the best again, for a gain to claim", "goalseek settle"),
     "report": Command(
         "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
@@ -88,7 +93,7 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve", "serve": "report"}
+MODULES = {"decline": "approve", "serve": "report", "settle": "report"}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {

@@ -61,7 +61,7 @@ def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[Cheat, ...]:
     return tuple(_apply_cheat(evaluation, tree, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
-def runs_needed(cheats: Sequence[Cheat]) -> int:
+def count_runs(cheats: Sequence[Cheat]) -> int:
     """How many of these cheats will be measured."""
     return sum(bool(cheat.tree) for cheat in cheats)
 

@@ -14,12 +14,12 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_head, notify_problem, scope_notes
+from goalseek.project.fitness import differences_from_head, scope_notes
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
-from goalseek.sandbox.environment import program_environment
+from goalseek.sandbox.environment import notify_problem, program_environment
 from goalseek.workspace.hidden_files import hidden_paths, shared_answers
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -39,7 +39,7 @@ class DoctorContext(Evaluation):
 Check = Callable[[DoctorContext], Iterator[CheckResult]]
 
 
-def repository(context: DoctorContext) -> Iterator[CheckResult]:
+def check_repository(context: DoctorContext) -> Iterator[CheckResult]:
     """Branch and records are as goalseek left them, and no other ref is in their way."""
     project = context.project
     project.repository.refuse_conflicting_branch()
@@ -52,7 +52,7 @@ def repository(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("repository", True, f"{project.repository.top}; climbs from {where}")
 
 
-def globs(context: DoctorContext) -> Iterator[CheckResult]:
+def check_globs(context: DoctorContext) -> Iterator[CheckResult]:
     """Every glob matches a file, and every named file exists."""
     project = context.project
     if project.standing.baseline is None:
@@ -69,13 +69,13 @@ def globs(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
 
 
-def number(context: DoctorContext) -> Iterator[CheckResult]:
+def check_number(context: DoctorContext) -> Iterator[CheckResult]:
     """A number that is a time is that of a command which says something about the candidate."""
     for problem, remedy in preflight.time_problems(context.project.loaded):
         yield CheckResult("number", False, problem, remedy)
 
 
-def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
+def check_committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
         return
@@ -88,7 +88,7 @@ def committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("committed", True, "all that the number depends on is in HEAD")
 
 
-def trees(context: DoctorContext) -> Iterator[CheckResult]:
+def check_trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
     try:
@@ -102,7 +102,7 @@ def trees(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("trees", True, f"made in {project.places.home}")
 
 
-def left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
+def check_left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
     """Files of the checkout that are not in goalseek's trees."""
     yield from _notes("left out", preflight.tree_notes(context.project, context.entries))
 
@@ -114,13 +114,13 @@ def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
         yield CheckResult(name, True, text, remedy)
 
 
-def ruler(context: DoctorContext) -> Iterator[CheckResult]:
+def check_ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
     for name in differences_from_head(context.project).ruler:
         yield CheckResult("pinned", True, f"{name} differs from the pinned verifier", "goalseek baseline adopts it")
 
 
-def environment(context: DoctorContext) -> Iterator[CheckResult]:
+def check_environment(context: DoctorContext) -> Iterator[CheckResult]:
     """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
     project = context.project
     preflight.refuse_hidden_clashes(context.config, project.places.prefix, context.entries)
@@ -135,7 +135,7 @@ def environment(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("environment", True, "no shared folder imports your checkout, and none shows a hidden file")
 
 
-def isolation(context: DoctorContext) -> Iterator[CheckResult]:
+def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:
     """How well each command is isolated, and which answers candidate code can read."""
     manifest, folder = context.config.manifest, context.project.folder
     hidden = hidden_paths(folder, manifest, context.config.scope.prefix, context.config.hidden_from, context.entries)
@@ -149,7 +149,7 @@ def isolation(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("isolation", True, text, remedy)
 
 
-def confinement(context: DoctorContext) -> Iterator[CheckResult]:
+def check_confinement(context: DoctorContext) -> Iterator[CheckResult]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = context.project.confines, context.config.manifest
     confines.refuse_unfit()
@@ -168,7 +168,7 @@ def confinement(context: DoctorContext) -> Iterator[CheckResult]:
         yield CheckResult("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
 
 
-def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
+def check_allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
     confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
@@ -193,7 +193,7 @@ def allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     yield CheckResult("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def cheats(context: DoctorContext) -> Iterator[CheckResult]:
+def check_cheats(context: DoctorContext) -> Iterator[CheckResult]:
     """Every cheat is a patch that applies."""
     remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
     for cheat in context.cheats:
@@ -201,7 +201,7 @@ def cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-def notification(context: DoctorContext) -> Iterator[CheckResult]:
+def check_notification(context: DoctorContext) -> Iterator[CheckResult]:
     """The program of ``[notify]`` can be started."""
     if problem := notify_problem(context.project.loaded):
         text, _, remedy = problem.rpartition("; ")
@@ -211,22 +211,22 @@ def notification(context: DoctorContext) -> Iterator[CheckResult]:
 
 
 REQUIRED_CHECKS: Mapping[str, Check] = {
-    "repository": repository,
-    "globs": globs,
-    "number": number,
-    "committed": committed_files,
+    "repository": check_repository,
+    "globs": check_globs,
+    "number": check_number,
+    "committed": check_committed_files,
 }
 FURTHER_CHECKS: Mapping[str, Check] = {
-    "left out": left_out_files,
-    "pinned": ruler,
-    "environment": environment,
+    "left out": check_left_out_files,
+    "pinned": check_ruler,
+    "environment": check_environment,
     "provider": lambda context: check_providers(context, context.entries, context.is_live),
-    "isolation": isolation,
-    "sandbox": confinement,
-    "allowed": allowed_paths,
-    "notify": notification,
-    "cheat": cheats,
-    "trees": trees,
+    "isolation": check_isolation,
+    "sandbox": check_confinement,
+    "allowed": check_allowed_paths,
+    "notify": check_notification,
+    "cheat": check_cheats,
+    "trees": check_trees,
 }
 
 

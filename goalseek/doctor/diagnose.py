@@ -22,6 +22,7 @@ from goalseek.evaluation.measurements import Target, measure_target, trial_folde
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.manifest.exposure import SCRIPTS
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
@@ -31,8 +32,7 @@ from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
-from goalseek.workspace.hidden_files import SCRIPTS
-from goalseek.workspace.scope import is_tool_cache, parents
+from goalseek.workspace.scope import is_tool_cache, parents, paths_below
 
 _FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -51,7 +51,7 @@ def diagnose_sandbox(
     if project.confines.level.name == "none":
         return
     log = _printed(trial_folder(project))
-    paths = _hidden_paths(project, log)
+    paths = _find_unseen_paths(project, log)
     is_known = bool(remedy) and not paths
     if not ask_consent(is_known):
         guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
@@ -116,7 +116,7 @@ def _diagnose_inside(
     return CheckResult("outside", False, text, remedy)
 
 
-def _hidden_paths(project: Project, log: str) -> tuple[Path, ...]:
+def _find_unseen_paths(project: Project, log: str) -> tuple[Path, ...]:
     """Existing paths in the output that no command can see; only the outermost of them."""
     confines = project.confines
     masked = (*confines.masked, *confines.elsewhere)
@@ -160,7 +160,7 @@ def unseen_file_hint(
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {OUTSIDE}"
     if missing:
         return str(missing)
-    below = [path[len(prefix) :] for path in entries if path.startswith(prefix)]
+    below = paths_below(prefix, entries)
     if manifest.scope.hidden_from is None and (misspelt := _misspelt_script(project, command, below, run_folder)):
         return f"{command.name}: {misspelt}"
     if command.sees == "both":

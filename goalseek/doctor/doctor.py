@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from goalseek.doctor.cheats import Cheat, apply_cheats, runs_needed
+from goalseek.doctor.cheats import Cheat, apply_cheats, count_runs
 from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
@@ -42,7 +42,7 @@ def examine(
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
     """
-    git_finding = git_version()
+    git_finding = check_git()
     yield git_finding
     if not git_finding.ok:
         return
@@ -67,7 +67,7 @@ def examine(
         yield CheckResult(name, False, error.message, error.hint)
 
 
-def git_version() -> CheckResult:
+def check_git() -> CheckResult:
     """Whether git is there, and new enough."""
     try:
         text = git_text("--version")
@@ -80,9 +80,9 @@ def git_version() -> CheckResult:
     return CheckResult("git", True, text)
 
 
-def cost(cheats: Sequence[Cheat], subject: Target) -> str:
+def describe_cost(cheats: Sequence[Cheat], subject: Target) -> str:
     """A sentence on how many runs of the verifier there will be, and how long they take."""
-    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), runs_needed(cheats)
+    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), count_runs(cheats)
     parts = ["setup once"] if subject.config.manifest.setup else []
     parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
     parts.append(f"1 to {breakages} runs with every writable file broken")
@@ -113,7 +113,7 @@ def _examine(
     subject = None
     if is_sound and not is_quick:
         subject = current_target(context)
-        on_message(cost(context.cheats, subject))
+        on_message(describe_cost(context.cheats, subject))
     yield from needed
     for name, check in FURTHER_CHECKS.items():
         for finding in run_check(name, check, context):

@@ -8,11 +8,17 @@ from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
+from goalseek.manifest.exposure import (
+    HASH_INSTEAD,
+    exposing_commands,
+    named_paths,
+    readable_answers,
+    started_outputs,
+    timed_program,
+)
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.fitness import HASH_INSTEAD, exposing_commands, readable_answers, started_outputs, timed_program
 from goalseek.project.preflight import CheckResult
-from goalseek.workspace.hidden_files import named_paths
 
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from goalseek.doctor.cheats import Cheat, measure_cheats, runs_needed
+from goalseek.doctor.cheats import Cheat, count_runs, measure_cheats
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
 from goalseek.evaluation.measurements import (
@@ -65,7 +65,7 @@ def try_verifier(
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
-                cheat_runs = runs_needed(cheats)
+                cheat_runs = count_runs(cheats)
                 least, most = NUMBERS + cheat_runs, NUMBERS - 1 + len(BREAKAGES) + cheat_runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
@@ -99,7 +99,7 @@ def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_di
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
             yield CheckResult("verifier", True, f"{text}; {describe_bounds(guard, None)}")
     yield check_unchanged(manifest, known)
-    yield from seed_hint(known)
+    yield from check_seed(known)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
     seconds = median([measurement.seconds for measurement in known])
     yield CheckResult("cost", True, cost_of_deciding(manifest, is_noisy, seconds))
@@ -132,7 +132,7 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
     return CheckResult("unchanged", True, text)
 
 
-def seed_hint(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
+def check_seed(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
     """A finding where long runs give equal numbers: the script may fix its seed."""
     hint = fixed_seed_hint(median([measurement.seconds for measurement in known]))
     if hint and len({measurement.value for measurement in known}) == 1:
@@ -166,13 +166,13 @@ def check_sabotage(project: Project, subject: Target) -> CheckResult:
     unnoticed, unit = [], subject.config.manifest.metric.unit
     try:
         for index, (how, content) in enumerate(BREAKAGES):
-            tree = sabotaged_tree(project, subject, content)
+            tree = sabotage_tree(project, subject, content)
             if tree == subject.tree:
                 continue
             seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
             seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
             evidence = measure_target(project, subject.variant(tree), seed)
-            if text := how_noticed(evidence, subject.known, unit):
+            if text := describe_notice(evidence, subject.known, unit):
                 text = f"every writable file {how}: {text}"
                 return _preference(subject, evidence, text) or CheckResult("sabotage", True, text)
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
@@ -198,7 +198,7 @@ def _preference(subject: Target, evidence: Evidence, text: str) -> CheckResult |
     return CheckResult("sabotage", False, text, remedy)
 
 
-def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> str:
+def sabotage_tree(project: Project, subject: Target, content: bytes | None) -> str:
     """The subject's tree with this content in every writable file, or without them."""
     objects, scope = project.repository.objects, subject.config.scope
     blob = objects.write_bytes(content) if content is not None else ""
@@ -210,7 +210,7 @@ def sabotaged_tree(project: Project, subject: Target, content: bytes | None) -> 
     return objects.splice(subject.tree, edits)
 
 
-def how_noticed(evidence: Evidence, known: Sequence[MeasuredValue], unit: str = "") -> str:
+def describe_notice(evidence: Evidence, known: Sequence[MeasuredValue], unit: str) -> str:
     """How the verifier noticed the breakage; "" where it did not.
 
     Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.

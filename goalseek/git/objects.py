@@ -35,6 +35,7 @@ _FOLDER_IS_GONE = re.compile(r"unable to (write|create) .*No such file or direct
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
 _TREE = ("mktree", "--missing", "-z", "--batch")
+_PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 
 
@@ -204,6 +205,16 @@ class Objects:
             entries = (Entry(mode, blob) if mode != "000000" else None for mode, blob in sides)
             differences.append(Difference(os.fsdecode(path), *entries))
         return differences
+
+    def patch(self, before: str, after: str) -> bytes:
+        """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
+        return b"" if before == after else self._retry_if_missing(lambda: self._patch(before, after))
+
+    def _patch(self, before: str, after: str) -> bytes:
+        answer = self._processes.send(_PATCH, f"{before} {after}\nend\n".encode())
+        if answer.line == b"end":
+            raise MissingObject(f"{before} or {after}")
+        return b"\n".join(answer.lines()) + b"\n"
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
         """The tree with some paths changed (None: removed), without empty folders; takes time for the changes only."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
@@ -15,8 +15,8 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_number, pluralize
-from goalseek.ledger.records import IterationRecord, parse_record
+from goalseek.humanize import format_distinct, format_number, pluralize
+from goalseek.ledger.records import IterationRecord, SettleRecord, parse_record
 from goalseek.values import Outcome, StopReason
 
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
@@ -45,29 +45,27 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = f"{commit_title(record)}\n\n{record.why}\n\n{_gain(record, record.metric.incumbent)}\n"
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), chain.settled)}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
 
 
 def squash(
-    objects: Objects, promoted: Sequence[PromotedCommit], base_tree: str, result: IterationRecord | None
+    objects: Objects, chain: KeptChain, promoted: Sequence[PromotedCommit], base_tree: str
 ) -> list[PromotedCommit]:
-    """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler.
-
-    ``result`` is the record that measured them together, None where nobody did.
-    """
+    """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
-    first = next(record for record in records if record.epoch == records[-1].epoch)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
     name = records[-1].metric.name
-    gain = _gain(result, first.metric.incumbent) if result else f"{name}: these changes were not measured together"
-    message = f"Improve {name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{gain}\n"
+    is_new = chain.result is not None and chain.result.taken_back is not None and chain.result not in records
+    measured = (*records, chain.result) if chain.result and is_new else records
+    result = _describe_result(measured, chain.settled) if chain.result else f"{name}: nobody measured these together"
+    message = f"Improve {name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
@@ -78,11 +76,28 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _gain(record: IterationRecord, before: float | None) -> str:
-    metric = record.metric
+def _describe_result(records: Sequence[IterationRecord], settled: SettleRecord | None) -> str:
+    """The number that the changes of these records led to, and whether candidate code could read the hidden files.
+
+    Where the best is the last of them, what was settled follows, or takes the place of the numbers that decided.
+    """
+    metric = records[-1].metric
+    first = next(record for record in records if record.epoch == records[-1].epoch)
     assert metric.value is not None
-    was = f" (was {format_number(before, metric.unit)})" if before is not None else ""
-    return f"{metric.name}: {format_number(metric.value, metric.unit)}{was}"
+    text = f"{metric.name}: {_format_values(first.metric.incumbent, metric.value, metric.unit)}"
+    if settled and settled.iteration == records[-1].iteration:
+        values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
+        is_all = first.base_commit_hash == settled.baseline_commit_hash
+        text = f"{metric.name}: {values}" if is_all else f"{text}\n{metric.name} since the baseline: {values}"
+    is_exposed = any(record.isolation.verifier == "both" for record in records)
+    return f"{text}; candidate code could read the hidden files" if is_exposed else text
+
+
+def _format_values(before: float | None, after: float, unit: str) -> str:
+    if before is None:
+        return format_number(after, unit)
+    before_text, after_text = format_distinct(before, after, unit=unit)
+    return f"{after_text} (was {before_text})"
 
 
 def unmeasured_files(
@@ -158,13 +173,15 @@ class KeptChange:
 class KeptChain:
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
-    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``; None where nobody did.
+    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, None where nobody did;
+    ``settled`` is of the best, where it was settled.
     """
 
     changes: tuple[KeptChange, ...]
     start: str
     end: str
     base: str
+    settled: SettleRecord | None = None
     result: IterationRecord | None = None
 
     @property
@@ -181,16 +198,15 @@ def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> K
     changes: list[KeptChange] = []
     before = tree = chain.start
     for change in chain.changes:
-        tree = _merge_on(
-            objects, before, tree, change.before, change.record
-        )  # a baseline between them, if there is one
+        tree = _merge_on(objects, before, tree, change.before, change.record)  # what a baseline brought between them
         if change.record.iteration not in numbers:
             after = _merge_on(objects, change.before, tree, change.after, change.record)
             changes.append(KeptChange(change.record, tree, after))
             tree = after
         before = change.after
     end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
-    return replace(chain, changes=tuple(changes), end=end, result=chain.result if end == chain.end else None)
+    shorter = replace(chain, changes=tuple(changes), end=end)
+    return shorter if end == chain.end else replace(shorter, settled=None, result=None)
 
 
 def _merge_on(objects: Objects, before: str, tree: str, after: str, record: IterationRecord) -> str:
@@ -234,10 +250,13 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     """
     records: list[IterationRecord] = []
     users: list[str] = []
-    newest = _keeps_and_baselines(repository)
-    following = next(newest, None)
+    results = _results(repository)
+    newest = next(results, None)
+    settled = newest if isinstance(newest, SettleRecord) else None
+    keeps = (one for one in itertools.chain([newest], results) if isinstance(one, IterationRecord))
+    following = next(keeps, None)
     while following is not None:
-        record, following = following, next(newest, None)
+        record, following = following, next(keeps, None)
         records.append(record)
         if record.outcome != Outcome.BASELINE:
             continue
@@ -247,24 +266,25 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
         is_other_code = before is None or not _has_same_files(repository, before, tree, is_writable)
         if is_other_code or _find_matching(repository, own_commits, tree, is_writable):
             base = _find_matching(repository, users, tree, is_writable)
-            return _build_chain(records[::-1], base or str(record.commit_hash))
+            return _build_chain(records[::-1], base or str(record.commit_hash), settled)
     refs = f"refs/goalseek/{repository.name}/*"
     hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
     raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
 
 
-def _build_chain(records: list[IterationRecord], base: str) -> KeptChain:
+def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
     changes = [
         KeptChange(after, str(before.tree_hash), str(after.tree_hash))
-        for before, after in pairwise(records)
+        for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, records[-1])
+    end = records[-1]
+    return KeptChain(tuple(changes), str(records[0].tree_hash), str(end.tree_hash), base, settled, end)
 
 
-def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
-    """Keeps and baselines, newest first; the ledger is read only as far as this is iterated."""
-    marks = [f'"outcome":"{outcome}"' for outcome in _KEPT]  # in a row's strings there is a backslash between
+def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:
+    """Keeps, baselines and what was settled, newest first; the ledger is read only as far as this is iterated."""
+    marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in _KEPT)]  # in strings they have backslashes
     name = repository.refs().ledger
     try:
         for entry in walk_first_parents(partial(read_commit, repository.objects), name):
@@ -272,7 +292,9 @@ def _keeps_and_baselines(repository: Repository) -> Iterator[IterationRecord]:
             if not entry.parents or not any(mark in entry.message for mark in marks):
                 continue
             record = parse_record(entry.last_line)
-            if isinstance(record, IterationRecord) and record.outcome in _KEPT:
+            if isinstance(record, SettleRecord):
+                yield record
+            elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
                 _refuse_other_tree(_commit(repository, str(record.commit_hash)), record)
                 yield record
     except (UnreadableCommit, ValueError) as error:

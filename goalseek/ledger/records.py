@@ -84,8 +84,9 @@ class IterationRecord(Head, kw_only=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does.
 
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
-    ``parent_commit_hash`` is the tip that it was committed on. ``taken_back`` is the kept iteration that it took out of
-    the tip.
+    ``parent_commit_hash`` is the tip that it was committed on. ``stacked`` are the rejected iterations whose changes it
+    tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
+    was measured already. ``taken_back`` is the kept iteration that it took out of the tip.
     """
 
     iteration: int
@@ -107,6 +108,8 @@ class IterationRecord(Head, kw_only=True):
     dropped_files: tuple[str, ...] = ()
     changed_loc: int = 0
     hypothesis_summary: str = ""
+    stacked: tuple[int, ...] = ()
+    not_stacked: tuple[tuple[int, ...], ...] = ()
     provider: str = ""
     model: str = ""
     usage: Usage = Usage()

@@ -69,8 +69,8 @@ class Standing(Struct, frozen=True):
     also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
     has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
     are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it
-    leaves ``stagnation`` as it was. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in
-    ``Played``.
+    leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person
+    who takes a change back. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -203,10 +203,10 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
-        tried=standing.tried + 1,
+        tried=standing.tried + (not record.stacked),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
-        provider_failures=standing.provider_failures + 1 if is_failed_call else 0,
+        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
     )
     if record.outcome != Outcome.KEPT:

@@ -15,12 +15,13 @@ from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
+from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Played
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import answer_notes, check_fit, check_provider, exposure_note
+from goalseek.project.fitness import answer_notes, check_fit, check_provider
 from goalseek.project.landing import check_refs
 from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
 from goalseek.project.progress import new_warnings, progress_of, small_set_warning

@@ -51,7 +51,8 @@ def checkpointed(
 class Iteration:
     """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
 
-    ``unfinished`` is the candidate that a kill left on the tip. What its phases have given is None until then. Stored
+    ``unfinished`` is the candidate that a kill left on the tip. ``not_stacked`` are sets of rejected changes that PLAN
+    could not put together. What its phases have given is None until then. Stored
     answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the limits of the run.
     """
 
@@ -76,6 +77,7 @@ class Iteration:
         self.folder = self.steps.folder
         self.briefing: Briefing | None = None
         self.plan: Plan | None = None
+        self.not_stacked: tuple[tuple[int, ...], ...] = ()
         self.attempts: Attempts | None = None
         self.decision: Decision | None = None
         self._verdict: Verdict | None = None
@@ -88,7 +90,8 @@ class Iteration:
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
         provider = self.project.provider()
-        repair_limit = self.project.provider_table().repair if provider.repairers else 0
+        has_repairs = bool(provider.repairers) and not plan.stacked
+        repair_limit = self.project.provider_table().repair if has_repairs else 0
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
         return self.attempts
 

@@ -15,10 +15,9 @@ from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.approval import Question, commands_for
-from goalseek.project.fitness import notify_environment, notify_problem, notify_words
 from goalseek.project.observer import Observer
+from goalseek.sandbox.environment import notify_launch, notify_problem
 from goalseek.sandbox.supervisor import Supervisor
-from goalseek.sandbox.view import Launch
 from goalseek.values import DataClass, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
@@ -136,8 +135,7 @@ class Notifier(Observer):
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        launch = Launch(notify_words(command), notify_environment(), loaded.folder)
-        result = self._programs.run(launch, timeout=MAX_SECONDS, stdin=stdin)
+        result = self._programs.run(notify_launch(loaded), timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:

@@ -259,6 +259,14 @@ class Limits(Budget, kw_only=True):
     """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
 
 
+class Search(DataClass, kw_only=True):
+    """What is tried beside a proposal for each iteration."""
+
+    stack: Literal["auto", "always", "none"] = "auto"
+    """Whether rejected near misses of the same code are tried together, which asks no agent: `auto` where the metric is
+    noisy, `always`, or `none`. Example: `stack = "none"`"""
+
+
 class SandboxTable(DataClass, kw_only=True):
     """How agent and candidate are kept apart from the rest of the machine."""
 
@@ -325,6 +333,7 @@ class Manifest(DataClass, kw_only=True):
     price: tuple[Price, ...] = ()
     review: ReviewTable | None = None
     limits: Limits = Limits()
+    search: Search = Search()
     sandbox: SandboxTable = SandboxTable()
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()

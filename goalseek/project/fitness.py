@@ -3,80 +3,25 @@
 from __future__ import annotations
 
 import functools
-import os
-import re
-import shlex
-import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from goalseek.disk import check_free_space
-from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
+from goalseek.manifest.exposure import HASH_INSTEAD, readable_answers
+from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
-from goalseek.process import environment_without
 from goalseek.project import preflight
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import SCRIPTS, hidden_paths, named_paths, shared_answers
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
-
-EXPOSED = "candidate code can read the hidden files"
-
-
-def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in which candidate code runs beside hidden files; none where nothing is hidden.
-
-    A program that is only timed is not among them: see ``timed_program``.
-    """
-    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
-        return ()
-    commands, timed = manifest.verify, timed_program(manifest)
-    hidden = [command for command in commands if command != timed and command.sees == "hidden"]
-    handed_on = [command for command in hidden if started_outputs(manifest, command)]
-    return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
-
-
-_PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
-
-
-def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
-    """The programs that a command starts, by its own words, and that an earlier one handed on."""
-    before = manifest.verify[: manifest.verify.index(command)]
-    is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
-    words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
-    return set(filter(is_output, (word.removeprefix("./") for word in words)))
-
-
-def timed_program(manifest: Manifest) -> VerifyCommand | None:
-    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
-    if manifest.metric.source not in TIME_SOURCES:
-        return None
-    command = next(command for command in manifest.verify if command.name == manifest.metric.command)
-    return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
-
-
-def exposure_note(manifest: Manifest) -> str:
-    """A note that candidate code can read what the manifest hides; "" where it cannot."""
-    if not (names := exposing_commands(manifest)):
-        return ""
-    verb = "see" if len(names) > 1 else "sees"
-    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
-
-
-HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
-_CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
-_CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
@@ -87,23 +32,6 @@ def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
         yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
     for text, remedy in shared_answers(project.folder, config.manifest, hidden):
         yield f"{text}; {remedy}"
-
-
-def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[str]:
-    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
-
-    ``hidden`` are the hidden files by their paths; those of them that a command runs as a script are read.
-    """
-    timed = timed_program(manifest)
-    if timed is None:
-        return
-    remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
-    remaining -= named_paths(timed, hidden)
-    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
-        named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
-        for path in sorted(remaining & named):
-            yield f"{timed.name}: the timed program can read {quote_path(path)}"
-        remaining -= named
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
@@ -232,35 +160,3 @@ def differences_from_head(project: Project) -> HeadDifferences:
     """What a new baseline would adopt of manifest and HEAD, and whose code it could start from."""
     baseline = project.standing.baseline
     return differences_of_head(project.loaded, project.repository.location, baseline.commit if baseline else "")
-
-
-def notify_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command of ``[notify]`` as it is run: a ``~`` before its program is your HOME."""
-    return (os.path.expanduser(command[0]), *command[1:])
-
-
-def notify_environment() -> dict[str, str]:
-    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
-
-    A relative folder would be one below the manifest's, where kept changes may be taken home to.
-    """
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
-    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
-    return environment_without("GOALSEEK_") | {"PATH": path}
-
-
-def notify_problem(loaded: ManifestFile) -> str:
-    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else ""."""
-    folder, command = loaded.folder.resolve(), notify_words(loaded.manifest.notify.command or ("",))
-    kind = manifest_scope(loaded, loaded.manifest, "").kind
-    for number, word in enumerate(command):
-        path = Path(os.path.realpath(folder / word))
-        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
-        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
-            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
-    program = str(folder / command[0]) if "/" in command[0] else command[0]
-    if not command[0] or shutil.which(program, path=notify_environment()["PATH"]):
-        return ""
-    if "/" in command[0] and os.path.isfile(program):
-        return f"{command[0]} is not executable; chmod +x {shlex.quote(command[0])}"
-    return f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}; correct notify.command"

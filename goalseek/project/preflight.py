@@ -26,7 +26,7 @@ from goalseek.project.project import Project
 from goalseek.values import StopReason
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
-from goalseek.workspace.scope import Scope
+from goalseek.workspace.scope import Scope, paths_below
 
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
@@ -144,9 +144,9 @@ def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] 
 
     A writable one may match a file of the ``code`` as well that is measured with them.
     """
-    below, scope = _paths_below(project, entries), project.loaded.manifest.scope
+    below, scope = paths_below(project.places.prefix, entries), project.loaded.manifest.scope
     for name in ("writable", "read_only", "hidden"):
-        files = [*below, *_paths_below(project, code)] if name == "writable" else below
+        files = [*below, *paths_below(project.places.prefix, code)] if name == "writable" else below
         for pattern in _unmatched_patterns(getattr(scope, name), files, is_writable=name == "writable"):
             yield f"scope.{name}: {_no_match_text(project.loaded, pattern)}"
 
@@ -154,7 +154,7 @@ def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] 
 def refuse_nothing_writable(project: Project, entries: Iterable[str]) -> None:
     """Raises GoalseekError where a climb that goes on has no writable file left among those of its tree."""
     patterns = project.loaded.manifest.scope.writable
-    unmatched = list(_unmatched_patterns(patterns, _paths_below(project, entries), is_writable=True))
+    unmatched = list(_unmatched_patterns(patterns, paths_below(project.places.prefix, entries), is_writable=True))
     if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
         return
     message = "scope.writable leaves no file to change in the tree that the climb starts from"
@@ -172,7 +172,7 @@ def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     baseline, scope = project.standing.baseline, project.loaded.manifest.scope
     if baseline is None:
         return
-    for pattern in _unmatched_patterns(scope.writable, _paths_below(project, entries), is_writable=True):
+    for pattern in _unmatched_patterns(scope.writable, paths_below(project.places.prefix, entries), is_writable=True):
         if _commit_matches(project, baseline.commit, (pattern,)):
             continue
         if _commit_matches(project, project.repository.head(), (pattern,)):
@@ -185,13 +185,7 @@ def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
 
 def _commit_matches(project: Project, commit: str, patterns: Sequence[str]) -> bool:
     """Whether one of the commit's files matches the globs."""
-    return any(map(matcher(tuple(patterns)), _paths_below(project, project.repository.files_of(commit))))
-
-
-def _paths_below(project: Project, paths: Iterable[str]) -> list[str]:
-    """Those of the paths in the manifest's folder, relative to it."""
-    prefix = project.places.prefix
-    return [path[len(prefix) :] for path in paths if path.startswith(prefix)]
+    return any(map(matcher(tuple(patterns)), paths_below(project.places.prefix, project.repository.files_of(commit))))
 
 
 def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
+from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
@@ -153,6 +154,8 @@ def _find_question(loaded: ManifestFile, standing: Standing, run_id: str) -> tup
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     """What a person should know about the numbers themselves."""
     metric = manifest.metric
+    if exposure_text := exposure_note(manifest):
+        yield exposure_text
     if guard_text := guard_notice(manifest, standing):
         yield guard_text
     if drift_text := drift_warning(standing.direction or metric.direction, standing.noise):

@@ -20,8 +20,10 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Context, PastIteration
+from goalseek.proposal.past_tries import rank_rejected
 from goalseek.statistics.guards import describe_bounds
 from goalseek.statistics.sequential_test import describe_rule
+from goalseek.values import Outcome
 from goalseek.workspace.scope import Scope
 
 
@@ -70,12 +72,29 @@ class Tried(TypedDict):
     why: str
 
 
+class KeptChange(TypedDict):
+    """A kept change; ``gain`` is how much better it was than the incumbent before it."""
+
+    iteration: int
+    title: str
+    gain: float | None
+
+
+class RejectedChange(KeptChange):
+    """A rejected change with its diff. ``of_incumbent``: the diff is against the present files, not earlier ones."""
+
+    reason: str
+    of_incumbent: bool
+    diff: str
+
+
 class Brief(TypedDict):
-    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` is newest first.
+    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` and ``kept`` are newest first.
 
     ``decision`` says when a change is kept, ``measurement`` how the number is made, as far as the agent may know it;
-    ``minutes`` is how long the call may take. ``ideas`` were noted for later and not tried yet. Tries are no longer
-    grouped: ``families`` is empty, and there for the programs that read it.
+    ``minutes`` is how long the call may take. ``ideas`` were noted for later and not tried yet. ``rejected`` has the
+    nearest misses first, as far as 4 KiB of diffs go. Tries are no longer grouped: ``families`` is empty, and there for
+    the programs that read it.
     """
 
     project: str
@@ -96,6 +115,8 @@ class Brief(TypedDict):
     crashes: Crashes
     left: dict[str, Any]
     ideas: list[str]
+    kept: list[KeptChange]
+    rejected: list[RejectedChange]
     history: list[Tried]
 
 
@@ -108,6 +129,7 @@ _TITLE_BYTES = 200
 _WHY_BYTES = 400
 _IDEA_BYTES = 500
 _IDEAS_BYTES = 3 * 1024
+_KEPT_BYTES = 2 * 1024
 _MEASUREMENT_BYTES = 4 * 1024
 _MINUTES_BYTES = 16
 _RUN_LENGTH = 500
@@ -162,6 +184,12 @@ def make_brief(
         },
         "left": remaining_budget(manifest.limits, standing),
         "ideas": _last_lines_within(context.ideas, _IDEAS_BYTES),
+        "kept": _kept_changes(history),
+        "rejected": [
+            _change_row(past) | {"reason": past.reason, "of_incumbent": of_incumbent, "diff": past.diff}
+            for past, of_incumbent in rank_rejected(history)
+            if past.diff
+        ],
         "history": [],
     }
     best = next((attempt for attempt in history if attempt.iteration == context.best_iteration), None)
@@ -176,6 +204,21 @@ def make_brief(
     if best and best.iteration not in [row["iteration"] for row in rows]:
         rows.append(_row_and_size(best)[0])
     return {**brief, "history": rows}
+
+
+def _kept_changes(history: Sequence[PastIteration]) -> list[dict[str, Any]]:
+    """The newest kept changes, as many as there is room for; a person's revert of one with the reason."""
+    rows: list[dict[str, Any]] = []
+    room = _KEPT_BYTES
+    for past in history:
+        row = _change_row(past)
+        if past.outcome == Outcome.KEPT and (room := room - len(json.dumps(row, indent=3)) - 3) >= 0:
+            rows.append(row)
+    return rows
+
+
+def _change_row(past: PastIteration) -> dict[str, Any]:
+    return {"iteration": past.iteration, "title": _cut(past.label, _TITLE_BYTES), "gain": past.gain}
 
 
 def _guards(manifest: Manifest, standing: Standing) -> list[GuardNow]:

@@ -15,7 +15,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.manifest.tables import Limits
+from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
@@ -53,7 +53,7 @@ def brief_iteration(
     project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
-    history = read_history(project, context.best_iteration, config.manifest)
+    history = read_history(project, context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, run_folder)
 
@@ -67,9 +67,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
-    secrets = Redactor()
-    for table in (manifest.env.verify, manifest.env.agent):  # the output of a crash may hold one
-        secrets.add_variables(credentials_in_manifest(table))
+    secrets = credentials_of(manifest)
     prompt, resumed_prompt = map(
         secrets.redact_text, make_prompts(config.templates, manifest, briefing.context, brief, request, nonce)
     )
@@ -114,6 +112,14 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
     )
+
+
+def credentials_of(manifest: Manifest) -> Redactor:
+    """Finds the credentials that the manifest passes on: the output of a crash may hold one, and so may a change."""
+    secrets = Redactor()
+    for table in (manifest.env.verify, manifest.env.agent):
+        secrets.add_variables(credentials_in_manifest(table))
+    return secrets
 
 
 def _minutes(briefing: Briefing, phase: str) -> float | None:

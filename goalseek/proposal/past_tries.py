@@ -1,4 +1,4 @@
-"""Past tries as the agent may know them: outcome, value, reason, ideas, and the output of crashes.
+"""Past tries as the agent may know them: outcome, value, reason, ideas, diffs, and the output of crashes.
 
 Output of a command that sees hidden files never gets there. What no record has is read from the sealed checkpoints of
 the run folders; where such a folder is gone, only that is missing.
@@ -6,6 +6,8 @@ the run folders; where such a folder is gone, only that is missing.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -13,6 +15,8 @@ from typing import Any
 
 from msgspec import structs
 
+from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
@@ -20,6 +24,7 @@ from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
 from goalseek.values import Outcome, Reason
+from goalseek.workspace.scope import Scope
 
 _SENTENCES = {
     "verify_failed": "the verifier failed",
@@ -32,12 +37,17 @@ _SENTENCES = {
 
 _IDEAS_READ = 10
 IDEAS_LIMIT = 20
+_DIFFS_READ = 8
+_DIFFS_BYTES = 4 * 1024
+_SMALLEST_DIFF = 256
+_NEAR_MISS = (Reason.WORSE, Reason.TIE, Reason.WITHIN_NOISE, Reason.BELOW_MIN_DELTA)
 
 
-def read_history(project: Project, best_iteration: int, manifest: Manifest) -> tuple[PastIteration, ...]:
+def read_history(project: Project, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
     """The recent tries under the present ruler, newest first, with the best one always in.
 
-    An iteration in which the provider failed is no try. The newest ones have the ideas of their plans.
+    An iteration in which the provider failed is no try. The newest ones have the ideas of their plans, and the nearest
+    misses their diffs. Files that ``scope`` hides now are in none of them.
     """
     recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
     records = [record for record in recent if record.reason not in PROVIDER_FAILED]
@@ -47,8 +57,19 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest) -> t
     verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
-    tries = (past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True))
-    return tuple(_with_revert(project, attempt) for attempt in tries)
+    tries = [past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True)]
+    is_visible = scope.seen_by("agent")
+    tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
+    by_iteration = {record.iteration: record for record in records}
+    nearest = [past for past, _ in rank_rejected(tries)[:_DIFFS_READ]]
+    diffs = share_room(
+        {
+            past.iteration: visible_patch(_read_patch(project, by_iteration[past.iteration]), past.changed_files)
+            for past in nearest
+        }
+    )
+    tries = [structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries]
+    return tuple(_with_revert(project, past) for past in tries)
 
 
 def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
@@ -57,7 +78,102 @@ def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
     record = None if by is None else project.ledger.history.iteration(by)
     if record is None:
         return attempt
-    return structs.replace(attempt, why=f"{attempt.why}; iteration {by} took it back: {record.why}")
+    why = f"{attempt.why}; iteration {by} took it back: {record.why}"
+    return structs.replace(attempt, why=why, is_taken_back=True)
+
+
+def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
+    """The reverted tries, of ``tries`` newest first, and whether each is a change of the present incumbent.
+
+    First those of the incumbent that the number alone rejected, the nearest miss first; then its others; then those of
+    earlier incumbents, each newest first.
+    """
+    last_keep = next((past.iteration for past in tries if past.outcome in (Outcome.KEPT, Outcome.BASELINE)), -1)
+
+    def rank(row: tuple[PastIteration, bool]) -> tuple[bool, bool, float]:
+        past, of_incumbent = row
+        if of_incumbent and past.reason in _NEAR_MISS and past.gain is not None:
+            return False, False, -past.gain
+        return not of_incumbent, True, -past.iteration
+
+    rejected = (past for past in tries if past.outcome == Outcome.REVERTED)
+    return sorted(((past, past.iteration > last_keep) for past in rejected), key=rank)
+
+
+def _read_patch(project: Project, record: IterationRecord) -> bytes:
+    """The change of a candidate, from git or else from its run folder; b"" where both are gone."""
+    base, tree = record.base_commit_hash or record.parent_commit_hash, record.tree_hash
+    if base and tree:
+        with contextlib.suppress(MissingObject, ObjectsFailed):
+            return project.repository.objects.patch(project.repository.tree_of(base), tree)
+    with contextlib.suppress(OSError):
+        return (project.run_folder(record.iteration) / "changes.diff").read_bytes()
+    return b""
+
+
+_FILE = b"diff --git "
+_BINARY = b"GIT binary patch"
+
+
+def visible_patch(patch: bytes, files: Sequence[str]) -> str:
+    """The parts of a patch that change one of these files, without hashes and binary content.
+
+    A file whose name git quotes is left out: nobody asked the scope about its real name.
+    """
+    headers = {f"a/{path} b/{path}".encode() for path in files if not path.startswith('"')}
+    lines: list[bytes] = []
+    is_shown = False
+    for line in patch.split(b"\n"):
+        if line.startswith(_FILE):
+            is_shown = line.removeprefix(_FILE) in headers
+        elif line == _BINARY and is_shown:
+            lines.append(b"(a binary file)")
+            is_shown = False
+        if is_shown and not line.startswith(b"index "):
+            lines.append(line)
+    return b"\n".join(lines).decode("utf-8", "replace").rstrip("\n")
+
+
+def share_room(diffs: dict[int, str]) -> dict[int, str]:
+    """The diffs, the nearest miss first, cut to 4 KiB of JSON in all: each gets half of what is left, or what it needs.
+
+    What does not fit is left out.
+    """
+    shown: dict[int, str] = {}
+    room = _DIFFS_BYTES
+    rest = sum(map(_size, diffs.values()))
+    for iteration, diff in diffs.items():
+        rest -= _size(diff)
+        if diff and (text := _cut_diff(diff, max(room // 2, room - rest))):
+            shown[iteration] = text
+            room -= _size(text)
+        if room < _SMALLEST_DIFF:
+            break
+    return shown
+
+
+def _cut_diff(diff: str, limit: int) -> str:
+    """A diff, or as many of its first lines as fit into ``limit`` bytes of JSON, and how many more there are.
+
+    A line is never cut: half of a credential would not be recognized as one.
+    """
+    if _size(diff) <= limit:
+        return diff
+    lines = diff.split("\n")
+    room, count = limit - len(_cut_note(len(lines))), 0
+    while (room := room - _size(lines[count]) - 2) >= 0:
+        count += 1
+    is_change = any(line.startswith(("+", "-")) and not line.startswith(("+++ ", "--- ")) for line in lines[:count])
+    return "\n".join([*lines[:count], _cut_note(len(lines) - count)]) if is_change else ""
+
+
+def _cut_note(count: int) -> str:
+    return f"(cut: {pluralize(count, 'more line')})"
+
+
+def _size(text: str) -> int:
+    """The bytes of a text in JSON, without its quotes."""
+    return len(json.dumps(text)) - 2
 
 
 def past_try(
@@ -77,6 +193,7 @@ def past_try(
         _why_for_agent(record, verify, readings),
         idea,
         record.changed_loc,
+        record.metric.delta,
     )
 
 

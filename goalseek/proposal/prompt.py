@@ -119,6 +119,8 @@ def make_prompts(
         "files": data_block(_file_lines(context)),
         "history": data_block(_history(brief["history"], context.best_iteration, request.phase)),
         "families": "",  # a template of the user may still name them
+        "kept": data_block(_bullets(_change_line(row, unit) for row in brief["kept"])),
+        "rejected": data_block("\n\n".join(_rejected_text(row, unit) for row in brief["rejected"])),
         "ideas": data_block(_bullets(brief["ideas"])),
         "directions": _bullets(context.directions),
         "stagnation": _stagnation_text(context),
@@ -255,6 +257,18 @@ def _history_line(row: dict[str, Any]) -> str:
         size = f" ({pluralize(row['changed_lines'], 'line')})" if row["changed_lines"] else ""
         lines.append(f"  changed: {', '.join(row['changed_files'])}{size}")
     return "\n".join([*lines, f"  why: {row['why']}"])
+
+
+def _change_line(row: dict[str, Any], unit: str) -> str:
+    """A change in one line: its number, its gain, its title."""
+    gain = "" if row["gain"] is None else f" {'+' if row['gain'] >= 0 else ''}{format_number(row['gain'], unit)}"
+    return f"{row['iteration']}:{gain} {row['title'] or '(no title)'}"
+
+
+def _rejected_text(row: dict[str, Any], unit: str) -> str:
+    """A rejected change: a line about it, and its diff."""
+    before = "" if row["of_incumbent"] else ", a change of earlier files"
+    return f"## {_change_line(row, unit)} ({row['reason']}{before})\n{row['diff']}"
 
 
 def _stagnation_text(context: Context) -> str:

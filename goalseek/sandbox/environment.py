@@ -1,19 +1,24 @@
-"""The environment variables of a program, and the refusal to start an agent that no sandbox confines."""
+"""The environment variables of programs, and what may not be started: an agent, or the program of ``[notify]``."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, Variables
-from goalseek.process import inherited_variables
+from goalseek.process import environment_without, inherited_variables
 from goalseek.sandbox import level
 from goalseek.sandbox.redaction import is_credential_name
+from goalseek.sandbox.view import Launch
 from goalseek.values import StopReason
+from goalseek.workspace.scope import manifest_scope
 
 _PUBLISHED = """PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_ALL LC_CTYPE TZ TERM
     SSL_CERT_FILE SSL_CERT_DIR""".split()
@@ -48,6 +53,43 @@ def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> 
     if runs_unasked:
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"
         raise GoalseekError(message, f'sandbox.mode = "auto"; {hint}', StopReason.SANDBOX)
+
+
+def notify_launch(loaded: ManifestFile) -> Launch:
+    """How the program of ``[notify]`` is started, unconfined: a ``~`` before it is your HOME."""
+    return Launch(_notify_words(loaded), _notify_environment(), loaded.folder)
+
+
+def notify_problem(loaded: ManifestFile) -> str:
+    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else ""."""
+    folder, command = loaded.folder.resolve(), _notify_words(loaded)
+    kind = manifest_scope(loaded, loaded.manifest, "").kind
+    for number, word in enumerate(command):
+        path = Path(os.path.realpath(folder / word))
+        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
+        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
+            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
+    program = str(folder / command[0]) if "/" in command[0] else command[0]
+    if not command[0] or shutil.which(program, path=_notify_environment()["PATH"]):
+        return ""
+    if "/" in command[0] and os.path.isfile(program):
+        return f"{command[0]} is not executable; chmod +x {shlex.quote(command[0])}"
+    return f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}; correct notify.command"
+
+
+def _notify_words(loaded: ManifestFile) -> tuple[str, ...]:
+    program, *arguments = loaded.manifest.notify.command or ("",)
+    return (os.path.expanduser(program), *arguments)
+
+
+def _notify_environment() -> dict[str, str]:
+    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
+
+    A relative folder would be one below the manifest's, where kept changes may be taken home to.
+    """
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
+    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
+    return environment_without("GOALSEEK_") | {"PATH": path}
 
 
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:

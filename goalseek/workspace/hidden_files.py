@@ -25,20 +25,18 @@ from goalseek.git.location import Location
 from goalseek.git.objects import Entry
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
+from goalseek.manifest.exposure import SCRIPTS, read_small, text_of, words_in
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.tables import Manifest, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import Manifest, ScopeTable
 from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
 from goalseek.workspace.scan import ListedFile, Listing, changed_paths, list_folder
-from goalseek.workspace.scope import is_tool_cache, overlap_matcher
+from goalseek.workspace.scope import is_tool_cache, overlap_matcher, paths_below
 from goalseek.workspace.shared_folders import MAX_FILES
 
-SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
-_SMALL = 200_000  # how long a hidden file may be that is read
 _HIDDEN_MOST = 300  # how many hidden files are read
 _COPIES_MOST = 64_000_000  # bytes that are read in search of copies
 _PARTS_MOST = 4  # of a path that a script puts together
-_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
 
 
 Note = tuple[str, str]  # what candidate code can read, and the remedy
@@ -135,8 +133,7 @@ def hidden_paths(
 
     ``paths`` are those of a tree, ``prefix`` is that folder's in it, ``hidden_from`` are the files of that key.
     """
-    below = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-    files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), below)}
+    files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), paths_below(prefix, paths))}
     return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
 
 
@@ -219,12 +216,12 @@ def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path
     for path, file in hidden.items():
         text, is_script = read_small(file), path.endswith(SCRIPTS)
         words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
-        words |= {word for word in _END_OF_WORD.split(text) if "/" in word} if is_script else set()
+        words |= {word for word in words_in(text) if "/" in word} if is_script else set()
         files = _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
         yield f"which hidden {quote_path(path)} names", files
     for command in manifest.verify:
         if command.sees == "hidden":
-            files = _shared_files(folder, manifest, set(_END_OF_WORD.split(_text_of(command))), {command.cwd}, 1)
+            files = _shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1)
             programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
             yield f"which the command {command.name} names", files - programs
 
@@ -298,36 +295,3 @@ def _is_named_answer(path: str) -> bool:
     name = posixpath.basename(path).lower()
     is_answer = re.search("label|answer|truth|target|solution", name)
     return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
-
-
-def named_paths(
-    command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
-) -> set[str]:
-    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    named = _paths_in(_text_of(command), left_out, command.cwd, command.cwd)
-    for script in named & hidden.keys():
-        if script.endswith(SCRIPTS):
-            named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
-    return named
-
-
-def _text_of(command: VerifyCommand) -> str:
-    return command.run if isinstance(command.run, str) else " ".join(command.run)
-
-
-def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
-    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
-    parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
-    words = {word for part in parts for word in _END_OF_WORD.split(part)}
-    strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
-    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
-    pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
-    return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
-
-
-def read_small(file: Path) -> str:
-    """The text of a file that is not too long to be looked at; "" of any other."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if file.is_file() and file.stat().st_size <= _SMALL:
-            return file.read_text("utf-8")
-    return ""

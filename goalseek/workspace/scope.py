@@ -33,6 +33,11 @@ def parents(path: str) -> Iterator[str]:
         yield path
 
 
+def paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
+    """Those of the paths that begin with the prefix, a folder's, relative to that folder."""
+    return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
+
+
 def overlap(path: str, other: str) -> bool:
     """Whether two paths are the same, or one lies below the other."""
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")

@@ -49,8 +49,18 @@ def test_digits_climbs_by_tune(case: Case) -> None:
 @pytest.mark.slow
 def test_what_it_says_to_type_works_in_an_empty_folder_too(case: Case) -> None:
     (case.folder / "here").mkdir()
-    assert case.run("demo", "prompt", "here", "-n", "1").exit_code == 0
     folder = case.folder / "here"
+    programs = case.home / "programs"
+    programs.mkdir()
+    for name, program in {"git": shutil.which("git"), "python3": sys.executable}.items():
+        (programs / name).symlink_to(str(program))
+    variables = {"PATH": f"{programs}:/usr/bin:/bin"}
+    printed = case.run("demo", "prompt", "here", "-n", "1", variables=variables)
+    assert printed.exit_code == 0, printed.stderr
+    hint = f"not on PATH:    alias goalseek={Path(sys.executable).with_name('goalseek')}\n"
+    assert hint in printed.stdout and f"remove it:      rm -rf {folder}\n" in printed.stdout
+    variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+    assert "alias" not in case.run("demo", "prompt", "-n", "1", variables=variables).stdout
     for command in (("log",), ("show", "best", "--diff"), ("promote",), ("doctor", "--quick")):
         ended = case.run(*command, folder=folder)
         assert ended.exit_code == 0, (command, ended.stderr)

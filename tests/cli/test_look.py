@@ -30,6 +30,7 @@ OUTCOMES = [
     (5, "kept", "better"),
     (6, "reverted", "worse"),
 ]
+EXPOSED = "candidate code can read the hidden files: judge sees both; goalseek doctor says how to separate them"
 ESCAPE = "\x1b["
 
 
@@ -100,14 +101,14 @@ class TestStatus:
         climbed.git("checkout", "--quiet", "--", "goalseek.toml")
         climbed.write({"answer.json": climbed.git("show", "goalseek/demo:answer.json") + "\n"})
         climbed.commit("a kept change that came home")
-        assert rows(climbed.run("status", "--json"))[0]["warnings"] == []
+        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED]
         climbed.write({"hidden/judge.sh": FILES["hidden/judge.sh"] + "# harder\n", "answer.json": answer(1, size=9)})
         assert rows(climbed.run("status", "--json"))[0]["differs"] == []
         climbed.commit("a harder judge, and writable files, which belong to no ruler")
         assert rows(climbed.run("status", "--json"))[0]["differs"] == ["file hidden/judge.sh"]
         assert "hidden/judge.sh" in climbed.run("status").stdout
         not_climbed = "HEAD's answer.json is not in the climb; goalseek baseline --from HEAD climbs from it"
-        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [not_climbed]
+        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED, not_climbed]
         assert not_climbed in climbed.run("iterate", "--new").stderr
         assert not_climbed in climbed.run("baseline").stderr
         (seen,) = rows(climbed.run("status", "--json"))

@@ -22,6 +22,7 @@ from goalseek.ledger.promote import load_kept_chain, unmeasured_files
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 SUBJECTS = ["Spell three", "Tidy up", "Spell fifteen"]
+EXPOSED = "candidate code could read the hidden files"
 SIGNER = """\
 #!/bin/sh
 cat > /dev/null
@@ -121,7 +122,11 @@ class TestWhatItMakes:
         assert changed == ["M\tanswer.json", "D\tsrc/old.txt", "A\tsrc/picture.bin", "M\tsrc/tool.sh"]
         assert climbed.git("diff", "--name-only", "better~1", "better").splitlines() == ["answer.json", "src/page.txt"]
         message = climbed.git("log", "-1", "--format=%B", "better~1")
-        assert message.rstrip().split("\n\n") == ["Tidy up", climbed.iterations()[3]["why"], "score: 3 (was 2)"]
+        assert message.rstrip().split("\n\n") == [
+            "Tidy up",
+            climbed.iterations()[3]["why"],
+            f"score: 3 (was 2); {EXPOSED}",
+        ]
         people = climbed.git("log", "--format=%an <%ae> %cn <%ce>", "main..better").splitlines()
         assert people == ["Zoë Configured <zoe@example.com> Zoë Configured <zoe@example.com>"] * 3
         for commit in climbed.git("rev-list", "main..better").splitlines():
@@ -132,7 +137,7 @@ class TestWhatItMakes:
     ) -> None:
         (whole,) = told(climbed, "--squash")["commits"]
         assert (whole["iterations"], whole["files"]) == ([1, 3, 5], FILES_OF_THE_CLIMB)
-        assert whole["message"].endswith("* Spell three\n* Tidy up\n* Spell fifteen\n\nscore: 4 (was 1)\n")
+        assert whole["message"].endswith(f"* Spell three\n* Tidy up\n* Spell fifteen\n\nscore: 4 (was 1); {EXPOSED}\n")
         promote(climbed, "--branch", "whole", "--squash")
         assert len(subjects(climbed, "main..whole")) == 1
         assert climbed.git("log", "-1", "--format=%B", "whole").rstrip() == whole["message"].rstrip()
@@ -175,7 +180,9 @@ class TestWhatItMakes:
         assert [commit["iterations"] for commit in answer["commits"]] == [[1], [3], [5], [7]]
         assert (answer["base"], answer["unlike_best"]) == (head, [])
         (whole,) = told(climbed, "--squash")["commits"]
-        assert whole["message"].endswith("* Further\n\nscore: 7 (was 4)\n"), "numbers of two rulers are never compared"
+        assert whole["message"].endswith(f"* Further\n\nscore: 7 (was 4); {EXPOSED}\n"), (
+            "numbers of two rulers are never compared"
+        )
         promote(climbed, "--branch", "better")
         assert subjects(climbed, "main..better") == [*SUBJECTS, "Further"]
         assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])

@@ -38,7 +38,9 @@ def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Proje
     assert parts(climbed, "home") == ["2", "1", "5"]
     assert "those of the best commit, as it was measured" in climbed.check("promote")
     (whole,) = promoted(climbed, "--squash")["commits"]
-    assert whole["message"].endswith("* a is 2\n* c is 5\n\nscore: 8 (was 3)\n")
+    assert whole["message"].endswith(
+        "* a is 2\n* c is 5\n\nscore: 8 (was 3); candidate code could read the hidden files\n"
+    )
     climbed.check("revert", "5")
     assert numbers(climbed) == [[1], [2], [4]]
     diff = climbed.run("show", "best", "--diff")
@@ -77,7 +79,7 @@ def test_without_leaves_a_change_out_and_says_that_nobody_has_measured_the_rest(
     assert parts(climbed, "home") == ["2", "1", "5"]
     assert numbers(climbed, "--without", "1,2") == numbers(climbed, "--without", "1", "--without", "2") == [[4]]
     (whole,) = promoted(climbed, "--without", "1", "--squash")["commits"]
-    assert whole["message"].endswith("\n\nscore: these changes were not measured together\n")
+    assert whole["message"].endswith("\n\nscore: nobody measured these together\n")
     assert "no change was kept, or the base has them all" in climbed.run("promote", "--without", "1,2,4").stderr
     climbed.git("merge", "--quiet", "--ff-only", "home")
     assert "the rest: goalseek promote --onto HEAD" in climbed.run("promote").stderr

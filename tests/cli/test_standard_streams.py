@@ -14,7 +14,7 @@ import pytest
 from project import Project, answer, until
 from shown import Shown, read_soon, waiting_project
 
-from goalseek.project.fitness import EXPOSED
+from goalseek.manifest.exposure import EXPOSED
 
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
 
-from goalseek.doctor.trial import GARBAGE, seed_hint
+from goalseek.doctor.trial import GARBAGE, check_seed
 from goalseek.evaluation.measurements import MeasuredValue
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
@@ -106,10 +106,10 @@ def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
-    (found,) = seed_hint(made)
+    (found,) = check_seed(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
-    assert not list(seed_hint([replace(one, seconds=1.0) for one in made]))
-    assert not list(seed_hint([made[0], replace(made[1], value=6.0)]))
+    assert not list(check_seed([replace(one, seconds=1.0) for one in made]))
+    assert not list(check_seed([made[0], replace(made[1], value=6.0)]))
 
 
 @pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])

@@ -33,7 +33,7 @@ def test_doctor_has_a_cross_and_still_tries_the_verifier(project: Project) -> No
     assert "split it" in cross["remedy"] and "sabotage" in [one["name"] for one in found]
 
 
-def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_it(project: Project) -> None:
+def test_the_first_and_the_last_line_of_a_climb_report_status_and_promote_say_it(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     ended = project.run("iterate")
     assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; goalseek doctor says how to separate them\n")
@@ -42,6 +42,12 @@ def test_the_first_and_the_last_line_of_a_climb_and_the_head_of_the_report_say_i
     markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
     assert f"> {said}" in markdown and markdown.index(said) < markdown.index("### Kept")
     assert page.index(said) < page.index('class="facts"')
+    warning = f"warning    {EXPOSED}: judge sees both; goalseek doctor says how to separate them"
+    assert warning in project.run("status").stdout
+    result = "score: 2 (was 1); candidate code could read the hidden files"
+    assert f"  {result}\n" in project.run("promote").stdout
+    project.run("promote", "--branch", "better")
+    assert project.git("log", "-1", "--format=%B", "better").splitlines()[-1] == result
 
 
 @pytest.mark.parametrize("run", ["./built/judge", "cd . && built/judge; true", ["built/judge"]])
@@ -67,7 +73,9 @@ def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables:
     assert [one for one in findings(project, "--quick") if not one["ok"]] == []
     ended = project.run("iterate")
     assert ended.exit_code == 0 and EXPOSED not in ended.stdout + ended.stderr
-    assert "could read" not in project.run("report", "-o", "-", "--format", "html").stdout
+    shown = project.run("report", "-o", "-", "--format", "html").stdout + project.run("promote").stdout
+    assert "score: 2 (was 1)" in shown and "could read" not in shown
+    assert EXPOSED not in project.run("status").stdout
 
 
 def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_name_gives_away(project: Project) -> None:

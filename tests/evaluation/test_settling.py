@@ -59,9 +59,11 @@ class TestSettling:
         assert (record["baseline"], record["best"]) == (median(befores), median(afters))
         assert record["interval"][0] <= record["difference"] <= record["interval"][1] and record["in_percent"]
         assert "settled: score 1" in ended.stdout and record["why"] in ended.stdout
-        settled = next(line for line in project.run("status").stdout.splitlines() if "settled" in line)
-        values = f"{record['baseline']:.6g} to {record['best']:.6g}"
-        assert settled.split(None, 1)[1] == f"{values}, {record['why']}" and "the mean of 3 pairs" in settled
+        shown = project.run("status").stdout
+        assert f"{record['best']:.6g} score (higher is better), iteration 1; baseline {record['baseline']:.6g}" in shown
+        assert f"  settled    {record['why']}; " in shown and "the mean of 3 pairs" in shown
+        result = f"score: {record['best']:.6g} (was {record['baseline']:.6g}), settled: {record['why']}"
+        assert result in project.run("promote").stdout
         assert json.loads(home("told").read_text())["settled"]["why"] == record["why"]
         assert project.run("audit").exit_code == 0
         decided = {run["value"] for record in project.iterations() for run in record["runs"]}
@@ -194,13 +196,19 @@ class TestSettling:
         told = project.run("report", "--settle")
         assert told.exit_code == 2 and "nothing was kept" in told.stderr
         assert not of_kind(project, "settle")
-        project.set_moves(answer(0), answer(90))
-        project.climb("iterate", "-n", "1")
+        project.set_moves(answer(0), answer(50), answer(90))
+        project.climb("iterate", "-n", "2")
         told = project.run("report", "--settle", "-o", "night.md")
         assert told.exit_code == 0, told.stderr
         (record,) = of_kind(project, "settle")
         assert len(record["pairs"]) == 3 and record["why"] in told.stdout + told.stderr
         assert "Settled" in (project.folder / "night.md").read_text()
+        values = f"{record['best']:.6g} (was {record['baseline']:.6g}), settled: {record['why']}"
+        first, last = (one["message"] for one in json.loads(project.run("promote", "--json").stdout)["commits"])
+        assert "settled" not in first and last.rstrip().splitlines()[-2].startswith("score: ")
+        assert f"score since the baseline: {values}" in last
+        (whole,) = json.loads(project.run("promote", "--json", "--squash").stdout)["commits"]
+        assert f"\nscore: {values}" in whole["message"]
 
 
 AGENT = """\
@@ -442,4 +450,4 @@ def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled()
     assert not owed(structs.replace(KEPT, settled=SETTLED)) and not owed(
         structs.replace(still, settled=SETTLED), noise="always"
     )
-    assert not owed(structs.replace(KEPT, best=FIRST)) and not owed(structs.replace(KEPT, best=None))
+    assert not owed(structs.replace(KEPT, keeps=0))

@@ -11,7 +11,7 @@ import pytest
 from project import Project, answer, home
 from skips import levels
 
-from goalseek.cli.commands.demo import committed_files
+from goalseek.cli.interview import committed_files
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate, sharing_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from project import Ended, Project, Projects, answer, home
 
-from goalseek.project.fitness import EXPOSED
+from goalseek.manifest.exposure import EXPOSED
 
 USAGE = {"input_tokens": 70, "cached_tokens": 20, "output_tokens": 10, "cost_usd": 0.25}
 BETTER = "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json; echo a title\n"

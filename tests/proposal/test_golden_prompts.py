@@ -73,6 +73,11 @@ TRIES: tuple[tuple[str, str, float | None, str, str], ...] = (
     ("kept", "better", 0.912, "Scale the inputs to 0 to 1", "+0.0308 (3.5%), odds 57:1, 2 runs against 5"),
     ("baseline", "measured", 0.8812, "", "measured at 0123456789ab, 5 runs, not all the same"),
 )  # fmt: skip
+DIFFS = {
+    4: ("-    hidden = 32\n+    hidden = 64\n",),
+    3: ("-    x = layer(x)\n+    x = normalize(layer(x))\n",),
+    2: ("-    batch = 16\n+    batch = 64\n", "-7 8 1\n+7 8 2\n"),
+}
 IDEAS = {
     4: "The loss stops falling at epoch 2 with one layer of 32: the model is too small. Add one of 64. Expected: +0.02.",
     2: "The gradient of a batch of 16 is noisy. 64 should lower the variance. Expected: +0.003.",
@@ -86,20 +91,31 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
         folder.mkdir()
         stored = {"value": {"title": "t", "text": text}, "seal": ""}
         (folder / "plan.json").write_text(json.dumps(stored))
+    for number, hunks in DIFFS.items():
+        folder = runs / str(number)
+        folder.mkdir(exist_ok=True)
+        parts = zip(("train.py", "judge/labels.txt"), hunks, strict=False)
+        text = "".join(
+            f"diff --git a/{path} b/{path}\nindex 1234567..89abcde 100644\n--- a/{path}\n+++ b/{path}\n@@ -8 +8 @@\n{hunk}"
+            for path, hunk in parts
+        )
+        (folder / "changes.diff").write_text(text)
     records = []
     for number, (outcome, reason, value, title, why) in zip(range(6, -1, -1), TRIES, strict=True):
         verify = (CommandRun("train", 1, 2.0),) if reason == "verify_failed" else ()
         record = iteration(number, number, outcome, reason, why=why, hypothesis_summary=title, verify=verify)
-        files = ("train.py",) if outcome != "skipped" and number else ()
-        records.append(
-            replace(record, metric=replace(record.metric, value=value), changed_files=files, changed_loc=4 * number)
+        files = (
+            ("train.py", "judge/labels.txt")[: len(DIFFS.get(number, "1"))] if outcome != "skipped" and number else ()
         )
+        gain = None if value is None else round(value - (0.8812 if number == 1 else 0.912), 4)
+        metric = replace(record.metric, value=value, delta=gain)
+        records.append(replace(record, metric=metric, changed_files=files, changed_loc=4 * number))
     project: Any = SimpleNamespace(
         standing=Standing(epoch=0),
         ledger=SimpleNamespace(recent=records, seal=None),
         run_folder=lambda n: runs / str(n),
     )
-    return read_history(project, 1, MANIFEST)
+    return read_history(project, 1, MANIFEST, build_scope("", MANIFEST.scope))
 
 
 def prompts(

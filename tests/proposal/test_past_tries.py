@@ -1,6 +1,7 @@
 """What the agent may know of the past: how it crashed and flattened, and nothing that a hidden command printed."""
 
 import json
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from records import iteration
 
 from goalseek.ledger.standing import CRASHED
 from goalseek.manifest.tables import Guard, VerifyCommand
-from goalseek.proposal.past_tries import common_ending, past_try
+from goalseek.phase_values import PastIteration
+from goalseek.proposal.past_tries import common_ending, past_try, rank_rejected, share_room, visible_patch
 from goalseek.values import CommandRun
 
 SECRET = "row 7 is a cat"
@@ -168,3 +170,105 @@ def test_what_a_hidden_command_printed_is_nowhere_under_the_agents_eyes(agent: P
     seen.append(project.git("log", "--all", "--format=%B", folder=workspace))
     seen += [file.read_text() for file in (project.trees() / "call").rglob("*") if file.is_file()]
     assert len(seen) > 6 and not [text for text in seen if SECRET in text]
+
+
+SCORES = """\
+case $GOALSEEK_ITERATION in 1) score=3;; 2) score=1;; 3) score=2.5;; 4) score=3;; 5) score=9; size=fail;; *) score=0;; esac
+printf '{"score": %s,\\n"size": "%s"}\\n' $score ${size:-$GOALSEEK_ITERATION} > answer.json
+test $GOALSEEK_ITERATION -ne 3 || { mkdir rec; echo 'x = "planted-token-0123456789"' > rec/notes.txt; }
+echo title $GOALSEEK_ITERATION
+"""
+SCOPE = {"writable": ["*.json", "*.txt"], "hidden": ["hidden/**"]}
+
+
+def rejected(number: int) -> list[tuple[int, str, float | None]]:
+    return [(row["iteration"], row["reason"], row["gain"]) for row in brief(number)["rejected"]]
+
+
+def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones_in_a_line(
+    make_project: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project()
+    tables = {"scope": SCOPE, "limits": {"stagnation": "none"}, "env": {"agent": {"pass": ["HUB_TOKEN"]}}}
+    project.set_agent(KEEPS_BRIEF + SCORES, tables)
+    project.commit()
+    project.climb("iterate", "-n", "6")
+    assert rejected(2) == [] and brief(2)["kept"] == [{"iteration": 1, "title": "title 1", "gain": 2}]
+    near = [(4, "tie", 0), (3, "worse", -0.5), (2, "worse", -2)]
+    assert rejected(5) == near and rejected(6) == [*near, (5, "verify_failed", None)]
+    rows = brief(6)["rejected"]
+    assert [row["of_incumbent"] for row in rows] == [True] * 4
+    assert "+++ b/rec/notes.txt" in rows[1]["diff"] and "\nindex " not in rows[1]["diff"]
+    assert rows[0]["diff"].endswith('-"size": "1"}\n+"size": "4"}')
+    text = prompts(project, 6)
+    assert "- 1: +2 title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
+    assert text.index("## 4: +0 ") < text.index("## 3: -0.5 ") < text.index("## 5: title 5 (verify_failed)")
+    assert "planted-token" in text
+
+    shutil.rmtree(project.run_folder(2))  # the diff is in git
+    monkeypatch.setenv("HUB_TOKEN", "planted-token-0123456789")
+    project.climb("iterate", "-n", "1")
+    assert [row[0] for row in rejected(7)] == [4, 3, 2, 6, 5]
+    assert "[credential]" in brief(7)["rejected"][1]["diff"] and "[credential]" in prompts(project, 7)
+    assert "planted-token" not in json.dumps(brief(7)) + prompts(project, 7)
+
+    project.set_agent(KEEPS_BRIEF + SCORES, tables, record="rec")  # so that folder is hidden
+    shutil.rmtree(project.top / ".git" / "goalseek" / "demo" / "recent")  # of which lost objects are made again
+    tree = project.iterations()[2]["tree_hash"]
+    for name in (tree, project.git("rev-parse", f"{tree}:answer.json")):
+        (project.top / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    project.climb("iterate", "-n", "1")
+    assert 2 not in [row[0] for row in rejected(8)] and {3, 4, 5} < {row[0] for row in rejected(8)}
+    assert "notes.txt" not in json.dumps(brief(8)["rejected"] + brief(8)["history"]) and "notes.txt" not in prompts(
+        project, 8
+    )
+
+
+def past(number: int, outcome: str, reason: str, gain: float | None = None) -> PastIteration:
+    return PastIteration(number, outcome, reason, gain, (), "", "", gain=gain)
+
+
+def test_near_misses_come_before_other_rejections_and_those_before_changes_of_earlier_incumbents() -> None:
+    tries = [
+        past(9, "skipped", "no_change"),
+        past(8, "reverted", "worse", -2.0),
+        past(7, "reverted", "guard", 5.0),
+        past(6, "reverted", "within_noise", 0.5),
+        past(5, "reverted", "verify_failed"),
+        past(4, "kept", "better", 1.0),
+        past(3, "reverted", "below_min_delta", 0.9),
+        past(2, "reverted", "tie", 0.0),
+    ]
+    ranked = [(row.iteration, of_incumbent) for row, of_incumbent in rank_rejected(tries)]
+    assert ranked == [(6, True), (8, True), (7, True), (5, True), (3, False), (2, False)]
+
+
+def test_only_visible_files_of_a_patch_are_shown_and_no_binary_content() -> None:
+    def part(path: str, *lines: str) -> str:
+        return "\n".join([f"diff --git a/{path} b/{path}", "index 12..34 100644", *lines, ""])
+
+    text = part("a.py", "--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-x", "+diff --git a/b b/b", " index 3")
+    hidden = part("judge.py", "+secret")
+    binary = part("w.bin", "GIT binary patch", "literal 3", "zcmZ")
+    quoted = 'diff --git "a/\\t" "b/\\t"\n+tab\n'
+    shown = visible_patch((hidden + text + binary + quoted + hidden).encode(), ("a.py", "w.bin", '"\\t"'))
+    changed = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+diff --git a/b b/b\n index 3\n"
+    assert shown == f"diff --git a/a.py b/a.py\n{changed}diff --git a/w.bin b/w.bin\n(a binary file)"
+    assert visible_patch(text.encode(), ()) == visible_patch(b"", ("a.py",)) == ""
+
+
+LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=300).map("+{}".format)
+
+
+@given(st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=10))
+def test_diffs_share_four_kib_and_one_that_is_cut_says_so(texts: list[str]) -> None:
+    diffs = dict(enumerate(texts))
+    shown = share_room(diffs)
+    assert sum(len(json.dumps(text)) - 2 for text in shown.values()) <= 4096
+    for number, text in shown.items():
+        lines, all_lines = text.split("\n"), diffs[number].split("\n")
+        if text != diffs[number]:
+            count = len(lines) - 1
+            assert lines[:-1] == all_lines[:count] and f"(cut: {len(all_lines) - count} more line" in lines[-1]
+    if sum(len(json.dumps(text)) - 2 for text in texts) <= 4096 - 256:
+        assert shown == diffs

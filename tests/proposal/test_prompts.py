@@ -91,7 +91,9 @@ def test_what_others_wrote_cannot_close_the_block_that_marks_it_as_data() -> Non
     told["ideas"] = (hostile,)
     for phase in PHASES:
         problem = Problem("it broke", hostile, hostile)
-        text = made(phase, (structs.replace(past(8, hostile, hostile), idea=hostile),), problem=problem, **told)
+        text = made(
+            phase, (structs.replace(past(8, hostile, hostile), idea=hostile, diff=hostile),), problem=problem, **told
+        )
         lines = text.splitlines()
         outside = True
         for line in lines:
@@ -112,6 +114,8 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     long = "\x00\U0001f4a5\n" * 5000
     files = tuple(f"{long[:50]}{number}" for number in range(3000))
     history = [past(number, long, long, files) for number in range(3000, 1, -1)]
+    history[:8] = [structs.replace(attempt, diff="\x00" * 85) for attempt in history[:8]]
+    history[8:90] = [structs.replace(attempt, outcome="kept") for attempt in history[8:90]]
     history.append(PastIteration(1, "kept", "better", 9.0, files, "the best idea " + long, long))
     told = context(
         best_iteration=1, common_ending=long, last_crash=long, directions=tuple([long] * 50 + ["the newest"]),
@@ -125,9 +129,10 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     text = as_json(brief)
     assert len(text.encode()) <= MAX_BYTES
     numbers = [row["iteration"] for row in brief["history"]]
-    assert numbers == [*range(3000, 3000 - len(numbers) + 1, -1), 1] and len(numbers) > 3
+    assert numbers == [*range(3000, 3000 - len(numbers) + 1, -1), 1] and len(numbers) > 2
     assert brief["history"][-1]["title"].startswith("the best idea") and "the newest" in brief["directions"]
     assert all("\n" not in row["title"] + row["why"] for row in brief["history"])
+    assert len(brief["rejected"]) == 8 and 3 < len(json.dumps(brief["kept"])) < 2048
     prompt = make_prompts(load_templates(None), manifest, told, brief, Request("apply"), NONCE).fresh
     assert len(prompt.encode()) < 3 * MAX_BYTES + sum(
         len(pattern.encode()) for pattern in (long, *files, *told.directions)
@@ -216,8 +221,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 5, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 5, apply 5, repair 3, review 2"
+    assert told.startswith("plan 6, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 6, apply 6, repair 3, review 2"
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()

@@ -14,7 +14,7 @@ from project import FILES, JUDGE, Project, answer, home, living
 from shown import Shown, waiting_project
 
 from goalseek import locks
-from goalseek.project.fitness import EXPOSED
+from goalseek.manifest.exposure import EXPOSED
 
 pytestmark = pytest.mark.slow
 

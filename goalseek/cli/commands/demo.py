@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import YES, ask, print_answer, print_json_lines, print_message, wants_json
+from goalseek.cli.output import print_answer, print_json_lines, print_message, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
-from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
-from goalseek.git.repository import Repository
 from goalseek.humanize import first_sentence, pluralize
 from goalseek.manifest import loading
-from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
 from goalseek.project import stop
@@ -33,13 +29,6 @@ from goalseek.providers.scripted import read_script
 from goalseek.values import Outcome
 
 DEFAULT = "digits"
-_PROGRAM = "program.md"
-_WHO_PROPOSES = """\
-goalseek doctor, then say who proposes: goalseek iterate --provider NAME takes an agent (goalseek help agents).
-For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
-[provider]
-name = "command"
-command = ["python3", "propose.py"]"""
 _TUNE_ITERATIONS = 20
 _ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction
     sees provider branch_prefix program manifest""".split()
@@ -121,7 +110,7 @@ def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
     then = "goalseek doctor, then goalseek iterate -n 20"
     try:
         locate(folder)
-        then = f"{_commit_command(files)}, then {then}"
+        then = f"{commit_command(files)}, then {then}"
         what = "commit them"
     except GoalseekError:
         _commit_files(folder, files, f"The template {options.template}")
@@ -207,60 +196,18 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
     name = loaded.manifest.project.name
     relative = os.path.relpath(loaded.folder)
     where = shlex.quote(str(loaded.folder) if relative.startswith("..") else relative)
+    program = Path(sys.executable).with_name("goalseek")
+    is_reachable = shutil.which("goalseek") or not program.is_file()
     return [
         "",
         f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
+        *([] if is_reachable else [f"not on PATH:    alias goalseek={shlex.quote(str(program))}"]),
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
         "take it home:   goalseek promote",
+        f"remove it:      rm -rf {shlex.quote(str(loaded.folder))}",
     ]
 
 
-def committed_files(folder: Path) -> list[str]:
-    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
-    with contextlib.closing(Repository(locate(folder), "init")) as repository:
-        repository.head()
-        variables = repository.folder_variables()
-        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
-    return [os.fsdecode(path) for path in listing.split(b"\0") if path]
-
-
-def free_branch_prefix(folder: Path, prefix: str, question: str) -> str:
-    """The prefix, or where a branch of the user's is in its way the one that they give."""
-
-    def read(text: str) -> str:
-        if not is_branch_prefix(text):
-            raise GoalseekError(f"{text!r} cannot begin the name of a branch", "climbs, say")
-        with contextlib.closing(Repository(locate(folder), "init", text)) as repository:
-            repository.refuse_conflicting_branch()
-        return text
-
-    try:
-        return read(prefix)
-    except GoalseekError as error:
-        print(error.message, file=sys.stderr)
-        return ask(question, "climbs", read)
-
-
-def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
-    """Writes the page for agents where it is wanted and there is none."""
-    path = folder / _PROGRAM
-    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or not (is_wanted or (asks and ask(question, "yes", str.lower) in YES)):
-        return None
-    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
-    return path
-
-
-def _commit_command(files: Iterable[str]) -> str:
+def commit_command(files: Iterable[str]) -> str:
     """The line that commits what a climb begins with."""
     return f"git add {' '.join(map(shlex.quote, files))} && git commit -m 'Something to climb'"
-
-
-def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:
-    """What is to be done before the first climb; ``paths`` are the committed files below the manifest's folder."""
-    commit = f"{_commit_command(new_files)}, then "
-    if loaded.manifest.provider:
-        return f"{commit}goalseek doctor, then goalseek iterate"
-    files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
-    is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
-    return commit + ("goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES)

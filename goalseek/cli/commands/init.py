@@ -10,35 +10,24 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.commands.demo import (
-    begin_with_template,
+from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
+from goalseek.cli.interview import (
+    MAY_BE_EMPTY,
+    Interview,
+    american,
     committed_files,
     free_branch_prefix,
-    next_steps,
-    templates,
-    write_program,
-)
-from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import (
-    CONSENT,
-    PREFIX,
-    QUESTIONS,
-    YES,
-    american,
-    ask,
-    format_globs,
-    guess_outputs,
     parse_globs,
     parse_name,
     parse_reading,
-    print_message,
-    read_command,
-    reading_in_flags,
 )
+from goalseek.cli.options import refuse, start_folder
+from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
@@ -46,118 +35,17 @@ from goalseek.doctor.isolation import describe_reading, scorer_to_hide
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
+from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 
-_TIME = re.compile("((run|wall)_?)?time")
-_NONE = ("hidden", "share")  # what may be empty
-
-
-class Interview:
-    """The questions to a person at a terminal. ``paths`` are the committed files below the manifest's folder."""
-
-    def __init__(self, folder: Path, paths: list[str]) -> None:
-        self._folder = folder
-        self.paths = paths
-        self._is_time_offered = False
-
-    def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
-        """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
-        is_given = {"score": {"score", "timing"} & given.keys(), "reading": {"direction", "query"} <= given.keys()}
-        for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
-            if not is_given.get(question, question in given) and _is_needed(question, answers):
-                answers = self.ask(question, answers)
-            if question == "score" and "hidden" not in given:
-                answers = self._hide_scorer(answers)
-        return answers
-
-    def _hide_scorer(self, answers: Answers) -> Answers:
-        """Asks once more what is hidden, where nothing is and a committed file scores."""
-        script, glob = scorer_to_hide(answers.score, answers.writable, self.paths)
-        if answers.hidden or not script:
-            return answers
-        print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
-        return self.ask("hidden", replace(answers, hidden=(glob,)))
-
-    def ask_again(self, question: str, answers: Answers) -> Answers:
-        """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
-        is_unscored = question == "reading" and bool(answers.direction) and not (answers.score or answers.timing)
-        answers = self.ask("score" if is_unscored else question, answers)
-        is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
-        is_open |= {"direction"} if is_unscored else set()
-        return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
-
-    def ask(self, question: str, answers: Answers) -> Answers:
-        """Asks one question; gives the answers with the new one in them."""
-        if question == "reading":
-            named = f"{answers.metric} /{answers.regex}/".lstrip()
-            default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
-            direction, query, regex, name = ask(QUESTIONS[question], default, parse_reading)
-            if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
-                return self._offer_time(answers, direction)
-            name = name or ("" if answers.regex and answers.direction else answers.metric)
-            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
-        if question == "run":
-            return self._ask_run(answers)
-        if question == "score":
-            return self._ask_score(answers)
-        if question == "name":
-            return replace(answers, name=ask(QUESTIONS[question], answers.name, parse_name))
-        patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
-        if question == "hidden":
-            patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
-        shown = format_globs(patterns) or ("none" if question in _NONE else "")
-
-        def read(text: str) -> tuple[str, ...]:
-            self.paths = committed_files(self._folder)  # a person may commit before they answer
-            committed = self.paths if question in ("writable", "hidden") else None
-            return () if question in _NONE and text == "none" else parse_globs(text, committed, self._folder)
-
-        changes: dict[str, Any] = {question: ask(QUESTIONS[question], shown, read)}
-        return replace(answers, **changes)
-
-    def _offer_time(self, answers: Answers, direction: str) -> Answers:
-        """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
-        self._is_time_offered = True
-        timed = answers.score or answers.run
-        print(f"    did you mean: time {timed}", file=sys.stderr)
-        run = answers.run if answers.score else ""
-        answers = self.ask_again("score", replace(answers, run=run, timing=timed, score=""))
-        return replace(answers, direction=direction) if answers.timing else self.ask("reading", answers)
-
-    def _ask_run(self, answers: Answers) -> Answers:
-        while True:
-            command = self._command("run", answers.run or ("none" if answers.score else ""))
-            sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
-            if not sees or ask(CONSENT.format(command=command), "no", str.lower) in YES:
-                return replace(answers, run=command, sees=sees)
-
-    def _ask_score(self, answers: Answers) -> Answers:
-        none = "" if answers.hidden and answers.sees != "both" else "none"
-        default = f"time {answers.timing}" if answers.timing else answers.score or none
-        command = self._command("score", default)
-        if timing := re.fullmatch(r"time\s+(\S.*)", command):
-            check = self._command("check", answers.score if answers.timing and answers.score else "none")
-            direction = answers.direction or "minimize"
-            answers = replace(answers, timing=timing[1], score=check, direction=direction)
-            return answers if check else replace(answers, timing_outputs=())
-        answers = replace(answers, score=command, timing="", timing_outputs=())
-        if command and not answers.run:
-            return replace(answers, outputs=answers.writable)
-        return answers if command else replace(answers, outputs=())
-
-    def _command(self, question: str, default: str) -> str:
-        text = ask(QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
-        return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
-
-
-def _is_needed(question: str, answers: Answers) -> bool:
-    """Whether the other answers leave this one open."""
-    if question == "outputs":
-        return bool(answers.run and (answers.score or answers.timing))
-    if question == "timing_outputs":
-        return bool(answers.timing and answers.score)
-    return question != "reading" or not answers.timing
+_PROGRAM = "program.md"
+_WHO_PROPOSES = """\
+goalseek doctor, then say who proposes: goalseek iterate --provider NAME takes an agent (goalseek help agents).
+For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
+[provider]
+name = "command"
+command = ["python3", "propose.py"]"""
 
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -169,7 +57,7 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
             given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
     for key in ("writable", "hidden", "outputs", "timing_outputs", "share"):
         if flags[key] is not None:
-            given[key] = () if key in _NONE and flags[key] == ["none"] else tuple(flags[key])
+            given[key] = () if key in MAY_BE_EMPTY and flags[key] == ["none"] else tuple(flags[key])
     return given | reading_in_flags(options)
 
 
@@ -302,7 +190,7 @@ def _first_answers_of(
     answers = first_answers(options, path.parent, interview.paths, given)
     if not _asks(options):
         return answers
-    prefix = free_branch_prefix(path.parent, answers.branch_prefix, PREFIX)
+    prefix = free_branch_prefix(path.parent, answers.branch_prefix)
     return interview.ask_all(replace(answers, branch_prefix=prefix), given)
 
 
@@ -348,3 +236,38 @@ def _measure(
             answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
+
+
+def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
+    """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
+    query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
+    if query and regex:
+        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
+    if re.match(r"(maximize|minimize)[\s:]", american(name)):
+        its_direction, its_query, pattern, its_name = parse_reading(name)
+        direction, name = direction or its_direction, its_name or its_query
+        query, regex = (query, regex) if query or regex else (its_query, pattern)
+    elif name and not regex:
+        query = query or name
+    given = {"query": query, "regex": regex} if query or regex else {}
+    return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}
+
+
+def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
+    """Writes the page for agents where it is wanted and there is none."""
+    path = folder / _PROGRAM
+    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
+    if path.exists() or not (is_wanted or (asks and ask(question, "yes", str.lower) in YES)):
+        return None
+    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
+    return path
+
+
+def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:
+    """What is to be done before the first climb; ``paths`` are the committed files below the manifest's folder."""
+    commit = f"{commit_command(new_files)}, then "
+    if loaded.manifest.provider:
+        return f"{commit}goalseek doctor, then goalseek iterate"
+    files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
+    is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
+    return commit + ("goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES)

@@ -112,7 +112,7 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
         commits = promote.replay(objects, chain, tree)
         expected = replace(chain, end=whole.end)
         unlike = promote.unmeasured_files(objects, expected, tree, commits[-1].tree, is_writable) if commits else ()
-        squashed = promote.squash(objects, commits, tree, chain.result) if options.squash else commits
+        squashed = promote.squash(objects, chain, commits, tree) if options.squash else commits
         return Plan(base, tuple(squashed), unlike)
 
     return make_plan

@@ -1,6 +1,8 @@
 """``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request.
 
 ``goalseek serve``: the page, live, reachable from this machine only.
+
+``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from goalseek.cli.output import print_answer, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export, refuse_records
+from goalseek.project.observer import Observer
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
@@ -24,7 +27,13 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report`` takes, or ``serve``."""
+    """What ``report``, ``serve`` or ``settle`` takes; ``settle`` has nothing of its own."""
+    if parser.prog.endswith("settle"):
+        parser.epilog = (
+            "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
+            "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
+        )
+        return
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     if parser.prog.endswith("serve"):
@@ -42,13 +51,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report and prints its path, or serves it."""
+    """Writes the report and prints its path, serves it, or only settles."""
     if options.command_name == "serve":
         return _serve(options)
+    if options.command_name == "settle":
+        from goalseek.cli.watch import choose_view
+
+        _settle(options, choose_view(options))
+        return 0
     if options.file == "-" and wants_json(options):
         raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
     if options.settle:
-        _settle(options)
+        if options.results is not None:
+            raise GoalseekError(
+                "--settle measures: it needs the repository, not a copy of its records", "leave one out"
+            )
+        from goalseek.cli.watch import line_view
+
+        _settle(options, line_view(options))
     source = _source(options)
     kind = _kind(options)
     reader = Reader(source)
@@ -85,13 +105,16 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settle(options: argparse.Namespace) -> None:
-    if options.results is not None:
-        raise GoalseekError("--settle measures: it needs the repository, not a copy of its records", "leave one out")
-    from goalseek.cli.commands.settle import settle
-    from goalseek.cli.watch import line_view
+def _settle(options: argparse.Namespace, watch: Observer) -> None:
+    """Settles the climb that the options name, and records the result."""
+    from goalseek.evaluation.measurements import Evaluation
+    from goalseek.evaluation.settle import settle_on_request
+    from goalseek.project.fitness import check_fit
+    from goalseek.project.opening import open_project
 
-    settle(options, line_view(options))
+    with open_project(load_manifest(options), watch, doing="settle") as project:
+        check_fit(project)
+        settle_on_request(Evaluation(project, project.config()))
 
 
 def _source(options: argparse.Namespace) -> Source:

@@ -60,12 +60,15 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     if summary.best is None or summary.baseline is None:
         return [*lines, "nothing is measured yet", *readable, f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"
-    gain = summary.best.value - summary.baseline.value
-    best, baseline = format_distinct(summary.best.value, summary.baseline.value, unit=summary.unit)
+    settled = summary.settled
+    value, before = (settled.best, settled.baseline) if settled else (summary.best.value, summary.baseline.value)
+    best, baseline = format_distinct(value, before, unit=summary.unit)
     lines.append(
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {baseline}, {f'{gain:+.6g} {summary.unit}'.rstrip()}"
+        f"iteration {summary.best.iteration}; baseline {baseline}, {f'{value - before:+.6g} {summary.unit}'.rstrip()}"
     )
+    if settled:
+        lines.append(f"  settled    {settled.why}; the two numbers are its medians")
     if summary.last:
         last = summary.last
         why = one_line(last["why"])
@@ -75,10 +78,6 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
     if summary.limits:
         lines.append(f"  limits     {'; '.join(summary.limits)}")
-    if summary.settled:
-        settled = summary.settled
-        values = " to ".join(format_distinct(settled.baseline, settled.best, unit=settled.unit))
-        lines.append(f"  settled    {values}, {settled.why}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
     if summary.cost:
         lines.append(f"  deciding   {summary.cost}")

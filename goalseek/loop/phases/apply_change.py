@@ -1,5 +1,7 @@
 """APPLY_CHANGE: the provider edits the workspace; its edits are checked against the scope and taken as the change.
 
+Where rejected changes are tried together, git has merged them; what they change is laid there, and checked like edits.
+
 The workspace is restored afterwards, so that an edit outside the scope never gets into a candidate.
 """
 
@@ -10,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from goalseek.errors import Rejected
 from goalseek.git.objects import Entry, Objects
@@ -19,12 +22,14 @@ from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
+from goalseek.loop.phases.stack import STACK, stack_entries
 from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Plan
-from goalseek.proposal.call import ask, build_call
+from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Call, Reply
+from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
@@ -38,6 +43,8 @@ _MAX_LINE = 160
 @checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
 def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
+
+    For a plan of ``stacked`` changes it is edited here, and nobody is asked.
 
     Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored
     after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
@@ -62,26 +69,25 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         prior_tree = objects.splice(parent_tree, prior_entries)
-    patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
-    call = _build_call(iteration, attempt, patch)
-    if prior_entries:
-        workspace.tree.overlay(prior_entries)
-        call = replace(call, again=_overlay_before_retry(call, workspace, prior_entries))
-    # a failure is raised below, once its edits are stored
-    reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)
+    if plan.stacked:
+        proposal = _lay_stack(iteration, plan)
+    else:
+        patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
+        proposal = _ask_provider(iteration, attempt, patch, prior_entries)
+    reply, failure = proposal.reply, proposal.failure  # raised below, once its edits are stored
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.changes()
     try:
-        _refuse_secrets(workspace.tree, changes, call, reply)
+        _refuse_secrets(workspace.tree, changes, proposal)
         screened = screen_workspace(iteration, changes, snapshot)
         all_edits = {**screened.edits, **screened.out_of_scope}
         new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
         patch, lines_added, lines_removed = diff_trees(objects, parent_tree, new_tree)
         (attempt_folder / "changes.diff").write_bytes(patch)
-        call.keep(reply, failure, diff_trees(objects, prior_tree, new_tree)[0] if prior_entries else patch)
+        proposal.keep(reply, failure, diff_trees(objects, prior_tree, new_tree)[0] if prior_entries else patch)
         screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
     finally:
         workspace.restore(changes)
@@ -128,13 +134,39 @@ def screen_workspace(iteration: Iteration, changes: Changes, snapshot: Path) -> 
     return screened
 
 
-def _build_call(iteration: Iteration, attempt: Attempt, prior_patch: bytes) -> Call:
+class _Proposal(NamedTuple):
+    """What edited the workspace: its reply or failure, the credentials to look for, and how it is recorded."""
+
+    reply: Reply
+    failure: Rejected | None
+    secrets: Redactor
+    keep: Callable[[Reply, Rejected | None, bytes], None]
+
+
+def _ask_provider(
+    iteration: Iteration, attempt: Attempt, prior_patch: bytes, prior_entries: Mapping[str, Entry | None]
+) -> _Proposal:
+    """Lets the provider edit the workspace, on top of the edits of the attempt before."""
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
-    return build_call(iteration.briefing, Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch))
+    request = Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch)
+    call = build_call(iteration.briefing, request)
+    if prior_entries:
+        iteration.workspace.tree.overlay(prior_entries)
+        call = replace(call, again=_overlay_before_retry(call, iteration.workspace, prior_entries))
+    provider = iteration.project.provider()
+    reply, failure = ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
+    return _Proposal(reply, failure, call.secrets, call.keep)
 
 
-def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) -> None:
+def _lay_stack(iteration: Iteration, plan: Plan) -> _Proposal:
+    """Lays over the workspace what the stacked changes, merged, change of the tip."""
+    iteration.workspace.tree.overlay(stack_entries(iteration, plan.stacked))
+    reply = Reply(plan.title, plan.text, plan.files, provider=STACK)
+    return _Proposal(reply, None, credentials_of(iteration.config.manifest), lambda *_: None)
+
+
+def _refuse_secrets(tree: Checkout, changes: Changes, proposal: _Proposal) -> None:
     """Raises Rejected where a changed file holds a credential, before anything of it is stored."""
     for path in (*changes.added, *changes.changed):
         file = tree.root / path
@@ -143,11 +175,11 @@ def _refuse_secrets(tree: Checkout, changes: Changes, call: Call, reply: Reply) 
             if file.lstat().st_size > MAX_BYTES:
                 continue  # as a flood it is refused unread
             content += os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(tree.root, path)
-        if call.secrets.contains(content):
-            name = quote_path(call.secrets.redact_text(path))
+        if proposal.secrets.contains(content):
+            name = quote_path(proposal.secrets.redact_text(path))
             why = f"{name} holds a credential; nothing of this change is stored"
-            refusal = Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=reply.usage)
-            call.keep(reply, refusal, b"")
+            refusal = Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=proposal.reply.usage)
+            proposal.keep(proposal.reply, refusal, b"")
             raise refusal
 
 

@@ -12,12 +12,12 @@ from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, Ru
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.steps import StepRunner
+from goalseek.manifest.exposure import exposing_commands, timed_program
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.fitness import exposing_commands, timed_program
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -89,6 +89,8 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         dropped_files=change.dropped if change else (),
         changed_loc=change.lines_added + change.lines_removed if change else 0,
         hypothesis_summary=change.title if change else plan.title if plan else "",
+        stacked=plan.stacked if plan else (),
+        not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
         usage=steps.usage,

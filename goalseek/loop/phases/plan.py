@@ -1,4 +1,4 @@
-"""PLAN: what the provider means to change, asked for before it edits anything."""
+"""PLAN: what the provider means to change, asked for before it edits anything, or a stack: nobody is asked for that."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from goalseek.errors import Rejected
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import clear_attempts, remove_prompt
 from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.phases.stack import plan_stack
 from goalseek.phase_values import Plan
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
@@ -16,16 +17,23 @@ from goalseek.values import Phase, Reason
 
 
 class _Asking(NamedTuple):
-    """The ``number``-th time that a plan is asked for, with what was wrong with the answer before."""
+    """The ``number``-th time that a plan is asked for, with what was wrong with the answer before.
+
+    ``stack`` is a plan for which no provider is asked.
+    """
 
     number: int
     problem: Problem | None = None
+    stack: Plan | None = None
 
 
 def make_plan(iteration: Iteration) -> Plan:
-    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected."""
+    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected.
+
+    Where rejected changes are due to be tried together, that is the plan.
+    """
     try:
-        return _ask_for_plan(iteration, _Asking(1))
+        return _ask_for_plan(iteration, _Asking(1, stack=plan_stack(iteration)))
     except Rejected as rejected:
         if rejected.reason != Reason.NO_PLAN:
             raise
@@ -38,6 +46,9 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     """Asks for a plan; writes ``provider_output.md`` and ``plan.md``. Raises Rejected."""
     if asking.number == 1:
         clear_attempts(iteration.folder)
+    if asking.stack:
+        write_plan(iteration.folder / "plan.md", asking.stack)
+        return asking.stack
     assert iteration.briefing
     call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
     reply, failure = ask(lambda: iteration.project.provider().plan(call), iteration.steps.usage_log)

@@ -65,7 +65,8 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
         why = _why_reverted(name, reply, failure)
         verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
         final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
-    goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and bool(provider.repairers)
+    has_author = bool(provider.repairers) and not attempt.plan.stacked
+    goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and has_author
     review = Review(reply.title, tuple(reply.text.splitlines()), final_decision, goes_on, reply.usage, name, model)
     _write_review(iteration.folder / REVIEWS / f"{attempt.cycle}.md", review, reply.output)
     return review

@@ -1,0 +1,288 @@
+"""The questions that ``init`` asks at a terminal, and how the answers are read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from goalseek.cli.output import YES, ask
+from goalseek.doctor import first_manifest
+from goalseek.doctor.first_manifest import Answers
+from goalseek.doctor.isolation import scorer_to_hide
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import git
+from goalseek.git.ignore import matcher
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
+from goalseek.manifest.fields import is_branch_prefix
+from goalseek.manifest.rules import check_expressions
+from goalseek.manifest.tables import Reading
+
+_SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
+_SCRIPT = re.compile(
+    r"(?:\S*/)?(?:sh|bash|node|ruby|julia|perl|Rscript|python[\d.]*)(?:\s+-[uBx]+)*\s+([\w./+-]+\.\w+)(?![^\s;&|<>])"
+)
+_TIME = re.compile("((run|wall)_?)?time")
+MAY_BE_EMPTY = ("hidden", "share")
+_QUESTIONS = {
+    "name": "1/6 name of the project",
+    "writable": "2/6 what may change? files or globs, with spaces between",
+    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
+    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
+    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
+    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
+    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
+    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
+    "timing_outputs": "    which files does the timed command leave for the check? globs",
+    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
+    "reading": "6/6 how is the number read? Two examples:\n"
+    "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
+    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
+}
+_PREFIX = "    what shall the name of goalseek's branch begin with?"
+_CONSENT = """\
+    {command} is hidden: candidate code would run beside the hidden files, and could read them.
+    no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
+    yes lets candidate code read the hidden files. Run it beside them? yes or no"""
+
+
+class Interview:
+    """The questions to a person at a terminal. ``paths`` are the committed files below the manifest's folder."""
+
+    def __init__(self, folder: Path, paths: list[str]) -> None:
+        self._folder = folder
+        self.paths = paths
+        self._is_time_offered = False
+
+    def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
+        """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
+        is_given = {"score": {"score", "timing"} & given.keys(), "reading": {"direction", "query"} <= given.keys()}
+        for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
+            if not is_given.get(question, question in given) and _is_needed(question, answers):
+                answers = self.ask(question, answers)
+            if question == "score" and "hidden" not in given:
+                answers = self._hide_scorer(answers)
+        return answers
+
+    def _hide_scorer(self, answers: Answers) -> Answers:
+        """Asks once more what is hidden, where nothing is and a committed file scores."""
+        script, glob = scorer_to_hide(answers.score, answers.writable, self.paths)
+        if answers.hidden or not script:
+            return answers
+        print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
+        return self.ask("hidden", replace(answers, hidden=(glob,)))
+
+    def ask_again(self, question: str, answers: Answers) -> Answers:
+        """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
+        is_unscored = question == "reading" and bool(answers.direction) and not (answers.score or answers.timing)
+        answers = self.ask("score" if is_unscored else question, answers)
+        is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
+        is_open |= {"direction"} if is_unscored else set()
+        return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
+
+    def ask(self, question: str, answers: Answers) -> Answers:
+        """Asks one question; gives the answers with the new one in them."""
+        if question == "reading":
+            named = f"{answers.metric} /{answers.regex}/".lstrip()
+            default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
+            direction, query, regex, name = ask(_QUESTIONS[question], default, parse_reading)
+            if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
+                return self._offer_time(answers, direction)
+            name = name or ("" if answers.regex and answers.direction else answers.metric)
+            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
+        if question == "run":
+            return self._ask_run(answers)
+        if question == "score":
+            return self._ask_score(answers)
+        if question == "name":
+            return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
+        patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
+        if question == "hidden":
+            patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
+        shown = format_globs(patterns) or ("none" if question in MAY_BE_EMPTY else "")
+
+        def read(text: str) -> tuple[str, ...]:
+            self.paths = committed_files(self._folder)  # a person may commit before they answer
+            committed = self.paths if question in ("writable", "hidden") else None
+            return () if question in MAY_BE_EMPTY and text == "none" else parse_globs(text, committed, self._folder)
+
+        changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
+        return replace(answers, **changes)
+
+    def _offer_time(self, answers: Answers, direction: str) -> Answers:
+        """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
+        self._is_time_offered = True
+        timed = answers.score or answers.run
+        print(f"    did you mean: time {timed}", file=sys.stderr)
+        run = answers.run if answers.score else ""
+        answers = self.ask_again("score", replace(answers, run=run, timing=timed, score=""))
+        return replace(answers, direction=direction) if answers.timing else self.ask("reading", answers)
+
+    def _ask_run(self, answers: Answers) -> Answers:
+        while True:
+            command = self._command("run", answers.run or ("none" if answers.score else ""))
+            sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
+            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
+                return replace(answers, run=command, sees=sees)
+
+    def _ask_score(self, answers: Answers) -> Answers:
+        none = "" if answers.hidden and answers.sees != "both" else "none"
+        default = f"time {answers.timing}" if answers.timing else answers.score or none
+        command = self._command("score", default)
+        if timing := re.fullmatch(r"time\s+(\S.*)", command):
+            check = self._command("check", answers.score if answers.timing and answers.score else "none")
+            direction = answers.direction or "minimize"
+            answers = replace(answers, timing=timing[1], score=check, direction=direction)
+            return answers if check else replace(answers, timing_outputs=())
+        answers = replace(answers, score=command, timing="", timing_outputs=())
+        if command and not answers.run:
+            return replace(answers, outputs=answers.writable)
+        return answers if command else replace(answers, outputs=())
+
+    def _command(self, question: str, default: str) -> str:
+        text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
+        return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+
+def _is_needed(question: str, answers: Answers) -> bool:
+    """Whether the other answers leave this one open."""
+    if question == "outputs":
+        return bool(answers.run and (answers.score or answers.timing))
+    if question == "timing_outputs":
+        return bool(answers.timing and answers.score)
+    return question != "reading" or not answers.timing
+
+
+def committed_files(folder: Path) -> list[str]:
+    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
+    with contextlib.closing(Repository(locate(folder), "init")) as repository:
+        repository.head()
+        variables = repository.folder_variables()
+        listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
+    return [os.fsdecode(path) for path in listing.split(b"\0") if path]
+
+
+def free_branch_prefix(folder: Path, prefix: str) -> str:
+    """The prefix, or where a branch of the user's is in its way the one that they give."""
+
+    def read(text: str) -> str:
+        if not is_branch_prefix(text):
+            raise GoalseekError(f"{text!r} cannot begin the name of a branch", "climbs, say")
+        with contextlib.closing(Repository(locate(folder), "init", text)) as repository:
+            repository.refuse_conflicting_branch()
+        return text
+
+    try:
+        return read(prefix)
+    except GoalseekError as error:
+        print(error.message, file=sys.stderr)
+        return ask(_PREFIX, "climbs", read)
+
+
+def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:
+    """The globs of an answer, in which one with a space is in double quotes.
+
+    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given: with
+    the reason, where its files are in ``folder`` and not committed.
+    """
+    patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
+    if not patterns:
+        raise GoalseekError("name at least one", "experiment.py src/**, say")
+    if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
+        raise GoalseekError(f"{text!r} says how a number is read", "name files here")
+    for pattern in patterns if paths is not None else ():
+        if not any(map(matcher((pattern,)), paths or ())):
+            raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))
+    return patterns
+
+
+def _why_uncommitted(pattern: str, folder: Path | None) -> str:
+    """Why the file or folder that a glob begins with is not committed, and what to do; "" where there is none."""
+    path = re.split(r"[*?[]", pattern)[0]
+    path = path if path == pattern else path.rpartition("/")[0]
+    if folder is None or not path or not (folder / path).exists():
+        return ""
+    try:
+        git("check-ignore", "--quiet", "--", path.rstrip("/"), folder=folder)
+    except GitFailed:
+        shown = shlex.quote(path)
+        return f"{path} is not committed: git add {shown} && git commit, then answer again"
+    return "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)"
+
+
+def guess_outputs(question: str, answers: Mapping[str, Any], paths: list[str]) -> tuple[str, ...]:
+    """The file that a command leaves by its text: a program that the next one starts, or what it writes; or none.
+
+    ``question`` is ``outputs`` for the command that runs, ``timing_outputs`` for the timed one, or another.
+    """
+    commands = {"outputs": ("run", "timing" if answers["timing"] else "score"), "timing_outputs": ("timing", "")}
+    command, following = commands.get(question, ("", ""))
+    started = re.match(r"\./([\w./+-]+)", answers.get(following, ""))
+    written = re.search(r"\s(?:-o\s+|>\s*)(?:\./)?(\w[\w./+-]*)", answers.get(command, ""))
+    names = [match[1] for match in (started, written) if match and match[1] not in paths]
+    return tuple(names[:1])
+
+
+def format_globs(patterns: tuple[str, ...]) -> str:
+    """The globs as one answer, as ``parse_globs`` reads it."""
+    return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
+
+
+def parse_name(text: str) -> str:
+    """A project's name. Raises GoalseekError where it has other letters than a name may have."""
+    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
+        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
+    return text
+
+
+def read_command(text: str, folder: Path, is_first: bool) -> str:
+    """A command whose first word is a program. The build of the first may make one in a folder, for the next.
+
+    Raises GoalseekError where there is no such program, or not the script that it is to run.
+    """
+    word = (text.removeprefix("time ").split() or [""])[0]
+    if not text:
+        raise GoalseekError("there is no command in that", "python validate.py, say")
+    if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
+        return text
+    is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)
+    if not (is_there or word.startswith("python")):
+        raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
+    script = _SCRIPT.match(text.removeprefix("time ").lstrip())
+    if script and not (folder / script[1]).exists():
+        raise GoalseekError(f"{script[1]} does not exist", "write it first, or name another")
+    return text
+
+
+def american(text: str) -> str:
+    """``maximize`` and ``minimize``, also where a text begins with British spelling."""
+    return re.sub(r"^\s*(maximi|minimi)se\b", r"\1ze", text)
+
+
+def parse_reading(text: str) -> tuple[str, str, str, str]:
+    """Direction, query, regex and name of ``maximize accuracy`` or ``minimize [NAME] /took ([0-9.]+)s/``.
+
+    Raises GoalseekError where it is neither.
+    """
+    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", american(text))
+    if not match:
+        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
+        raise GoalseekError(f"{text!r} does not say how to read the number", hint)
+    source = match[2]
+    if re.fullmatch(r"\w+(\s+\w+)+", source):
+        raise GoalseekError(f"a name has no blanks; did you mean {'_'.join(source.split())}?")
+    named = re.fullmatch(r"([\w.-]+)\s+(/.+/)", source)
+    name, source = (named[1], named[2]) if named else ("", source)
+    is_regex = len(source) > 2 and source.startswith("/") and source.endswith("/")
+    query, regex = ("", source[1:-1]) if is_regex else (source, "")
+    for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
+        raise GoalseekError(fault)
+    return match[1], query, regex, name

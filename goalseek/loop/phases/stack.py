@@ -1,0 +1,84 @@
+"""A stack: rejected near misses of the tip, which git merges into one candidate; no provider is asked for it.
+
+Which of them is a pure function of the records, so an iteration that was killed comes to the same stack again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from goalseek.git.merge import Conflicts, merge_trees
+from goalseek.git.objects import Entry
+from goalseek.ledger.records import IterationRecord
+from goalseek.loop.iteration import Iteration
+from goalseek.phase_values import Plan
+from goalseek.providers.answer import clean_title
+from goalseek.statistics.stacking import Stack, is_stacking, next_stack
+
+STACK = "stack"  # the provider's name in a record
+MOST_MERGES = 5  # in one iteration
+
+
+def plan_stack(iteration: Iteration) -> Plan | None:
+    """The plan of the next stack; None where a proposal is due.
+
+    Sets that do not merge, or whose tree is the tip's or was measured already, are noted in ``iteration.not_stacked``.
+    """
+    project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
+    objects = project.repository.objects
+    assert standing.incumbent
+    if not is_stacking(manifest.search, manifest.metric, standing.noise):
+        return None
+    records = list(_records_of_tip(iteration))
+    for _ in range(MOST_MERGES):
+        stack = next_stack(records, manifest.metric.direction, standing.noise, iteration.not_stacked)
+        if not stack:
+            return None
+        members = [record for record in reversed(records) if record.iteration in stack]
+        tree = _merge(iteration, members)
+        if tree not in ("", standing.incumbent.tree) and not project.ledger.measured.iteration(standing.ruler, tree):
+            paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
+            return Plan(_title(members), _text(members), tuple(paths), provider=STACK, stacked=stack)
+        iteration.not_stacked = (*iteration.not_stacked, stack)
+    return None
+
+
+def stack_entries(iteration: Iteration, stack: Stack) -> dict[str, Entry | None]:
+    """What these iterations change of the tip, merged: entries by path, None for a deleted file."""
+    incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
+    assert incumbent
+    members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
+    tree = _merge(iteration, members[::-1])
+    return {difference.path: difference.after for difference in objects.differences(incumbent.tree, tree)}
+
+
+def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
+    """The records of what was tried on the present incumbent, newest first."""
+    incumbent = iteration.standing.incumbent
+    assert incumbent
+    return takewhile(lambda record: record.base_commit_hash == incumbent.commit, iteration.project.ledger.recent)
+
+
+def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
+    """The tip's tree with the changes of all of them; "" where they do not merge."""
+    incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
+    assert incumbent
+    tree = incumbent.tree
+    try:
+        for record in members:
+            tree = merge_trees(objects, incumbent.tree, tree, str(record.tree_hash))
+    except Conflicts:
+        return ""
+    return tree
+
+
+def _title(members: Sequence[IterationRecord]) -> str:
+    *others, last = [str(record.iteration) for record in members]
+    titles = "; ".join(record.hypothesis_summary for record in members)
+    return clean_title(f"{', '.join(others)} and {last} together: {titles}")
+
+
+def _text(members: Sequence[IterationRecord]) -> str:
+    lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
+    return "\n".join(["Each was rejected by itself, as one of the nearest misses so far.", "", *lines])

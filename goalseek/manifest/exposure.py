@@ -1,0 +1,119 @@
+"""What the candidate's code can read of the files that a manifest hides, as far as the manifest tells."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from goalseek.git.ignore import matcher
+from goalseek.git.paths import quote_path
+from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
+
+EXPOSED = "candidate code can read the hidden files"
+
+
+def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
+    """The verify commands in which candidate code runs beside hidden files; none where nothing is hidden.
+
+    A program that is only timed is not among them: see ``timed_program``.
+    """
+    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
+        return ()
+    commands, timed = manifest.verify, timed_program(manifest)
+    hidden = [command for command in commands if command != timed and command.sees == "hidden"]
+    handed_on = [command for command in hidden if started_outputs(manifest, command)]
+    return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
+
+
+_PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
+
+
+def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
+    """The programs that a command starts, by its own words, and that an earlier one handed on."""
+    before = manifest.verify[: manifest.verify.index(command)]
+    is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
+    words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
+    return set(filter(is_output, (word.removeprefix("./") for word in words)))
+
+
+def timed_program(manifest: Manifest) -> VerifyCommand | None:
+    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
+    if manifest.metric.source not in TIME_SOURCES:
+        return None
+    command = next(command for command in manifest.verify if command.name == manifest.metric.command)
+    return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
+
+
+def exposure_note(manifest: Manifest) -> str:
+    """A note that candidate code can read what the manifest hides; "" where it cannot."""
+    if not (names := exposing_commands(manifest)):
+        return ""
+    verb = "see" if len(names) > 1 else "sees"
+    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
+
+
+HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
+SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
+_SMALL = 200_000  # how long a hidden file may be that is read
+_CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
+_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
+_CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
+
+
+def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[str]:
+    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+
+    ``hidden`` are the hidden files by their paths; those of them that a command runs as a script are read.
+    """
+    timed = timed_program(manifest)
+    if timed is None:
+        return
+    remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
+    remaining -= named_paths(timed, hidden)
+    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
+        named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
+        for path in sorted(remaining & named):
+            yield f"{timed.name}: the timed program can read {quote_path(path)}"
+        remaining -= named
+
+
+def named_paths(
+    command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
+) -> set[str]:
+    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
+    named = _paths_in(text_of(command), left_out, command.cwd, command.cwd)
+    for script in named & hidden.keys():
+        if script.endswith(SCRIPTS):
+            named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
+    return named
+
+
+def text_of(command: VerifyCommand) -> str:
+    """What a command runs, in one line of words."""
+    return command.run if isinstance(command.run, str) else " ".join(command.run)
+
+
+def words_in(text: str) -> set[str]:
+    """The words of a command or a script, as a shell or a language divides them."""
+    return set(_END_OF_WORD.split(text))
+
+
+def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
+    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
+    parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
+    words = set[str]().union(*map(words_in, parts))
+    strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
+    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
+    pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
+    return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
+
+
+def read_small(file: Path) -> str:
+    """The text of a file that is not too long to be looked at; "" of any other."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if file.is_file() and file.stat().st_size <= _SMALL:
+            return file.read_text("utf-8")
+    return ""

@@ -1,0 +1,124 @@
+"""Stacking: which rejected candidates of one tip are worth a try together, as one candidate without a proposal. Pure.
+
+A gain that is too small to be recognized alone may be recognized together with others, and two halves may pay only
+together. So after every fourth candidate the nearest misses of the present tip are tried together: two or three of the
+best five, those whose gains add up to most. A gain is estimated as the mean of a normal distribution after its runs,
+with a prior of -0.5 sd and a deviation of 1 sd: a first run that was a little worse counts for less than three runs.
+
+On landscapes whose truth is known this finds about twice as much where gains are many and small, and loses nothing
+where they are large; ``tests/benchmarks/search.py`` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, islice
+from typing import Protocol
+
+from msgspec import Struct
+
+from goalseek.manifest.tables import Metric, Search
+from goalseek.statistics.noise_state import NoiseState, Run, values_of
+from goalseek.statistics.scale import mean, median, scale_of, spread
+from goalseek.values import Reason
+
+ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
+CANDIDATES_BETWEEN = 4
+NEAREST = 5
+SIZES = (2, 3)
+PRIOR_GAIN = -0.5  # sd
+PRIOR_RUNS = 1  # the prior counts as much as so many runs
+LEAST_GAIN = -1.5  # sd; what is farther off is no near miss
+LOOK_BACK = 100
+
+Stack = tuple[int, ...]
+"""The iterations whose changes are tried together, in rising order."""
+
+
+class ComparedMetric(Protocol):
+    """The metric of a try, as far as stacking goes."""
+
+    @property
+    def incumbent(self) -> float | None: ...  # noqa: D102
+
+
+class PastTry(Protocol):
+    """A recorded iteration, as far as stacking goes."""
+
+    @property
+    def iteration(self) -> int: ...  # noqa: D102
+
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+    @property
+    def metric(self) -> ComparedMetric: ...  # noqa: D102
+
+    @property
+    def runs(self) -> Sequence[Run]: ...  # noqa: D102
+
+    @property
+    def stacked(self) -> Stack: ...  # noqa: D102
+
+    @property
+    def not_stacked(self) -> Sequence[Stack]: ...  # noqa: D102
+
+
+class _NearMiss(Struct, frozen=True):
+    """A rejected candidate: its iteration, and the estimate of its gain in sd of one run, positive where better."""
+
+    iteration: int
+    gain: float
+
+
+def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
+    """Whether rejected candidates are tried together: by ``auto`` where the same code gave different values."""
+    is_noisy = metric.noise == "always" or (metric.noise == "auto" and noise.differed)
+    return search.stack == "always" or (search.stack == "auto" and is_noisy)
+
+
+def next_stack(
+    newest_first: Iterable[PastTry], direction: str, noise: NoiseState, refused: Iterable[Stack] = ()
+) -> Stack:
+    """The iterations to try together next; none where a proposal is due, or where no set is left.
+
+    ``newest_first`` are the records since the last kept change, all measured against the present incumbent; only the
+    last LOOK_BACK are looked at. ``refused`` are sets that no record names yet and that came to nothing.
+    """
+    records = list(islice(newest_first, LOOK_BACK))
+    if _count_since_stack(records) < CANDIDATES_BETWEEN:
+        return ()
+    known = {*refused, *(record.stacked for record in records)}
+    known.update(stack for record in records for stack in record.not_stacked)
+    misses = sorted(_near_misses(records, direction, noise), key=lambda miss: (-miss.gain, miss.iteration))[:NEAREST]
+    sets = [chosen for size in SIZES for chosen in combinations(misses, size) if _stack_of(chosen) not in known]
+    return _stack_of(max(sets, key=lambda chosen: sum(miss.gain for miss in chosen), default=()))
+
+
+def _stack_of(misses: Iterable[_NearMiss]) -> Stack:
+    return tuple(sorted(miss.iteration for miss in misses))
+
+
+def _count_since_stack(newest_first: Sequence[PastTry]) -> int:
+    """How many candidates were measured since the last set."""
+    count = 0
+    for record in newest_first:
+        if record.stacked:
+            break
+        count += bool(values_of(record.runs, "candidate"))
+    return count
+
+
+def _near_misses(records: Sequence[PastTry], direction: str, noise: NoiseState) -> Iterator[_NearMiss]:
+    scale = scale_of(direction, noise.all_positive)
+    gains: list[tuple[int, float, int]] = []
+    for record in records:
+        values, incumbent = values_of(record.runs, "candidate"), record.metric.incumbent
+        if record.reason in ELIGIBLE and not record.stacked and values and incumbent is not None:
+            gains.append((record.iteration, scale.x(incumbent) - mean(scale.all(values)), len(values)))
+    sizes = [abs(gain) for _, gain, _ in gains if gain]
+    sd = spread(scale, noise.pairs) or (median(sizes) if sizes else 1.0)
+    for iteration, gain, runs in gains:
+        estimate = (PRIOR_RUNS * PRIOR_GAIN + runs * gain / sd) / (PRIOR_RUNS + runs)
+        if estimate >= LEAST_GAIN:
+            yield _NearMiss(iteration, estimate)

@@ -1,0 +1,122 @@
+"""Stacking: which near misses of one tip are tried together, from records alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from noise_sessions import baseline_state, metric_of, record_of, runs_of
+
+from goalseek.ledger.records import IterationRecord, MetricResult
+from goalseek.manifest.tables import Search
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.stacking import CANDIDATES_BETWEEN, LOOK_BACK, NEAREST, is_stacking, next_stack
+from goalseek.values import Reason
+
+NOISE = baseline_state(100.0, 101.0, 100.0, 101.0, 100.0)  # runs differ by one: an sd of about 0.9
+
+
+def miss(number: int, *gains: float, reason: str = Reason.WORSE, **more: Any) -> IterationRecord:
+    """A rejected candidate whose runs were better than the incumbent's 100 by these amounts; lower is better."""
+    record = record_of(number, "reverted", runs_of("candidate", *(100.0 - gain for gain in gains)), reason=reason)
+    return replace(record, metric=MetricResult("m", "minimize", None, 100.0, None), **more)
+
+
+def ask(*records: IterationRecord, **more: Any) -> tuple[int, ...]:
+    return next_stack(reversed(records), "minimize", NOISE, **more)
+
+
+def test_after_every_fourth_candidate_the_nearest_misses_are_tried_together() -> None:
+    misses = [miss(1, -2.0), miss(2, -0.3), miss(3, -0.1), miss(4, -1.5)]
+    assert ask(*misses[:3]) == ()
+    assert ask(*misses) == (2, 3)
+    together = miss(5, -0.5, stacked=(2, 3))
+    since = [miss(number, -2.0) for number in range(6, 6 + CANDIDATES_BETWEEN)]
+    assert ask(*misses, together, *since[:-1]) == ()
+    assert ask(*misses, together, *since) == (3, 4), "a set is tried once, and a set is no member of another"
+
+
+def test_three_are_tried_where_each_of_them_looks_like_a_gain() -> None:
+    gains = [miss(1, 0.9, 0.7, 0.8, reason=Reason.WITHIN_NOISE), miss(2, 1.0, 0.6), miss(3, 0.9, 0.8), miss(4, -1.0)]
+    assert ask(*gains) == (1, 2, 3)
+
+
+def test_the_first_run_of_a_candidate_counts_for_less_than_several() -> None:
+    few, many = miss(1, 0.4), miss(2, 0.3, 0.4, 0.3, 0.4, 0.3, 0.4, reason=Reason.WITHIN_NOISE)
+    assert ask(few, many, miss(3, -0.2), miss(4, -0.2), miss(5, -3.0)) == (1, 2)
+    assert ask(miss(1, 0.4), many, miss(3, 0.5, 0.5, 0.5), miss(4, -2.0)) == (2, 3)
+
+
+@pytest.mark.parametrize("reason", [Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA])
+def test_what_the_number_alone_rejected_may_be_tried_again_with_others(reason: Reason) -> None:
+    assert ask(miss(1, 0.1, reason=reason), *(miss(number, -1.0 * number) for number in range(2, 5))) == (1, 2)
+
+
+@pytest.mark.parametrize("reason", sorted(set(Reason) - {"worse", "within_noise", "tie", "below_min_delta"}))
+def test_nothing_else_is(reason: str) -> None:
+    records = [miss(1, 0.4, reason=reason), *(miss(number, -0.1 * number) for number in range(2, 6))]
+    assert ask(*records) == (2, 3)
+
+
+def test_what_is_far_off_is_no_near_miss() -> None:
+    assert ask(*(miss(number, -5.0) for number in range(1, 8))) == ()
+    assert ask(miss(1, -0.1), *(miss(number, -5.0) for number in range(2, 8))) == ()
+
+
+def test_sets_that_came_to_nothing_are_not_asked_for_again() -> None:
+    misses = [miss(number, -0.1 * number) for number in range(1, 5)]
+    first = ask(*misses)
+    second = ask(*misses, refused=[first])
+    assert first == (1, 2) and second == (1, 3)
+    assert ask(*misses[:3], replace(misses[3], not_stacked=(first, second))) == ask(*misses, refused=[first, second])
+    refused: list[tuple[int, ...]] = []
+    while stack := ask(*misses, refused=refused):
+        refused.append(stack)
+    assert len(refused) == len(set(refused)) == 6 + 4, "pairs and threes of four"
+
+
+def test_candidates_without_a_number_and_failed_calls_do_not_count_as_candidates_between_sets() -> None:
+    failed = [replace(miss(number, reason=Reason.PROVIDER_FAILED), runs=()) for number in range(4, 12)]
+    assert ask(miss(1, -0.1), miss(2, -0.2), miss(3, -0.3), *failed) == ()
+    assert ask(miss(1, -0.1), miss(2, -0.2), miss(3, -0.3), *failed, miss(12, -3.0)) == (1, 2)
+
+
+def test_it_maximizes_as_it_minimizes_and_tells_nearness_without_a_spread() -> None:
+    values = {1: 98.0, 2: 99.9, 3: 99.0, 4: 99.8}
+    metric = MetricResult("m", "maximize", None, 100.0, None)
+    records = [
+        replace(miss(number), runs=runs_of("candidate", value), metric=metric) for number, value in values.items()
+    ]
+    assert next_stack(reversed(records), "maximize", NOISE) == (2, 4)
+    assert next_stack(reversed(records), "maximize", baseline_state(100.0, 100.0, 100.0)) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("stack", "noise", "differed", "expected"),
+    [
+        ("auto", "auto", True, True),
+        ("auto", "auto", False, False),
+        ("auto", "always", False, True),
+        ("auto", "none", True, False),
+        ("always", "none", False, True),
+        ("none", "always", True, False),
+    ],
+)
+def test_it_is_done_where_the_metric_is_noisy_or_the_manifest_says_so(
+    stack: Any, noise: str, differed: bool, expected: bool
+) -> None:
+    assert is_stacking(Search(stack=stack), metric_of(noise=noise), NoiseState(differed=differed)) is expected
+
+
+def test_it_takes_two_milliseconds_at_most_however_long_the_row_of_rejections_is() -> None:
+    records = [miss(number, -0.001 * (number % 97), -0.2) for number in range(10_000, 0, -1)]
+    seen = iter(records)
+    assert len(next_stack(seen, "minimize", NOISE)) >= 2
+    assert next(seen).iteration == 10_000 - LOOK_BACK
+    began = time.process_time()
+    for _ in range(20):
+        next_stack(iter(records), "minimize", NOISE)
+    assert (time.process_time() - began) / 20 < 0.002 * 3, "three times what is promised, for slow machines"
+    assert NEAREST == 5
