@@ -64,7 +64,7 @@ def squash(
     name = records[-1].metric.name
     is_new = chain.result is not None and chain.result.taken_back is not None and chain.result not in records
     measured = (*records, chain.result) if chain.result and is_new else records
-    result = _describe_result(measured, chain.settled) if chain.result else f"{name}: nobody measured these together"
+    result = _describe_result(measured, chain.settled) if chain.result else f"{name}: some kept changes are left out"
     message = f"Improve {name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
