@@ -82,6 +82,7 @@ class Context(Struct, frozen=True):
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
     noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
+    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins.
     """
 
     iteration: int
@@ -107,6 +108,8 @@ class Context(Struct, frozen=True):
     generated: tuple[str, ...] = ()
     ideas: tuple[str, ...] = ()
     played: Played | None = None
+    turn: tuple[str, ...] = ()
+    turn_note: str = ""
 
 
 class Plan(Struct, frozen=True):

@@ -56,6 +56,9 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+STACK = "stack"  # the provider in records of rejected changes that git put together: nobody was asked
+
+
 class StopReason(StrEnum):
     """Why an invocation ended; ``EXIT_CODES`` gives the exit code that goes with it."""
 
@@ -178,9 +181,10 @@ _OPTIONAL: tuple[tuple[str, object], ...] = (
     ("cost_is_partial", False),
     ("unit", ""),
     ("base_commit_hash", None),
-    ("taken_back", None),
     ("stacked", []),
     ("not_stacked", []),
+    ("turn_of", None),
+    ("taken_back", None),
 )
 """The fields that are left out where they have these values."""
 

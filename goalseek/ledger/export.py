@@ -31,6 +31,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "commit_hash": lambda record: record.commit_hash,
     "run_id": lambda record: record.run_id,
     "epoch": lambda record: record.epoch,
+    "stacked": lambda record: " ".join(map(str, record.stacked)),
     "provider": lambda record: record.provider,
     "model": lambda record: record.model,
     "changed_files": lambda record: list(record.changed_files),

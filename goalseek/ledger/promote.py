@@ -45,7 +45,9 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), chain.settled)}\n"
+            message = (
+                f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), record, chain.settled)}\n"
+            )
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -61,11 +63,9 @@ def squash(
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    name = records[-1].metric.name
-    is_new = chain.result is not None and chain.result.taken_back is not None and chain.result not in records
-    measured = (*records, chain.result) if chain.result and is_new else records
-    result = _describe_result(measured, chain.settled) if chain.result else f"{name}: some kept changes are left out"
-    message = f"Improve {name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
+    is_of_last = chain.result is None or chain.result.epoch == records[-1].epoch
+    result = _describe_result(records, chain.result if is_of_last else records[-1], chain.settled)
+    message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
     return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
@@ -76,19 +76,23 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _describe_result(records: Sequence[IterationRecord], settled: SettleRecord | None) -> str:
+def _describe_result(
+    records: Sequence[IterationRecord], result: IterationRecord | None, settled: SettleRecord | None
+) -> str:
     """The number that the changes of these records led to, and whether candidate code could read the hidden files.
 
-    Where the best is the last of them, what was settled follows, or takes the place of the numbers that decided.
+    ``result`` is the record that measured them together. What was settled of it follows, or takes the place of the
+    numbers that decided.
     """
-    metric = records[-1].metric
+    name = records[-1].metric.name
     first = next(record for record in records if record.epoch == records[-1].epoch)
-    assert metric.value is not None
-    text = f"{metric.name}: {_format_values(first.metric.incumbent, metric.value, metric.unit)}"
-    if settled and settled.iteration == records[-1].iteration:
+    text = f"{name}: some kept changes are left out"
+    if result and (value := result.metric.value) is not None:
+        text = f"{name}: {_format_values(first.metric.incumbent, value, result.metric.unit)}"
+    if result and settled and settled.iteration == result.iteration:
         values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
         is_all = first.base_commit_hash == settled.baseline_commit_hash
-        text = f"{metric.name}: {values}" if is_all else f"{text}\n{metric.name} since the baseline: {values}"
+        text = f"{name}: {values}" if is_all else f"{text}\n{name} since the baseline: {values}"
     is_exposed = any(record.isolation.verifier == "both" for record in records)
     return f"{text}; candidate code could read the hidden files" if is_exposed else text
 
@@ -173,16 +177,16 @@ class KeptChange:
 class KeptChain:
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
-    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, None where nobody did;
-    ``settled`` is of the best, where it was settled.
+    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, and ``settled`` what
+    was settled of it; None where nobody did that.
     """
 
     changes: tuple[KeptChange, ...]
     start: str
     end: str
     base: str
-    settled: SettleRecord | None = None
     result: IterationRecord | None = None
+    settled: SettleRecord | None = None
 
     @property
     def iterations(self) -> list[int]:
@@ -198,15 +202,16 @@ def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> K
     changes: list[KeptChange] = []
     before = tree = chain.start
     for change in chain.changes:
-        tree = _merge_on(objects, before, tree, change.before, change.record)  # what a baseline brought between them
+        tree = _merge_on(objects, before, tree, change.before, change.record)  # a baseline between them, if any
         if change.record.iteration not in numbers:
             after = _merge_on(objects, change.before, tree, change.after, change.record)
             changes.append(KeptChange(change.record, tree, after))
             tree = after
         before = change.after
     end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
-    shorter = replace(chain, changes=tuple(changes), end=end)
-    return shorter if end == chain.end else replace(shorter, settled=None, result=None)
+    if end == chain.end:
+        return replace(chain, changes=tuple(changes))
+    return replace(chain, changes=tuple(changes), end=end, result=None, settled=None)
 
 
 def _merge_on(objects: Objects, before: str, tree: str, after: str, record: IterationRecord) -> str:
@@ -278,8 +283,7 @@ def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecor
         for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
-    end = records[-1]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(end.tree_hash), base, settled, end)
+    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, records[-1], settled)
 
 
 def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
+from goalseek.manifest.tables import Search
 from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.rotation import Proposal, Proposer, Rotation, Turn, author_of, next_turn, proposers_of
+from goalseek.statistics.scale import Scale, scale_of
 from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
@@ -101,6 +104,7 @@ class Standing(Struct, frozen=True):
     total: Spend = Spend()
     pool: tuple[ReusableMeasurement, ...] = ()
     noise: NoiseState = NoiseState()
+    rotation: Rotation = Rotation()
     settling: tuple[MeasurementRecord, ...] = ()
     settled: SettleRecord | None = None
     looks: int = 0
@@ -133,6 +137,19 @@ class Standing(Struct, frozen=True):
             self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
         )
 
+    def next_turn(self, search: Search, own: str) -> Turn:
+        """Whose turn the next iteration is; ``own`` is the provider's name and model."""
+        return next_turn(self.rotation.without(self.taken_back), search, own, self._scale)
+
+    @property
+    def proposers(self) -> tuple[Proposer, ...]:
+        """Everyone who has proposed under this ruler, and what they have gained."""
+        return proposers_of(self.rotation.without(self.taken_back), self._scale)
+
+    @property
+    def _scale(self) -> Scale:
+        return scale_of(self.direction, self.noise.all_positive)
+
     @property
     def last_seal(self) -> str:
         """The seal of the last iteration's record; "" before the first."""
@@ -158,7 +175,10 @@ def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standin
 
 
 def _reset_run(standing: Standing) -> Standing:
-    return structs.replace(standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0)
+    rotation = structs.replace(standing.rotation, tries=0)
+    return structs.replace(
+        standing, spend=Spend(), outcomes={}, stagnation=0, provider_failures=0, crashes=0, rotation=rotation
+    )
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
@@ -196,6 +216,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             taken_back={},
             settled=None,
             holdout=(),
+            rotation=Rotation(),
         )
     if record.taken_back is not None:
         return _after_taking_back(following, record, record.taken_back)
@@ -208,6 +229,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
+        rotation=standing.rotation.after(proposal_of(record)),
     )
     if record.outcome != Outcome.KEPT:
         return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
@@ -217,14 +239,29 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     )
 
 
+def proposal_of(record: IterationRecord) -> Proposal:
+    """What counts of a record for whose turn it is."""
+    turn = record.turn_of or ""
+    return Proposal(
+        record.iteration,
+        record.outcome,
+        author_of(record.provider, record.model, turn),
+        turn,
+        record.reason not in PROVIDER_FAILED,
+        (record.metric.incumbent, record.metric.value),
+        sum(record.seconds.values()),
+        record.usage,
+    )
+
+
 def _after_taking_back(following: Standing, record: IterationRecord, number: int) -> Standing:
     """What follows from a person's word, which is no try of a provider."""
     commit, taken_back = _measured_commit(record), take_back(following.taken_back, number, record.iteration)
     keeps = following.keeps + len(following.taken_back) - len(taken_back)
     marks = {"incumbent": commit, "best": commit}
-    return structs.replace(
-        following, **marks, keeps=keeps, taken_back=taken_back, stagnation=0, crashes=0, settled=None
-    )
+    rotation = structs.replace(following.rotation, tries=0)
+    following = structs.replace(following, **marks, keeps=keeps, taken_back=taken_back, rotation=rotation)
+    return structs.replace(following, stagnation=0, crashes=0, settled=None)
 
 
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:

@@ -24,7 +24,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
-from goalseek.loop.phases.read_context import read_baseline_context, read_context_of_abandoned
+from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
@@ -194,7 +194,7 @@ def record_abandoned(
         why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
     repository = project.repository
     iteration = Iteration(project, config, f"left behind {candidate.commit}", phase_limit, is_limited=False)
-    context = read_context_of_abandoned(iteration)
+    context = read_context_without_turn(iteration)
     verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
     rollback = roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)

@@ -81,7 +81,7 @@ class Invocation:
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         manifest, standing = config.manifest, project.standing.for_run(project.run_id)
         recent = project.ledger.recent
-        project.watch.on_progress(progress_of(manifest.project.name, manifest.limits, standing, recent, now))
+        project.watch.on_progress(progress_of(manifest, standing, recent, project.provider_table().label, now))
         look_at_holdout(Evaluation(project, config), is_end=False)
         project.stop = self._why_stop(config)
         return None if project.stop else config
@@ -131,12 +131,13 @@ class Invocation:
 
     def _script_end(self) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
-        project, standing = self.project, self.project.standing
+        project, standing = self.project, self.project.standing.for_run(self.project.run_id)
         is_begun = project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
         played = Played(standing.script_digest, standing.script_count)
-        why = project.provider().played_out(standing.tried, played)
+        turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
+        why = project.provider().in_turn(turn.names).played_out(standing.tried, played)
         hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

@@ -19,6 +19,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
+from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import provider_commands
 from goalseek.values import Phase, Reason
 from goalseek.workspace.workspace import Workspace
@@ -89,8 +90,7 @@ class Iteration:
 
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
-        provider = self.project.provider()
-        has_repairs = bool(provider.repairers) and not plan.stacked
+        has_repairs = bool(self.provider.repairers) and not plan.stacked
         repair_limit = self.project.provider_table().repair if has_repairs else 0
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
         return self.attempts
@@ -119,6 +119,11 @@ class Iteration:
         return self.briefing.context
 
     @property
+    def provider(self) -> ProviderChain:
+        """Whom this iteration asks: first those whose turn it is."""
+        return self.project.provider().in_turn(self.briefing.context.turn if self.briefing else ())
+
+    @property
     def workspace(self) -> Workspace:
         """The agent's tree, at the incumbent."""
         return self.project.workspace(self.config)
@@ -128,7 +133,7 @@ class Iteration:
         for answer in answers:
             if answer and answer.provider:
                 return answer.provider, answer.model
-        author = self.project.provider().editors[0]
+        author = self.provider.editors[0]
         return author.name, author.model
 
     def seed(self, measurement: int) -> int:

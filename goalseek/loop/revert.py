@@ -23,7 +23,7 @@ from goalseek.loop.phases.apply_change import diff_trees, screen_workspace
 from goalseek.loop.phases.commit import edits_of
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.plan import write_plan
-from goalseek.loop.phases.read_context import read_context
+from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Candidate, Change, Decision, Evidence, IterationResult, Plan, Verdict
@@ -50,7 +50,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     commit = repository.load_commit(str(kept.commit_hash))
     tree = _merge_without(project, kept)
     iteration = Iteration(project, config, f"revert {number} {tree}", is_limited=False)
-    context = read_context(iteration)
+    context = read_context_without_turn(iteration)
     title, text = revert_message(commit).rstrip("\n"), " ".join(why.split())
     change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text))
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)

@@ -7,6 +7,8 @@ from typing import Literal
 from goalseek.manifest import fields as form
 from goalseek.values import DataClass
 
+FRESH = "fresh"  # in search.rotate: the provider itself, without its session
+
 
 class ProviderTable(DataClass, kw_only=True):
     """Who proposes the changes."""
@@ -51,6 +53,11 @@ class ProviderTable(DataClass, kw_only=True):
     """For `tune`: how the next values are chosen. Example: `sampler = "cmaes"`"""
     seed: int = 0
     """For `tune`: where its random numbers begin. Example: `seed = 7`"""
+
+    @property
+    def label(self) -> str:
+        """Name and model: records tell proposers apart by them."""
+        return f"{self.name} {self.model}".rstrip()
 
 
 class ReviewTable(DataClass, kw_only=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.tables import (
+    FRESH,
     TIME_SOURCES,
     Guard,
     Holdout,
@@ -17,6 +18,7 @@ from goalseek.manifest.tables import (
     Reading,
     ReviewTable,
     ScopeTable,
+    Search,
     VerifyCommand,
 )
 
@@ -43,7 +45,8 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if manifest.provider:
         yield from check_provider(("provider",), manifest.provider)
     if manifest.review:
-        yield from check_review(manifest.review, manifest.provider)
+        yield from check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
+    yield from _check_rotation(manifest.search, manifest.provider)
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
     if manifest.holdout:
@@ -235,12 +238,17 @@ def check_provider(location: Location, table: ProviderTable, inner: tuple[str, .
     for index, other in enumerate(table.fallback):
         other_table = ProviderTable(name=other) if isinstance(other, str) else other
         inner_location = (*location, "fallback", index)
-        if isinstance(other, str) and other == "command":
-            yield inner_location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
-        else:
-            yield from check_provider(inner_location, other_table, ("fallback", "plan", *_ONLY_OUTER))
+        yield from _check_inner_provider(inner_location, other)
         if other_table == table or other in table.fallback[:index]:
             yield inner_location, f"{other_table.name!r} is asked already"
+
+
+def _check_inner_provider(location: Location, provider: str | ProviderTable) -> Iterator[Fault]:
+    """The faults of a provider that is given as a name or as a table in place of ``[provider]``."""
+    if provider == "command":
+        yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
+    else:
+        yield from check_provider(location, table_of(provider), ("fallback", "plan", *_ONLY_OUTER))
 
 
 def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
@@ -253,8 +261,29 @@ def table_of(provider: str | ProviderTable) -> ProviderTable:
     return ProviderTable(name=provider) if isinstance(provider, str) else provider
 
 
-def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[Fault]:
-    """The faults of ``[review]``. ``author`` is who proposes, None where that is not known yet."""
+def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTable] = ()) -> tuple[ProviderTable, ...]:
+    """All that plan or edit: the provider where it is known, its fallback and planners, and who takes turns with it."""
+    own = tables_of(provider) + (tables_of(provider.plan) if provider.plan else ()) if provider else ()
+    return (*own, *(table_of(other) for other in rotate if other != FRESH))
+
+
+def _check_rotation(search: Search, provider: ProviderTable | None) -> Iterator[Fault]:
+    """Faults of ``search.rotate``: records must tell its providers apart, and from ``provider``."""
+    labels = [table_of(entry).label for entry in search.rotate]
+    for index, entry in enumerate(search.rotate):
+        location, label = ("search", "rotate", index), labels[index]
+        if isinstance(entry, ProviderTable) and entry.name == FRESH:
+            yield location, 'is a name without a table: "fresh"'
+        elif entry != FRESH:
+            yield from _check_inner_provider(location, entry)
+        if label in labels[:index]:
+            yield location, f"{label!r} takes turns already; records tell two apart by their model"
+        elif provider and label == provider.label:
+            yield location, f'{label!r} is the provider itself, and has its turn; without its session it is "fresh"'
+
+
+def check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iterator[Fault]:
+    """The faults of ``[review]``. ``authors`` are those that propose, as far as they are known."""
     location = ("review", "provider")
     table = table_of(review.provider)
     if review.provider == "command":
@@ -263,7 +292,7 @@ def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[
         yield location, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
         yield from check_provider(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
-    if author and (why := own_work_fault(table, author)):
+    if why := own_work_fault(table, authors):
         yield location, why
     if not review.criteria:
         yield ("review", "criteria"), 'name at least one: ["No test is weakened."]'
@@ -272,9 +301,8 @@ def check_review(review: ReviewTable, author: ProviderTable | None) -> Iterator[
             yield ("review", "criteria", index), "is one line of text"
 
 
-def own_work_fault(reviewer: ProviderTable, author: ProviderTable) -> str:
+def own_work_fault(reviewer: ProviderTable, authors: Sequence[ProviderTable]) -> str:
     """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other."""
-    authors = tables_of(author) + (tables_of(author.plan) if author.plan else ())
     if not any(_is_same(reviewer, table) for table in authors):
         return ""
     return f"{reviewer.name!r} proposes the changes itself, and nobody reviews his own: name another provider"

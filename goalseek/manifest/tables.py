@@ -10,6 +10,10 @@ from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest import fields as form
+from goalseek.manifest.climb_tables import Budget as Budget
+from goalseek.manifest.climb_tables import Limits as Limits
+from goalseek.manifest.climb_tables import Search as Search
+from goalseek.manifest.provider_tables import FRESH as FRESH
 from goalseek.manifest.provider_tables import Price as Price
 from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
 from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
@@ -166,7 +170,7 @@ class Metric(Reading, kw_only=True):
     max_repeats: form.Repeats = 8
     """How many runs a candidate gets at most where runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
-    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.02 and 0.2.
+    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.01 and 0.35.
     Example: `alpha = 0.05`"""
     window: form.Positive = 30
     """How many runs of the verifier old a run of the incumbent may be, and still count in a comparison.
@@ -226,45 +230,6 @@ class Cheat(DataClass, kw_only=True):
 
     patch: form.InnerPath
     """The file of the patch, as `git diff` prints it. Example: `patch = "cheats/print.patch"`"""
-
-
-class Budget(DataClass, kw_only=True):
-    """What may be spent."""
-
-    iterations: form.Count = None
-    """How many iterations there may be. Example: `iterations = 200`"""
-    time: form.Seconds = None
-    """How much active time may be spent; waiting for a provider and interruptions are not in it.
-    Example: `time = "8h"`"""
-    tokens: form.Count = None
-    """How many tokens agents may use: input, cached and output together. Example: `tokens = 2_000_000`"""
-    cost_usd: form.Cost = None
-    """How many dollars agents may cost, as they report it or by `[[price]]`. Example: `cost_usd = 20.0`"""
-
-
-class Limits(Budget, kw_only=True):
-    """When a run ends by itself."""
-
-    deadline: form.Moment = None
-    """The moment at which the run ends. Example: `deadline = 2026-12-01T07:00:00Z`"""
-    stagnation: form.Count = 10
-    """After how many iterations without a kept change the prompts ask for another kind of change.
-    Example: `stagnation = 15`"""
-    stagnation_stop: form.Count = None
-    """After how many iterations without a kept change the run ends and asks for a person.
-    Example: `stagnation_stop = 40`"""
-    failures: form.Count = 20
-    """How many failed calls of the provider, or crashed candidates, in a row end the run. Example: `failures = 10`"""
-    total: Budget = Budget()
-    """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
-
-
-class Search(DataClass, kw_only=True):
-    """What is tried beside a proposal for each iteration."""
-
-    stack: Literal["auto", "always", "none"] = "auto"
-    """Whether rejected near misses of the same code are tried together, which asks no agent: `auto` where the metric is
-    noisy, `always`, or `none`. Example: `stack = "none"`"""
 
 
 class SandboxTable(DataClass, kw_only=True):

@@ -18,6 +18,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.own_folders import add_own
@@ -192,10 +193,14 @@ class ConfigReader:
     def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
         """A digest of all that trees depend on: where it is another one, they are made anew."""
         table = manifest.provider
+        others = [
+            [other.script, other.recordings] for other in authors_of(table, manifest.search.rotate)[bool(table) :]
+        ]
         lists = (
             self._ledger.seal.digest("trees"),
             manifest.scope,
             [table.script, table.prompts, table.record, table.recordings] if table else "",
+            *([others] if others else []),
             manifest.cheat,
             links,
             mounts,

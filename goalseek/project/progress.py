@@ -16,10 +16,11 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Limits, Manifest, Metric
+from goalseek.manifest.tables import Manifest, Metric, Search
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.statistics.guards import guard_warning
+from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.values import DataClass, Outcome, Phase
 
 if TYPE_CHECKING:  # status asks for the progress alone
@@ -37,7 +38,7 @@ class Progress(DataClass):
 
     ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those
     of the keeps after it, oldest first; ``reasons`` of the last iterations are newest first. ``usual`` are the median
-    seconds of each phase.
+    seconds of each phase. ``turn`` is that of the next proposal; ``proposers`` is empty where there is but one.
     """
 
     project: str
@@ -52,6 +53,8 @@ class Progress(DataClass):
     stagnation: int = 0
     reasons: tuple[str, ...] = ()
     spendings: tuple[BudgetUse, ...] = ()
+    turn: Turn = Turn(("",))
+    proposers: tuple[Proposer, ...] = ()
     usual: dict[str, float] = field(default_factory=dict)
 
 
@@ -142,15 +145,18 @@ class Activity:
 
 
 def progress_of(
-    project: str,
-    limits: Limits,
+    manifest: Manifest,
     standing: Standing,
     newest_first: Iterable[IterationRecord],
+    own: str,
     invocation_spendings: tuple[BudgetUse, ...] = (),
 ) -> Progress:
-    """The progress of a standing and its last records; ``invocation_spendings`` are those of its own bounds."""
-    records = list(newest_first)
-    spendings = (*invocation_spendings, *budget_use(limits, standing))
+    """The progress of a standing and its last records.
+
+    ``own`` is the provider's name and model, ``invocation_spendings`` are those of the invocation's own bounds.
+    """
+    records, project = list(newest_first), manifest.project.name
+    spendings = (*invocation_spendings, *budget_use(manifest.limits, standing))
     if standing.baseline is None or standing.best is None:
         return Progress(project, spendings=spendings)
     keeps = [
@@ -170,8 +176,21 @@ def progress_of(
         stagnation=standing.stagnation,
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
         spendings=spendings,
+        turn=standing.next_turn(manifest.search, own),
+        proposers=several_proposers(manifest.search, standing),
         usual=_median_seconds(tries),
     )
+
+
+def own_label(manifest: Manifest, standing: Standing) -> str:
+    """Name and model of the provider itself, for whoever only looks; of one of the command line, as in the records."""
+    return manifest.provider.label if manifest.provider else standing.rotation.turn
+
+
+def several_proposers(search: Search, standing: Standing) -> tuple[Proposer, ...]:
+    """The proposers under this ruler where there are several, or will be; else none."""
+    proposers = standing.proposers
+    return proposers if search.rotate or len(proposers) > 1 else ()
 
 
 def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:

@@ -25,10 +25,11 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import direction_warning, guard_notice, needs_settling, small_set_warning
+from goalseek.project.progress import direction_warning, guard_notice, needs_settling, own_label, small_set_warning
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
+from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.values import StopReason, Usage, to_plain
 from goalseek.workspace.shared_folders import SharedFolders
 
@@ -75,6 +76,8 @@ class Overview:
     word: Approval | None
     next: str
     folder: str
+    turn: Turn
+    proposers: tuple[Proposer, ...]
 
 
 def read_overview(loaded: ManifestFile, location: Location | None = None) -> Overview:
@@ -138,6 +141,8 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         word=approval,
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
+        turn=run_standing.next_turn(loaded.manifest.search, own_label(loaded.manifest, standing)),
+        proposers=standing.proposers,
     )
 
 

@@ -126,7 +126,7 @@ def _minutes(briefing: Briefing, phase: str) -> float | None:
     """How long the call may take: the provider's limit, or what is left of run or invocation where that is less."""
     project, limits = briefing.project, briefing.config.manifest.limits
     bounds = [
-        project.provider().timeout(phase),
+        project.provider().in_turn(briefing.context.turn).timeout(phase),
         seconds_left(limits, briefing.usage_log.spending.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),
     ]

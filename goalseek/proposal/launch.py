@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from goalseek.disk import refuse_full
 from goalseek.errors import GoalseekError, LimitReached
 from goalseek.locks import exclusive_lock
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import FRESH, Manifest
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Context, Session
 from goalseek.process import inherited_variables
@@ -105,7 +105,12 @@ class AgentLaunch(Struct, frozen=True):
         return _home_of(self.project, is_reviewer=self.phase == "review")
 
     def session(self, name: str, model: str) -> Session | None:
-        """The session of the last call under this name; None where its HOME is gone or the model was another one."""
+        """The session of the last call under this name; None where its HOME is gone or the model was another one.
+
+        In a turn of ``fresh``, only a reviewer has one.
+        """
+        if FRESH in self.context.turn[:1] and self.phase != "review":
+            return None
         label = self._home_label(name)
         session = self.usage_log.session(label) if self.usage_log and self.home.is_of(label) else None
         return session if session and session.model == model else None

@@ -7,6 +7,7 @@ the run folders; where such a folder is gone, only that is missing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 from msgspec import structs
 
 from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
@@ -23,6 +25,7 @@ from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import PastIteration
 from goalseek.project.project import Project
+from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope
 
@@ -40,14 +43,14 @@ IDEAS_LIMIT = 20
 _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
-_NEAR_MISS = (Reason.WORSE, Reason.TIE, Reason.WITHIN_NOISE, Reason.BELOW_MIN_DELTA)
+_PATCH_BYTES = 64 * 1024
 
 
 def read_history(project: Project, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
     """The recent tries under the present ruler, newest first, with the best one always in.
 
     An iteration in which the provider failed is no try. The newest ones have the ideas of their plans, and the nearest
-    misses their diffs. Files that ``scope`` hides now are in none of them.
+    misses their diffs, but for those that try others together. Files that ``scope`` hides now are in none of them.
     """
     recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
     records = [record for record in recent if record.reason not in PROVIDER_FAILED]
@@ -57,19 +60,19 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
-    tries = [past_try(record, verify, readings, idea) for record, idea in zip(records, ideas, strict=True)]
+    pairs = zip(records, ideas, strict=True)
+    tries = [_with_revert(project, past_try(record, verify, readings, idea)) for record, idea in pairs]
     is_visible = scope.seen_by("agent")
     tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
     by_iteration = {record.iteration: record for record in records}
-    nearest = [past for past, _ in rank_rejected(tries)[:_DIFFS_READ]]
+    nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     diffs = share_room(
         {
             past.iteration: visible_patch(_read_patch(project, by_iteration[past.iteration]), past.changed_files)
             for past in nearest
         }
     )
-    tries = [structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries]
-    return tuple(_with_revert(project, past) for past in tries)
+    return tuple(structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries)
 
 
 def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
@@ -92,7 +95,7 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
 
     def rank(row: tuple[PastIteration, bool]) -> tuple[bool, bool, float]:
         past, of_incumbent = row
-        if of_incumbent and past.reason in _NEAR_MISS and past.gain is not None:
+        if of_incumbent and past.reason in ELIGIBLE and past.gain is not None:
             return False, False, -past.gain
         return not of_incumbent, True, -past.iteration
 
@@ -105,10 +108,21 @@ def _read_patch(project: Project, record: IterationRecord) -> bytes:
     base, tree = record.base_commit_hash or record.parent_commit_hash, record.tree_hash
     if base and tree:
         with contextlib.suppress(MissingObject, ObjectsFailed):
-            return project.repository.objects.patch(project.repository.tree_of(base), tree)
+            return _git_patch(project.repository, base, tree)
     with contextlib.suppress(OSError):
-        return (project.run_folder(record.iteration) / "changes.diff").read_bytes()
+        return _beginning((project.run_folder(record.iteration) / "changes.diff").read_bytes())
     return b""
+
+
+@functools.lru_cache(maxsize=4 * _DIFFS_READ)  # the next iteration has nearly the same nearest misses
+def _git_patch(repository: Repository, base: str, tree: str) -> bytes:
+    """The beginning of the change from a commit to a tree."""
+    return _beginning(repository.objects.patch(repository.tree_of(base), tree))
+
+
+def _beginning(patch: bytes) -> bytes:
+    """A patch, or as many of its first lines as 64 KiB hold."""
+    return patch if len(patch) <= _PATCH_BYTES else patch[:_PATCH_BYTES].rpartition(b"\n")[0] + b"\n(cut: more lines)"
 
 
 _FILE = b"diff --git "

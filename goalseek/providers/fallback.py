@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
@@ -71,19 +71,32 @@ class ProviderState(Struct):
 class ProviderChain(Struct, frozen=True):
     """The providers that plan, edit and review, each list in the order of asking.
 
-    ``states`` is what the invocation has learned of each of them.
+    ``rotated`` are those that take turns with them, by name and model. ``states`` is what the invocation has learned of
+    each of them.
     """
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
     prices: tuple[Price, ...] = ()
     reviewers: tuple[Reviewer, ...] = ()
+    rotated: dict[str, Provider] = {}
     states: dict[Provider, ProviderState] = field(default_factory=dict)
 
     @property
     def members(self) -> tuple[Provider, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers)))
+        return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers, *self.rotated.values())))
+
+    def in_turn(self, turn: Sequence[str]) -> ProviderChain:
+        """The chain in which those of ``rotated`` with these names are asked first, in this order.
+
+        A name that is not there is the provider itself, before its fallback.
+        """
+
+        def first(own: tuple[Provider, ...]) -> tuple[Provider, ...]:
+            return tuple(dict.fromkeys((*(self.rotated.get(name, own[0]) for name in turn), *own)))
+
+        return structs.replace(self, planners=first(self.planners), editors=first(self.editors))
 
     @property
     def needs_consent(self) -> bool:

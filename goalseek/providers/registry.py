@@ -11,8 +11,8 @@ from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.rules import own_work_fault, table_of, tables_of
-from goalseek.manifest.tables import Price, ProviderTable, ReviewTable
+from goalseek.manifest.rules import authors_of, own_work_fault, table_of, tables_of
+from goalseek.manifest.tables import FRESH, Price, ProviderTable, ReviewTable, Search
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
@@ -26,24 +26,41 @@ Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
 
 def make_provider(
-    table: ProviderTable, folder: Path, prices: Sequence[Price] = (), review: ReviewTable | None = None
+    table: ProviderTable,
+    folder: Path,
+    prices: Sequence[Price] = (),
+    review: ReviewTable | None = None,
+    rotate: Sequence[str | ProviderTable] = (),
 ) -> ProviderChain:
-    """The providers that the manifest names, with their fallbacks and the reviewer. ``folder`` is the manifest's.
+    """The providers that the manifest names, with their fallbacks, those that take turns, and the reviewer.
 
-    Raises GoalseekError for an unknown name, for one of another package that cannot be loaded, and for a reviewer that
-    would judge its own work.
+    ``folder`` is the manifest's. Raises GoalseekError for an unknown name, for one of another package that cannot be
+    loaded, and for a reviewer that would judge its own work.
     """
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
     by_table = {key: _build(key, folder) for key in (*tables, *planners)}
-    reviewers = (_build_reviewer(table_of(review.provider), table, folder),) if review else ()
+    reviewers = (_build_reviewer(table_of(review.provider), authors_of(table, rotate), folder),) if review else ()
+    rotated = {entry.label: _build_rotated(entry, folder) for entry in map(table_of, rotate) if entry.name != FRESH}
     return ProviderChain(
-        tuple(by_table[key] for key in planners), tuple(by_table[key] for key in tables), tuple(prices), reviewers
+        tuple(by_table[key] for key in planners),
+        tuple(by_table[key] for key in tables),
+        tuple(prices),
+        reviewers,
+        rotated,
     )
 
 
-def _build_reviewer(table: ProviderTable, author: ProviderTable, folder: Path) -> Reviewer:
-    if why := own_work_fault(table, author):
+def _build_rotated(table: ProviderTable, folder: Path) -> Provider:
+    try:
+        return _build(table, folder)
+    except GoalseekError as error:
+        hint = f'{error.hint}; "{FRESH}" is the provider itself, without its session'
+        raise GoalseekError(f"search.rotate: {error.message}", hint, error.stop_reason or error.exit_code) from error
+
+
+def _build_reviewer(table: ProviderTable, authors: Sequence[ProviderTable], folder: Path) -> Reviewer:
+    if why := own_work_fault(table, authors):
         raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
     reviewer = _build(table, folder)
     if not hasattr(reviewer, "review"):
@@ -97,7 +114,7 @@ def _load_plugin(name: str) -> Maker:
 
 
 class ProviderChoice:
-    """The provider of a run, built at the first use, and again after the table ``review`` of the manifest changed.
+    """The provider of a run, built at the first use, and again after ``review`` or ``search.rotate`` changed.
 
     What is known of each provider, as until when it is closed, stays.
     """
@@ -105,12 +122,13 @@ class ProviderChoice:
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
         self._provider: ProviderChain | None = None
-        self._review: ReviewTable | None = None
+        self._others: tuple[ReviewTable | None, Search] | None = None
 
     def build(self, loaded: ManifestFile) -> ProviderChain:
         """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
-        if self._provider is None or self._review != loaded.manifest.review:
-            self._review = loaded.manifest.review
+        others = loaded.manifest.review, loaded.manifest.search
+        if self._provider is None or self._others != others:
+            self._others = others
             states = self._provider.states if self._provider else {}
             self._provider = structs.replace(make_permitted_provider(loaded, self.table(loaded)), states=states)
         return self._provider
@@ -130,13 +148,18 @@ class ProviderChoice:
 
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
     """The provider to use. Raises GoalseekError where a program would start without consent, or one cannot start."""
-    provider = make_provider(table, loaded.folder, loaded.manifest.price, loaded.manifest.review)
+    provider = _make_all(loaded, table)
     for member in provider.members:
         if member.needs_consent:
             environment.refuse_unconfined(loaded.manifest, member.name, member.needs_sandbox)
-    for member in provider.members:  # also one that is only a fallback
+    for member in provider.members:  # also one that is only a fallback, or has no turn yet
         member.check()
     return provider
+
+
+def _make_all(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
+    manifest = loaded.manifest
+    return make_provider(table, loaded.folder, manifest.price, manifest.review, manifest.search.rotate)
 
 
 def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
@@ -144,7 +167,7 @@ def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
     if loaded.manifest.provider is None:
         return []
     try:
-        return provider_commands(make_provider(loaded.manifest.provider, loaded.folder, (), loaded.manifest.review))
+        return provider_commands(_make_all(loaded, loaded.manifest.provider))
     except GoalseekError:  # said where the provider is looked at
         return []
 

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import SandboxTable
 from goalseek.own_folders import recreate_folder
 from goalseek.sandbox import level as levels
@@ -233,8 +234,7 @@ def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: C
     """
     manifest = loaded.manifest
     own = [location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path]
-    if manifest.provider:
-        own.append(loaded.folder / manifest.provider.script)
+    own += [loaded.folder / table.script for table in authors_of(manifest.provider, manifest.search.rotate)]
     if hidden_from := folder_of(folder, manifest):
         own.append(hidden_from.resolve())
     return SandboxPolicy(

@@ -12,6 +12,7 @@ from goalseek.values import Number
 
 Pair = tuple[Number, Number]
 _CLIP = 2.5
+POOLED_PAIRS = 5
 MAD_TO_SD = 1.4826  # of normal values
 
 
@@ -73,6 +74,18 @@ def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) ->
     clipped = [min(size, _CLIP * robust) if robust > 0 else size for size in sizes]
     root_mean_square = math.sqrt(sum(size * size for size in clipped) / len(clipped))
     return max(max(robust, root_mean_square) * (1 + 1 / len(sizes)), step)
+
+
+def relative_variance(scale: Scale, values: Sequence[float], sd: float) -> float:
+    """The variance of one run of the code that gave these values in turn, as a multiple of sd²: 1 where sd is 0.
+
+    ``sd`` is that of all code, and counts as much as five differences between successive values do; none of them
+    counts for more than 2.5 sd. So a few runs that happen to agree are no proof of a small spread.
+    """
+    if sd == 0:
+        return 1.0
+    sizes = [abs(after - before) / (math.sqrt(2) * sd) for before, after in successive_pairs(scale.all(values))]
+    return (POOLED_PAIRS + sum(min(size, _CLIP) ** 2 for size in sizes)) / (POOLED_PAIRS + len(sizes))
 
 
 def smallest_step(scale: Scale, values: Iterable[float]) -> float:

@@ -2,14 +2,20 @@
 
 The baseline is run up to five times. If the first three agree to the last bit the metric is deterministic: one run a
 candidate, keep if strictly better. Otherwise a candidate gets one run and is reverted at once if that is worse than the
-incumbent's median. If it is better it is run again, in turn with fresh runs of the incumbent, until the odds of "1.5 sd
+incumbent's median. If it is better it is run again, in turn with fresh runs of the incumbent, until the odds of "1.6 sd
 better" against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high
 depends on how often this session's candidates have turned out real.
+
+A change may change the noise too, so each side is weighed by its own spread: the differences of its own successive
+runs, with the sd of all code as if it were five more of them. After a keep the incumbent's own are few, and the sd of
+all code stands in until it has more. A keep takes three runs of the candidate, and all eight where these spread by more
+than 1.25 sd.
 
 The screen reuses the incumbent's last eight runs. The turns reuse its last three only, and keep when the incumbent has
 been run once more than the candidate: where the level drifts, all of its runs would otherwise be older.
 
-It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965): a run counts for at most 1.5 sd.
+It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965), a run counts for at most 1.5 sd, and
+with unequal variances after Welch (1947).
 Nothing is stored here: the answer follows from what the records tell (``NoiseState``) and from the runs that were made
 for this candidate, so that a killed session goes on where it was.
 """
@@ -37,16 +43,18 @@ from goalseek.statistics.noise_state import (
     repeats_of,
     values_of,
 )
-from goalseek.statistics.scale import Scale, representative, scale_of, spread, successive_pairs
+from goalseek.statistics.scale import Scale, relative_variance, representative, scale_of, spread, successive_pairs
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
 MIN_CANDIDATE_RUNS = 2
-BETTER = 1.5  # sd
+KEEPING_RUNS = 3  # of the candidate
+BETTER = 1.6  # sd
 CLIP = 1.5  # sd
-CAUTION = 1.2  # the sd is an estimate, and runs are reused
+WIDER = 1.25  # sd
 BETA = 0.3
+LEAST_ALPHA, MOST_ALPHA = 0.01, 0.35
 
 
 NextStep = Side | Verdict
@@ -129,7 +137,7 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
     if metric.alpha is not None:
         return metric.alpha
-    return min(0.2, max(0.02, (1 + state.kept) / (10 + state.tested)))
+    return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
 def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
@@ -138,18 +146,29 @@ def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun],
 
 
 class _Comparison(Struct, frozen=True):
-    """The runs of incumbent and candidate on the scale, and the sd as it was before the candidate's runs."""
+    """The runs of incumbent and candidate on the scale, and the sd of all code before the candidate's runs."""
 
     scale: Scale
     sd: float
     incumbent: Sequence[float]
     candidate: Sequence[float]
 
-    def log_odds(self) -> float:
-        """The logarithm of the odds of 1.5 sd better against no better."""
-        middle = self.scale.x(self.incumbent_middle) - BETTER * self.sd / 2
+    def log_odds(self, incumbent_runs: Sequence[float]) -> float:
+        """The logarithm of the odds of 1.6 sd better against no better, by the sd of the side that spreads more.
+
+        Each side is weighed by its own spread; ``incumbent_runs`` are the runs that tell the incumbent's.
+        """
+        incumbent = relative_variance(self.scale, incumbent_runs, self.sd)
+        candidate = relative_variance(self.scale, self.candidate, self.sd)
+        better = BETTER * math.sqrt(max(incumbent, candidate))
+        middle = self.scale.x(self.incumbent_middle) - better * self.sd / 2
         evidence = sum(_clip(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
-        return BETTER * evidence / (CAUTION * (1 / len(self.incumbent) + 1 / len(self.candidate)))
+        return better * evidence / (incumbent / len(self.incumbent) + candidate / len(self.candidate))
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether the candidate's runs spread more than those of all code do, clearly."""
+        return relative_variance(self.scale, self.candidate, self.sd) > WIDER**2
 
     @property
     def incumbent_middle(self) -> float:
@@ -192,10 +211,11 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
-        log_odds, alpha = comparison.log_odds(), alpha_of(metric, state)
-        is_enough = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(incumbent_values) >= needed
-        known = [run.value for run in state.incumbent] if not calibrating else []
-        is_fixed = has_fixed_seed(metric, candidate_values, known + fresh)
+        known = ([] if calibrating else [run.value for run in state.incumbent]) + fresh
+        log_odds, alpha = comparison.log_odds(known[-MAX_INCUMBENT_RUNS:]), alpha_of(metric, state)
+        least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
+        is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
+        is_fixed = has_fixed_seed(metric, candidate_values, known)
         if is_fixed and len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats):
             return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:

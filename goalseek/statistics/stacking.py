@@ -1,9 +1,10 @@
 """Stacking: which rejected candidates of one tip are worth a try together, as one candidate without a proposal. Pure.
 
 A gain that is too small to be recognized alone may be recognized together with others, and two halves may pay only
-together. So after every fourth candidate the nearest misses of the present tip are tried together: two or three of the
-best five, those whose gains add up to most. A gain is estimated as the mean of a normal distribution after its runs,
-with a prior of -0.5 sd and a deviation of 1 sd: a first run that was a little worse counts for less than three runs.
+together. So after eight candidates of a tip, and then after every four, the nearest misses are tried together: two or
+three of the best five, those whose gains add up to most. A tip that is beaten sooner needs no such help. A gain is
+estimated as the mean of a normal distribution after its runs, with a prior of -0.5 sd and a deviation of 1 sd: a first
+run that was a little worse counts for less than three runs.
 
 On landscapes whose truth is known this finds about twice as much where gains are many and small, and loses nothing
 where they are large; ``tests/benchmarks/search.py`` measures it.
@@ -12,7 +13,7 @@ where they are large; ``tests/benchmarks/search.py`` measures it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, takewhile
 from typing import Protocol
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from goalseek.statistics.scale import mean, median, scale_of, spread
 from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
+CANDIDATES_BEFORE = 8
 CANDIDATES_BETWEEN = 4
 NEAREST = 5
 SIZES = (2, 3)
@@ -86,7 +88,7 @@ def next_stack(
     last LOOK_BACK are looked at. ``refused`` are sets that no record names yet and that came to nothing.
     """
     records = list(islice(newest_first, LOOK_BACK))
-    if _count_since_stack(records) < CANDIDATES_BETWEEN:
+    if not _is_due(records):
         return ()
     known = {*refused, *(record.stacked for record in records)}
     known.update(stack for record in records for stack in record.not_stacked)
@@ -99,14 +101,11 @@ def _stack_of(misses: Iterable[_NearMiss]) -> Stack:
     return tuple(sorted(miss.iteration for miss in misses))
 
 
-def _count_since_stack(newest_first: Sequence[PastTry]) -> int:
-    """How many candidates were measured since the last set."""
-    count = 0
-    for record in newest_first:
-        if record.stacked:
-            break
-        count += bool(values_of(record.runs, "candidate"))
-    return count
+def _is_due(newest_first: Sequence[PastTry]) -> bool:
+    """Whether enough candidates were measured since the last set, or on this tip where there was none."""
+    since_stack = list(takewhile(lambda record: not record.stacked, newest_first))
+    needed = CANDIDATES_BETWEEN if len(since_stack) < len(newest_first) else CANDIDATES_BEFORE
+    return sum(bool(values_of(record.runs, "candidate")) for record in since_stack) >= needed
 
 
 def _near_misses(records: Sequence[PastTry], direction: str, noise: NoiseState) -> Iterator[_NearMiss]:

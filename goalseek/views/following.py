@@ -14,7 +14,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT
-from goalseek.project.progress import Progress, progress_of
+from goalseek.project.progress import Progress, own_label, progress_of
 from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, read_state
 from goalseek.views.panel import Activity, format_silence
 from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
@@ -63,7 +63,7 @@ class ClimbFollower:
         standing = load_standing(self._loaded)
         newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
         manifest = self._loaded.manifest
-        self._progress = progress_of(manifest.project.name, manifest.limits, standing, newest)
+        self._progress = progress_of(manifest, standing, newest, own_label(manifest, standing))
         self._progress_at = standing.last.timestamp if standing.last else ""
         previous, self._seq, self._size = self._seq, standing.seq, size
         return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)

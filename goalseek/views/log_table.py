@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -73,14 +73,21 @@ class RecordPage(Struct, frozen=True):
     width: int | None
     now: datetime
 
-    def lines(self, record: IterationRecord, has_artifacts: bool, guards: Mapping[str, str]) -> list[str]:
+    def lines(
+        self,
+        record: IterationRecord,
+        has_artifacts: bool,
+        guards: Mapping[str, str],
+        parents: Sequence[IterationRecord] = (),
+    ) -> list[str]:
         """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there.
 
-        ``guards`` has the text of each guard that the manifest still has: its value with its bounds.
+        ``guards`` has the text of each guard that the manifest still has: its value with its bounds. ``parents`` are
+        the records of the tries whose changes this one put together.
         """
         head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
         lines = [self.paint(head, OUTCOME_COLORS[record.outcome])]
-        for label, text in _rows(record, self.now, guards):
+        for label, text in _rows(record, self.now, guards, parents):
             lines += self._wrap(one_line(label), one_line(text))
         if not has_artifacts:
             lines += self._wrap("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
@@ -93,11 +100,14 @@ class RecordPage(Struct, frozen=True):
             yield f"  {self.paint(f'{head:<{_LABEL - 1}}', 'grey') if head else ' ' * (_LABEL - 1)} {piece}"
 
 
-def _rows(record: IterationRecord, now: datetime, guards: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _rows(
+    record: IterationRecord, now: datetime, guards: Mapping[str, str], parents: Sequence[IterationRecord]
+) -> Iterator[tuple[str, str]]:
     metric = record.metric
     yield "why", record.why
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
+    yield from _parent_rows(parents)
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
     numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
     texts = format_distinct(*numbers, unit=unit)
@@ -128,6 +138,13 @@ def _rows(record: IterationRecord, now: datetime, guards: Mapping[str, str]) -> 
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
     yield from (("note", text) for text in record.notes)
+
+
+def _parent_rows(parents: Sequence[IterationRecord]) -> Iterator[tuple[str, str]]:
+    """A row for each try whose changes were put together, drawn as the branches of a tree."""
+    for number, parent in enumerate(parents, 1):
+        branch = "`-" if number == len(parents) else "|-"
+        yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
 
 
 def _usage(usage: Usage) -> str:

@@ -73,6 +73,9 @@ def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Sign
         rows.append(_best(progress, progress.best, progress.baseline, width, signs))
         rows.append(_row("tries", _tries(progress, signs), "", width))
         rows.append(_row("last", _reasons(progress, width, signs), "", width))
+        if progress.proposers:
+            rows.append(_row("proposes", progress.turn.in_words(), "", width))
+            rows += [_row(each.name, each.in_words(progress.unit), "", width) for each in progress.proposers]
     rows += [_bar(budget, activity, width, signs) for budget in progress.spendings]
     if not activity.ended:
         rows.append(_row("prints", activity.says, "dim", width))

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from goalseek.git.ignore import literal_pattern, matcher
+from goalseek.manifest.rules import authors_of
 from goalseek.workspace.forbidden_names import instruction_part
 
 if typing.TYPE_CHECKING:
@@ -203,13 +204,14 @@ def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden
     home = manifest.log.home
     own = ["/goalseek.toml", "/goalseek.*.toml", _file(loaded.path.name)]
     own += ["/logs/", "/runs/"] if home == "." else _folder(home)
-    if manifest.provider and manifest.provider.name == "scripted":
-        own.append(_file(manifest.provider.script))
+    for table in authors_of(manifest.provider, manifest.search.rotate):
+        own += [_file(table.script)] if table.name == "scripted" else []
+        own += _folder(table.recordings)
     read_only = [_file(manifest.project.program or "program.md")]
     if manifest.provider:
         table = manifest.provider
         read_only += _folder(table.prompts)
-        own += [*_folder(table.record or ""), *_folder(table.recordings)]
+        own += _folder(table.record or "")
     own += [_file(cheat.patch) for cheat in manifest.cheat]
     return build_scope(prefix, manifest.scope, own, read_only, (item.path for item in hidden_from))
 

@@ -160,5 +160,14 @@ def test_with_another_rule_a_limit_counts_only_as_long_as_the_decisions_are_the_
     records = climb(10.0, 9.5, 9.4, 9.45, 9.6)
     stopped = judged(records, ONCE, replace(NO_LIMITS, iterations=2))
     assert len(stopped.decisions) == 2 and stopped.end and stopped.end.iteration == 2
-    unknown = judged(records, replace(ONCE, min_delta=1.0), replace(NO_LIMITS, iterations=2))
+    deadline = datetime.fromisoformat("2026-01-01T01:30:00Z")
+    unknown = judged(records, replace(ONCE, min_delta=1.0), replace(NO_LIMITS, iterations=2, deadline=deadline))
     assert unknown.end is None and len(unknown.decisions) == 4 and unknown.same == 0
+
+
+def test_a_tie_that_was_kept_for_its_fewer_lines_stays_one() -> None:
+    records = climb(10.0, 10.0, 10.0)
+    simpler = records[2]
+    assert isinstance(simpler, IterationRecord) and simpler.reason == "tie"
+    records[2] = replace(simpler, outcome="kept", reason="simpler", rollback_commit_hash=None)
+    assert [row.new_reason for row in judged(records, replace(ONCE, min_delta=1.0)).decisions] == ["simpler", "tie"]

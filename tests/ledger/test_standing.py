@@ -106,6 +106,21 @@ def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_
         assert [climbed(crash, *then).crashes for then in steps] == [2, 2, 1, 0], reason
 
 
+def test_a_try_of_stacked_changes_is_a_try_but_no_proposal_and_says_nothing_of_the_provider() -> None:
+    before = climbed(WORSE, WORSE, ("skipped", PROVIDER_FAILED[0]))
+    after = before.after(iteration(9, 4, *WORSE, stacked=(1, 2), provider="stack"))
+    assert (after.tried, after.total.iterations) == (before.tried, before.total.iterations + 1) == (3, 4)
+    assert (after.provider_failures, after.stagnation) == (before.provider_failures, before.stagnation + 1) == (1, 3)
+
+
+def test_a_record_without_a_stack_is_written_as_before() -> None:
+    line = to_line(iteration(1, 1, *WORSE))
+    assert "stacked" not in line
+    stack = iteration(1, 1, *WORSE, stacked=(1, 2), not_stacked=((3, 4),))
+    assert '"stacked":[1,2],"not_stacked":[[3,4]]' in to_line(stack)
+    assert from_plain(IterationRecord, json.loads(to_line(stack))) == stack
+
+
 def test_a_new_run_begins_with_empty_hands_and_a_new_baseline_an_epoch_with_its_own_best() -> None:
     before = climbed(KEPT, WORSE, ("skipped", "provider_failed"))
     after = before.after(run(9))

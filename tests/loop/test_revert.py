@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from project import Ended, Project, home
 from taking_back import FILES, SCOPE, climb, part, parts
 
@@ -109,6 +111,22 @@ def test_taking_back_a_revert_brings_the_change_back(climbed: Project) -> None:
     assert "nothing of iteration 5" in refused(climbed, 2, "5")
     assert reverted(climbed, "2")["metric"]["value"] == 8
     climbed.check("audit")
+
+
+def test_what_is_taken_back_is_no_gain_of_its_proposer_until_it_is_brought_back(climbed: Project) -> None:
+    def gain() -> tuple[int, int, float]:
+        (proposer,) = json.loads(climbed.check("--json", "status"))["proposers"]
+        return proposer["tried"], proposer["kept"], proposer["gain"]
+
+    tried, kept, gained = gain()
+    assert (tried, kept) == (4, 3) and gained > 0
+    tables = tomllib.loads(climbed.manifest.read_text())
+    climbed.manifest.write_text(tomli_w.dumps({name: table for name, table in tables.items() if name != "provider"}))
+    record = reverted(climbed, "2")
+    assert "turn_of" not in record, "nobody is asked, so no provider need be named"
+    assert gain()[:2] == (4, 2) and gain()[2] < gained
+    reverted(climbed, str(record["iteration"]))
+    assert gain() == (tried, kept, pytest.approx(gained))
 
 
 def test_a_change_that_later_ones_stand_on_stays_and_its_files_are_named(tmp_path: Path) -> None:

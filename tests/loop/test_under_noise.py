@@ -36,12 +36,12 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
     assert (worse["outcome"], worse["reason"], len(worse["runs"])) == ("reverted", "worse", 1)
     assert worse["why"].endswith("1 run against 5")
     assert (better["outcome"], better["reason"]) == ("kept", "better")
-    assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 2
+    assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 3
     assert all(words in better["why"] for words in (" better than ", "odds of a real gain ", " runs against "))
     shown = [line for line in noisy.run("show", "2").stdout.splitlines() if "not counted" in line]
     first = next(run for run in better["runs"] if run["of"] == "candidate")
     assert len(shown) == 1 and f"seed {first['seed']}," in shown[0]
-    assert better["metric"]["value"] == median(of(better, "candidate")[1:])
+    assert better["metric"]["value"] == pytest.approx(median(of(better, "candidate")[1:]))
     assert "not counted" not in noisy.run("show", "1").stdout
     seeds = [run["seed"] for record in (baseline, worse, better) for run in record["runs"]]
     assert len(set(seeds)) == len(seeds) == len(journal())
@@ -201,7 +201,7 @@ class TestGuards:
         )
         project.set_moves(answer(90), answer(95, size=30))
         _, lucky, broken = project.climb("iterate", "-n", "2")
-        assert (lucky["outcome"], lucky["guards"]) == ("kept", {"size": 15.5})
+        assert (lucky["outcome"], lucky["guards"]) == ("kept", {"size": 10.0})
         assert (broken["outcome"], broken["reason"], broken["guards"]) == ("reverted", "guard", {"size": 30.0})
         assert broken["metric"]["value"] is not None
 

@@ -96,6 +96,38 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str
     assert said in problems(tmp_path, SMALLEST + line + "\n")
 
 
+CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[search]\nplateau = 0", "line :11: search.plateau"),
+        ("[search]\nplateau = 'none'", "line :11: search.plateau"),
+        ("[search]\nrotate = ['command']", """search.rotate[0]: is a table for the provider "command": { name = "co"""),
+        ("[search]\nrotate = ['codex', 'codex']", "search.rotate[1]: 'codex' takes turns already; records tell two"),
+        ("[search]\nrotate = ['fresh', 'fresh']", "search.rotate[1]: 'fresh' takes turns already"),
+        (
+            "[search]\nrotate = [{ name = 'codex', repair = 3 }]",
+            "search.rotate[0].repair: belongs in [provider] itself",
+        ),
+        ("[search]\nrotate = [{ name = 'fresh' }]", 'search.rotate[0]: is a name without a table: "fresh"'),
+        (CLAUDE + "rotate = ['claude']", """'claude' is the provider itself, and has its turn; without its session"""),
+        (
+            CLAUDE + "rotate = ['codex']\n[review]\nprovider = 'codex'\ncriteria = ['Short.']",
+            "review.provider: 'codex' proposes the changes itself, and nobody reviews his own",
+        ),
+    ],
+)
+def test_who_cannot_take_turns_is_named(tmp_path: Path, line: str, said: str) -> None:
+    assert said in problems(tmp_path, SMALLEST + line + "\n")
+
+
+def test_one_agent_with_two_models_takes_turns_with_itself(tmp_path: Path) -> None:
+    rotate = "rotate = ['fresh', { name = 'claude', model = 'opus' }, { name = 'claude', model = 'haiku' }]\n"
+    assert len(load(tmp_path, SMALLEST + CLAUDE + rotate).manifest.search.rotate) == 3
+
+
 @pytest.mark.parametrize("key", ["share", "gives", "home", "cwd", "outputs", "patch", "path"])
 def test_a_path_has_one_spelling(tmp_path: Path, key: str) -> None:
     tables = {

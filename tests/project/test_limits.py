@@ -11,7 +11,7 @@ from msgspec import structs
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.tables import Budget, Limits, Metric
+from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, Project, ScopeTable
 from goalseek.project.limits import BudgetUse, budget_warnings, limit_before_phase, median_iteration_seconds, why_stop
 from goalseek.project.progress import progress_of
 from goalseek.project.state_file import describe_end
@@ -231,7 +231,10 @@ def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
     assert Ends(count=1).spendings(0, 2.0) == (BudgetUse("iterations", 0, 1, "now"),)
     assert Ends().spendings(0, 2.0) == ()
     standing = half_way(spend=Spend(iterations=2))
-    told = progress_of("demo", replace(NONE, iterations=6), standing, [], Ends(count=1).spendings(0, 0.0)).spendings
+    limits = replace(NONE, iterations=6)
+    demo, scope = Project(name="demo"), ScopeTable(writable=("a",))
+    manifest = Manifest(version=1, project=demo, scope=scope, metric=METRIC, verify=(), limits=limits)
+    told = progress_of(manifest, standing, [], "scripted", Ends(count=1).spendings(0, 0.0)).spendings
     assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]
 
 

@@ -3,6 +3,8 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 from project import Project, Projects, home
 from records import iteration
 
-from goalseek.ledger.standing import CRASHED
-from goalseek.manifest.tables import Guard, VerifyCommand
+from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.manifest.tables import Guard, ScopeTable, VerifyCommand
 from goalseek.phase_values import PastIteration
-from goalseek.proposal.past_tries import common_ending, past_try, rank_rejected, share_room, visible_patch
+from goalseek.proposal.past_tries import common_ending, past_try, rank_rejected, read_history, share_room, visible_patch
 from goalseek.values import CommandRun
+from goalseek.workspace.scope import build_scope
 
 SECRET = "row 7 is a cat"
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate")
@@ -255,6 +258,40 @@ def test_only_visible_files_of_a_patch_are_shown_and_no_binary_content() -> None
     changed = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+diff --git a/b b/b\n index 3\n"
     assert shown == f"diff --git a/a.py b/a.py\n{changed}diff --git a/w.bin b/w.bin\n(a binary file)"
     assert visible_patch(text.encode(), ()) == visible_patch(b"", ("a.py",)) == ""
+
+
+def test_what_tries_others_together_is_no_diff_of_its_own(tmp_path: Path) -> None:
+    records = [
+        iteration(3, 3, "reverted", "worse", stacked=(1, 2), changed_files=("a.py",)),
+        iteration(2, 2, "reverted", "worse", changed_files=("a.py",)),
+        iteration(1, 1, "reverted", "worse", changed_files=("a.py",)),
+        iteration(0, 0, "baseline", "measured"),
+    ]
+    for number in (1, 2, 3):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "changes.diff").write_text(f"diff --git a/a.py b/a.py\n+{number}\n")
+    project: Any = SimpleNamespace(
+        standing=Standing(epoch=0),
+        ledger=SimpleNamespace(recent=records, seal=None),
+        run_folder=lambda number: tmp_path / str(number),
+    )
+    manifest: Any = SimpleNamespace(verify=(SCORE,), metric=Guard(name="m"), guard=())
+    tries = read_history(project, 0, manifest, build_scope("", ScopeTable(writable=("a.py",))))
+    assert [attempt.diff[-2:] for attempt in tries] == ["", "+2", "+1", ""]
+
+
+def test_a_large_change_is_cut_at_a_line(make_project: Projects) -> None:
+    project = make_project()
+    script = "seq -f 'value %g of a thousand thousand' 1 9000 > notes.txt; printf '{\"score\": 0}' > answer.json\n"
+    project.set_agent(KEEPS_BRIEF + script, {"scope": {"writable": ["*.json", "*.txt"], "hidden": ["hidden/**"]}})
+    project.commit()
+    project.climb("iterate", "-n", "2")
+    (row,) = brief(2)["rejected"]
+    *lines, last = row["diff"].splitlines()
+    count = len([line for line in lines if line.startswith("+value")])
+    assert lines[-1] == f"+value {count} of a thousand thousand" and last.startswith("(cut: ") and 90 < count < 120
+    text = json.dumps(row["diff"])
+    assert 4000 < len(text) - 2 <= 4096 and f"value {count} of" in prompts(project, 2)
 
 
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=300).map("+{}".format)

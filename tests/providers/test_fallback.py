@@ -10,7 +10,7 @@ import pytest
 from test_tune import call as tune_call
 
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.manifest.tables import ProviderTable, ReviewTable
+from goalseek.manifest.tables import ProviderTable, ReviewTable, Search
 from goalseek.phase_values import Plan
 from goalseek.providers import fallback
 from goalseek.providers.fallback import ProviderChain
@@ -236,7 +236,7 @@ def test_a_command_declares_by_its_exit_code(code: int, kind: str) -> None:
 
 def test_what_is_known_of_a_provider_outlives_a_change_of_the_reviewer(tmp_path: Path) -> None:
     table = ProviderTable(name="command", command=("true",))
-    manifest = SimpleNamespace(review=None, price=(), provider=table)
+    manifest = SimpleNamespace(review=None, price=(), provider=table, search=Search())
     loaded: Any = SimpleNamespace(manifest=manifest, folder=tmp_path)
     choice = ProviderChoice(table)
     with pytest.MonkeyPatch.context() as patch:

@@ -85,7 +85,8 @@ STORED = {  # what is stored of the iteration in the middle of which a ledger en
 }
 FREE = ("guards", "seconds", "digests", "versions")  # whose keys are not the program's
 ABSENT = "about_usd"  # the one key that is left out where there is nothing to tell
-ADDED = "base_commit_hash"  # the key that schema 2 has beside those of then
+ADDED = "base_commit_hash"
+ALL_ADDED = (ADDED, "turn_of")  # the keys that schema 2 has beside those of then
 
 
 def open_ledger(folder: Path) -> Project:
@@ -162,7 +163,7 @@ def kinds_of(ledger: str) -> set[str]:
 def shapes(value: Any, place: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The keys of a record and of the objects in it, in order, by place."""
     if isinstance(value, dict):
-        yield place, tuple(key for key in value if key not in (ABSENT, ADDED))
+        yield place, tuple(key for key in value if key not in (ABSENT, *ALL_ADDED))
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if key not in FREE:
             yield from shapes(inner, place if isinstance(value, list) else f"{place}.{key}")
@@ -318,7 +319,7 @@ class TestGoingOn:
         noisy.check("report", "--settle", "-o", str(tmp_path / "report.md"))
         new = noisy.records()[before:]
         assert {row["kind"] for row in new} == {"run", "iteration", "measurement", "settle", "holdout"}
-        assert all([key for key in row if key != ADDED] == keys[row["kind"]] for row in new)
+        assert all([key for key in row if key not in ALL_ADDED] == keys[row["kind"]] for row in new)
         assert_clean(noisy)
 
     @pytest.mark.slow

@@ -109,10 +109,12 @@ def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fr
     state = baseline_state(10.0, 10.0, 10.0)
     runs = runs_of("candidate", 9.0)
     assert next_step(DOWN, state, runs) == "candidate"
-    runs += runs_of("candidate", 9.2)
+    runs += runs_of("candidate", 9.02)
     for value in (10.0, 10.1, 9.9, 10.05, 10.0):
         assert next_step(DOWN, state, runs) == "incumbent"
         runs += runs_of("incumbent", value)
+    assert next_step(DOWN, state, runs) == "candidate"
+    runs += runs_of("candidate", 9.04)
     ruling = next_step(DOWN, state, runs)
     assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
     after = state.after_candidate(runs, True, ruling.odds)
@@ -139,34 +141,37 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
     assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse than 100.2, 1 run against 5")
-    ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", 90.0, 90.0))
+    far = runs_of("incumbent", 100.1)
+    ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", *[90.0] * 3) + far)
     assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
     assert (
-        ruling.why == "10.2% better than 100.2, odds of a real gain >9:1, 2 runs against 3; less than min_delta, 15.03"
+        ruling.why
+        == "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4; less than min_delta, 15.0225"
     )
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     session.draw = lambda of: 90.0 if of == "candidate" else 100.1
     answers = session.candidate()
-    assert answers == ["candidate", "candidate", session.rulings[-1]]
+    assert answers == ["candidate", "candidate", "candidate", "incumbent", session.rulings[-1]]
     ruling = session.rulings[-1]
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",
         "better",
-        "10.2% better than 100.2, odds of a real gain >9:1, 2 runs against 3",
+        "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4",
     )
 
 
 def test_trust_is_earned_and_lost() -> None:
-    assert alpha_of(DOWN, NoiseState()) == 0.1
-    assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.2
-    assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.02
+    assert alpha_of(DOWN, NoiseState()) == 0.04
+    assert alpha_of(DOWN, NoiseState(kept=2, tested=11)) == 0.2
+    assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.35
+    assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.01
     assert alpha_of(metric_of("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
     page = (GUIDE / "noise.md").read_text()
     states = NoiseState(), NoiseState(tested=10), NoiseState(tested=1000), NoiseState(kept=9, tested=10)
     needed = [f"{(1 - BETA) / alpha_of(DOWN, state):.3g}:1" for state in states]
-    assert needed == re.findall(r"[\d.]+:1", page[page.index("So 7:1 keeps") :])[:4]
+    assert needed == re.findall(r"[\d.]+:1", page[page.index("So 17.5:1 keeps") :])[:4]
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from noise_sessions import baseline_state, metric_of, record_of, runs_of
 from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.manifest.tables import Search
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.stacking import CANDIDATES_BETWEEN, LOOK_BACK, NEAREST, is_stacking, next_stack
+from goalseek.statistics.stacking import (
+    CANDIDATES_BEFORE,
+    CANDIDATES_BETWEEN,
+    LOOK_BACK,
+    NEAREST,
+    is_stacking,
+    next_stack,
+)
 from goalseek.values import Reason
 
 NOISE = baseline_state(100.0, 101.0, 100.0, 101.0, 100.0)  # runs differ by one: an sd of about 0.9
@@ -24,11 +32,15 @@ def miss(number: int, *gains: float, reason: str = Reason.WORSE, **more: Any) ->
     return replace(record, metric=MetricResult("m", "minimize", None, 100.0, None), **more)
 
 
+FAR = [miss(100 + number, -9.0) for number in range(CANDIDATES_BEFORE - 4)]
+
+
 def ask(*records: IterationRecord, **more: Any) -> tuple[int, ...]:
-    return next_stack(reversed(records), "minimize", NOISE, **more)
+    """The next stack after some candidates that are far off, and these, oldest first."""
+    return next_stack(reversed([*FAR, *records]), "minimize", NOISE, **more)
 
 
-def test_after_every_fourth_candidate_the_nearest_misses_are_tried_together() -> None:
+def test_after_eight_candidates_and_then_after_every_four_the_nearest_misses_are_tried_together() -> None:
     misses = [miss(1, -2.0), miss(2, -0.3), miss(3, -0.1), miss(4, -1.5)]
     assert ask(*misses[:3]) == ()
     assert ask(*misses) == (2, 3)
@@ -89,6 +101,7 @@ def test_it_maximizes_as_it_minimizes_and_tells_nearness_without_a_spread() -> N
     records = [
         replace(miss(number), runs=runs_of("candidate", value), metric=metric) for number, value in values.items()
     ]
+    records += [replace(record, iteration=record.iteration + 4, reason=Reason.GUARD) for record in records]
     assert next_stack(reversed(records), "maximize", NOISE) == (2, 4)
     assert next_stack(reversed(records), "maximize", baseline_state(100.0, 100.0, 100.0)) == (2, 4)
 
@@ -111,10 +124,10 @@ def test_it_is_done_where_the_metric_is_noisy_or_the_manifest_says_so(
 
 
 def test_it_takes_two_milliseconds_at_most_however_long_the_row_of_rejections_is() -> None:
-    records = [miss(number, -0.001 * (number % 97), -0.2) for number in range(10_000, 0, -1)]
-    seen = iter(records)
+    seen = (miss(number, -0.001 * (number % 97), -0.2) for number in range(10_000, 0, -1))
     assert len(next_stack(seen, "minimize", NOISE)) >= 2
     assert next(seen).iteration == 10_000 - LOOK_BACK
+    records = list(islice(seen, LOOK_BACK))
     began = time.process_time()
     for _ in range(20):
         next_stack(iter(records), "minimize", NOISE)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
+from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, format_silence, panel_rows, sparkline
 
 SCENE = Progress(
@@ -39,6 +40,17 @@ def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -
     """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
     drawn = panel_rows(replace(SCENE, spendings=(BudgetUse(name, spent, most, of),)), MEASURING, columns, ASCII)[5]
     return drawn.plain, str(drawn.spans[1].style) if drawn.spans[1:] else ""
+
+
+def test_where_several_propose_the_panel_says_whose_turn_it_is_and_what_each_has_gained() -> None:
+    claude = Proposer("claude", 9, 2, 0.05, True, 0.025, 0.1, 900.0, 2.0)
+    codex = Proposer("codex", 3, 0, 0.0, True, None, 0.0, 900.0, None)
+    scene = replace(SCENE, turn=Turn(("codex", "gemini"), "3 of 20 iterations"), proposers=(claude, codex))
+    assert shown(scene, MEASURING)[5:8] == [
+        "  proposes    codex: 3 of 20 iterations",
+        "  claude      2 kept of 9, 5% better: 2.5% for a dollar, 10% for an hour",
+        "  codex       0 kept of 3",
+    ]
 
 
 def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:

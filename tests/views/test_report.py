@@ -361,6 +361,7 @@ class TestOfANight:
             )
             for place, (outcome, value) in enumerate(tries)
         ]
+        rows[5]["stacked"] = [3, 4, 99]
         rows.insert(3, nights.late(0, "run", 150.0, began="asked for"))
         svg = ElementTree.fromstring(reported(tmp_path, [nights.late(0, "run", 0.0), *rows], "svg").encode())
         title = svg.find("{http://www.w3.org/2000/svg}title")
@@ -372,6 +373,8 @@ class TestOfANight:
         assert drawn == [
             *(("grid", f"M0 {height}H1000") for height in (0.0, 87.5, 175.0, 262.5, 350.0)),
             ("run", "M312.5 0V350"),
+            ("link", "M375.0 131.2L625.0 0.0"),
+            ("link", "M500.0 350.0L625.0 0.0"),
             *((f"dot {outcome}", f"M{across:.1f} {height}h0") for outcome, across, height in places),
             ("line", "M0.0 175.0H250.0V87.5H625.0V0.0H1000.0"),
             ("dot baseline", "M0.0 175.0h0"),

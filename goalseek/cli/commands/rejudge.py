@@ -18,6 +18,7 @@ from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.results_file import History
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Budget, Limits, Manifest
+from goalseek.project.paths import fetch_hint
 from goalseek.values import Outcome, to_plain
 from goalseek.views.report.source import copy_source
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, painter, terminal_width, why_and_title
@@ -61,7 +62,8 @@ def run(options: argparse.Namespace) -> int:
     metric = manifest.metric if any(key in _RULE_KEYS for key in settings) else None
     rejudged = rejudge(History(results).records(), metric, limits, target)
     if rejudged is None:
-        raise GoalseekError(f"{results} has no baseline yet", "goalseek iterate makes the first record")
+        hint = fetch_hint(loaded) or "goalseek iterate makes the first record"
+        raise GoalseekError(f"{results} has no baseline yet", hint)
     _refuse_other_metric(rejudged, loaded.manifest)
     as_recorded = rejudge(History(results).records(), unlimited, _NO_LIMITS, unlimited) if metric else None
     texts = {key: text for key, (_, text) in settings.items()}

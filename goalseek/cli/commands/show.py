@@ -63,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
         page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
-        print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record))))
+        history = History(manifest.results)
+        parents = [parent for number in record.stacked if (parent := history.iteration(number))]
+        print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record), parents)))
     return 0
 
 

@@ -76,6 +76,9 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
     lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
     lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
+    if summary.turn.why or len(summary.proposers) > 1:
+        lines.append(f"  proposes   {summary.turn.in_words()}")
+        lines += [f"    {proposer.name}: {proposer.in_words(summary.unit)}" for proposer in summary.proposers]
     if summary.limits:
         lines.append(f"  limits     {'; '.join(summary.limits)}")
     lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]

@@ -22,7 +22,7 @@ from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
 from goalseek.loop.phases.plan import write_plan
-from goalseek.loop.phases.stack import STACK, stack_entries
+from goalseek.loop.phases.stack import stack_entries
 from goalseek.own_folders import read_regular, recreate_folder
 from goalseek.phase_values import Change, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
@@ -30,7 +30,7 @@ from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Call, Reply
 from goalseek.sandbox.redaction import Redactor
-from goalseek.values import Outcome, Phase, Reason, Usage
+from goalseek.values import STACK, Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, linked_instructions
@@ -51,7 +51,7 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     no change, and where the provider failed.
     """
     project, plan, prior = iteration.project, attempt.plan, attempt.prior
-    provider, workspace, objects = project.provider(), iteration.workspace, project.repository.objects
+    provider, workspace, objects = iteration.provider, iteration.workspace, project.repository.objects
     assert iteration.standing.incumbent
     parent_tree = iteration.standing.incumbent.tree
     attempt_folder = attempt.folder_in(iteration.folder)
@@ -154,7 +154,7 @@ def _ask_provider(
     if prior_entries:
         iteration.workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, iteration.workspace, prior_entries))
-    provider = iteration.project.provider()
+    provider = iteration.provider
     reply, failure = ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
     return _Proposal(reply, failure, call.secrets, call.keep)
 

@@ -93,6 +93,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
+        turn_of=result.context.turn[0] if result.context.turn else None,
         usage=steps.usage,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
@@ -108,6 +109,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         run_dir=f"runs/{iteration.folder.name}",
         notes=(
             *config.notes,
+            *filter(None, [result.context.turn_note]),
             *steps.usage_log.notes,
             *result.notes,
             *project.activity.wait_notes,

@@ -51,7 +51,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
         return asking.stack
     assert iteration.briefing
     call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
-    reply, failure = ask(lambda: iteration.project.provider().plan(call), iteration.steps.usage_log)
+    reply, failure = ask(lambda: iteration.provider.plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
     call.keep(reply, failure, b"")

@@ -10,6 +10,7 @@ from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import MAX_VISIBLE_FILES, Context, Played, VisibleFile
 from goalseek.proposal.past_tries import open_ideas, read_crashes
+from goalseek.statistics.rotation import Turn
 from goalseek.values import Phase
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
@@ -23,17 +24,22 @@ def read_context(iteration: Iteration) -> Context:
 
     Raises GoalseekError for a changed ruler, before a proposal is paid for.
     """
-    iteration.project.config_reader.refuse_changed_hidden_files(iteration.config)
-    return _gather_context(iteration)
+    project = iteration.project
+    project.config_reader.refuse_changed_hidden_files(iteration.config)
+    standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
+    turn = standing.next_turn(search, project.provider_table().label)
+    if turn.is_new:
+        project.watch.on_note(f"it is the turn of {turn.in_words()}")
+    return _gather_context(iteration, turn)
 
 
 @checkpointed(Phase.READ_CONTEXT, "context", Context)
-def read_context_of_abandoned(iteration: Iteration) -> Context:
-    """The same for an iteration that is only recorded: nothing is proposed, so the ruler may have changed."""
+def read_context_without_turn(iteration: Iteration) -> Context:
+    """The same for an iteration in which nothing is proposed; the ruler may have changed."""
     return _gather_context(iteration)
 
 
-def _gather_context(iteration: Iteration) -> Context:
+def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     project, config, workspace = iteration.project, iteration.config, iteration.workspace
     standing = iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
@@ -63,6 +69,8 @@ def _gather_context(iteration: Iteration) -> Context:
         generated=config.manifest.scope.generated,
         ideas=open_ideas(project, standing),
         played=Played(standing.script_digest, standing.script_count),
+        turn=turn.names if turn else (),
+        turn_note=f"it is the turn of {turn.in_words()}" if turn and turn.is_new else "",
     )
 
 

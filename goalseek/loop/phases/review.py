@@ -48,7 +48,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     project, change, candidate = iteration.project, attempt.change, attempt.candidate
     table, incumbent, value = iteration.config.manifest.review, iteration.standing.incumbent, decision.verdict.value
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
-    objects, before, provider = project.repository.objects, incumbent.tree, project.provider()
+    objects, before, provider = project.repository.objects, incumbent.tree, iteration.provider
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
     patch = objects.git("diff-tree", "-p", "-r", before, candidate.tree)
     changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)

@@ -15,8 +15,8 @@ from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title
 from goalseek.statistics.stacking import Stack, is_stacking, next_stack
+from goalseek.values import STACK
 
-STACK = "stack"  # the provider's name in a record
 MOST_MERGES = 5  # in one iteration
 
 

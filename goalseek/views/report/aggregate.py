@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
-from goalseek.ledger.standing import take_back
+from goalseek.ledger.standing import PROVIDER_FAILED, take_back
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.rotation import Proposal, Proposer, Rotation, author_of, proposers_of
+from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Usage
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
@@ -142,6 +144,7 @@ class Climb:
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
     noise: NoiseState = NoiseState()
+    rotation: Rotation = Rotation()
     spending: Spending = field(default_factory=Spending)
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -149,6 +152,11 @@ class Climb:
     settled: SettledDifference | None = None
     settled_at: int = -1
     looks: list[HoldoutRow] = field(default_factory=list)
+
+    @property
+    def proposers(self) -> tuple[Proposer, ...]:
+        """Who has proposed, and what they gained."""
+        return proposers_of(self.rotation.without(self.taken_back), scale_of(self.direction, self.noise.all_positive))
 
     @property
     def keeps(self) -> int:
@@ -255,6 +263,8 @@ class ReportFigures:
             if row.taken_back is not None:
                 climb.reverts += 1
                 climb.taken_back = take_back(climb.taken_back, int(row.taken_back), int(row.iteration))
+            else:
+                climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
             tries.add(lambda: try_of(row, label))
         code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
         climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
@@ -289,6 +299,21 @@ class ReportFigures:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
         others = [other for other in self.climb.looks if other.look != look.look]
         self.climb.looks = [*others, look][-_LIST_MOST:]
+
+
+def proposal_of(row: IterationRow, label: Label, names: Collection[str]) -> Proposal:
+    """What counts of a row for its proposer, who is one of ``names`` where there are many."""
+    turn = one_line(row.turn_of, 80)
+    return Proposal(
+        int(row.iteration),
+        label.outcome,
+        _bounded_name(author_of(row.provider, row.model, turn) or _NAMELESS, 80, names),
+        turn,
+        row.reason not in PROVIDER_FAILED,
+        (row.metric.incumbent, row.metric.value),
+        sum(row.seconds.values()),
+        row.usage,
+    )
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:

@@ -36,6 +36,7 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         verifiers=VERIFIERS,
         readable=[mark_commands(one_line(note, _NEXT_MOST), code_span) for note in around.readable],
         next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
+        turn=around.turn,
         code=code_span,
     )
     return text.rstrip("\n") + "\n"

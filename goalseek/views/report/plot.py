@@ -45,6 +45,14 @@ class Plot:
         return (*self.rejected, *self.best)
 
     @property
+    def links(self) -> list[tuple[Try, Try]]:
+        """Each kept try of changes put together, with each of the rejected tries that it is made of."""
+        stacks = [try_ for try_ in self.best if try_.stacked]
+        wanted = {number for try_ in stacks for number in try_.stacked}
+        parents = {try_.iteration: try_ for try_ in self.rejected if try_.iteration in wanted}
+        return [(parents[number], try_) for try_ in stacks for number in try_.stacked if number in parents]
+
+    @property
     def has_lane(self) -> bool:
         """Whether a try has no number."""
         return any(try_.value is None for try_ in self.tries)

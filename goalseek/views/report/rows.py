@@ -129,8 +129,10 @@ class IterationRow(Row, tag="iteration", gc=False):
     changed_files: list[str] = []
     changed_loc: float = 0.0
     hypothesis_summary: str = ""
+    stacked: list[int] = []
     provider: str = ""
     model: str = ""
+    turn_of: str = ""
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
     verify: list[_Command] = []
@@ -225,6 +227,7 @@ def _field_types(kind: type[Struct]) -> dict[str, Any]:
 _TEXT_MOST = 400
 _FILES_MOST = 8
 _GUARDS_MOST = 100
+_STACKED_MOST = 20
 _OUTCOMES = frozenset(Outcome)
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -239,7 +242,7 @@ class Label(NamedTuple):
 class Try(Struct, frozen=True, gc=False):
     """One iteration. All texts are printable and of bounded length; ``seconds`` are active ones.
 
-    ``guards`` are filled for the baseline and kept tries only.
+    ``guards`` are filled for the baseline and kept tries only. ``stacked`` are the tries whose changes it put together.
     """
 
     iteration: int
@@ -255,6 +258,7 @@ class Try(Struct, frozen=True, gc=False):
     seconds: float
     when: str
     guards: dict[str, float]
+    stacked: tuple[int, ...] = ()
 
 
 def try_of(row: IterationRow, label: Label) -> Try:
@@ -277,6 +281,7 @@ def try_of(row: IterationRow, label: Label) -> Try:
         seconds=sum(row.seconds.values()),
         when=one_line(row.timestamp, 40),
         guards={one_line(name, 80): row.guards[name] for name in list(row.guards)[:_GUARDS_MOST]} if has_guards else {},
+        stacked=tuple(row.stacked[:_STACKED_MOST]),
     )
 
 

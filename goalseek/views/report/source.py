@@ -116,6 +116,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         trouble=summary.silent,
         is_live=is_live,
         shown=(*source.loaded.manifest.scope.share, *source.loaded.manifest.sandbox.read),
+        turn=summary.turn.in_words() if summary.turn.why else "",
     )
 
 
@@ -142,6 +143,7 @@ class ProjectState:
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
     from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``. ``shown``
     are the paths of ``scope.share`` and ``sandbox.read``, ``readable`` notes on answers that candidate code can read.
+    ``turn`` says who proposes next and why, where it may change.
     """
 
     status: str = ""
@@ -153,3 +155,4 @@ class ProjectState:
     is_live: bool = False
     shown: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    turn: str = ""

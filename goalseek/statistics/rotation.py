@@ -1,0 +1,293 @@
+"""Rotation: whose turn it is to propose, and what each proposer gained for its time and money. Folded from records.
+
+A proposer goes by provider and model, as ``ProviderTable.label`` gives them; in a turn of ``fresh`` it is another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from msgspec import Struct, field, structs
+
+from goalseek.humanize import format_number, format_percent, pluralize
+from goalseek.manifest.tables import FRESH, Search
+from goalseek.statistics.scale import Scale
+from goalseek.values import STACK, Number, Outcome
+
+MAX_KEPT = 500
+_HOUR = 3600.0
+
+
+class Cost(Protocol):
+    """The usage of an iteration, as far as its price goes."""
+
+    @property
+    def tokens(self) -> float: ...  # noqa: D102
+
+    @property
+    def cost_usd(self) -> float | None: ...  # noqa: D102
+
+    @property
+    def cost_is_partial(self) -> bool: ...  # noqa: D102
+
+
+class Proposal(Struct, frozen=True):
+    """What counts of a recorded iteration: its outcome, who proposed it in whose turn, and its time and money.
+
+    ``is_try`` says whether it counts for the plateau. ``values`` are the incumbent's and its own, None where there is
+    none.
+    """
+
+    iteration: int
+    outcome: str
+    author: str
+    turn: str
+    is_try: bool
+    values: tuple[Number | None, Number | None]
+    seconds: Number
+    usage: Cost
+
+
+def author_of(provider: str, model: str, turn: str) -> str:
+    """The proposer of a record with this provider and model, in this turn."""
+    label = f"{provider} {model}".rstrip()
+    return f"{label} {FRESH}" if turn == FRESH and provider != STACK else label
+
+
+class KeptGain(Struct, frozen=True):
+    """By how much a kept change's value is higher than its incumbent's: their difference, and that of their logarithms.
+
+    The second is 0 where a value has no logarithm.
+    """
+
+    iteration: int
+    author: str
+    difference: float
+    ratio: float
+
+
+class Effort(Struct, frozen=True):
+    """A proposer's iterations under one ruler: the sums of its kept gains, active seconds and dollars.
+
+    ``is_priced`` says whether the dollars of all its tokens are known.
+    """
+
+    tried: int = 0
+    kept: int = 0
+    difference: float = 0.0
+    ratio: float = 0.0
+    seconds: Number = 0.0
+    cost_usd: Number = 0.0
+    is_priced: bool = True
+
+    def with_gain(self, gain: KeptGain, count: int) -> Effort:
+        """With a kept change more, or less where ``count`` is -1."""
+        kept, difference, ratio = self.kept + count, self.difference, self.ratio
+        difference, ratio = (difference + count * gain.difference, ratio + count * gain.ratio) if kept else (0.0, 0.0)
+        return structs.replace(self, kept=kept, difference=difference, ratio=ratio)
+
+    def gain(self, scale: Scale) -> float:
+        """The sum of its gains over each incumbent on the scale, positive where better: of logarithms, or differences.
+
+        Successive gains add up on either.
+        """
+        return (-scale.sign * (self.ratio if scale.logarithmic else self.difference)) or 0.0
+
+    @property
+    def dollars(self) -> float | None:
+        """What its calls cost; None where that of one is unknown, or a subscription or nobody pays."""
+        return (self.cost_usd or None) if self.is_priced else None
+
+    def rates(self, scale: Scale) -> tuple[float | None, float]:
+        """Its gain for a dollar, None without a price, and for an hour of active time, measuring included."""
+        gain, dollars = self.gain(scale), self.dollars
+        return gain / dollars if dollars else None, gain / self.seconds * _HOUR if self.seconds else 0.0
+
+
+class Rotation(Struct, frozen=True):
+    """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
+
+    ``turns`` are those since then, each once; they begin anew when all had theirs. ``has_kept`` says whether the last
+    change was kept in this turn, ``after_plateau`` whether the turn began after a plateau. ``efforts`` are by proposer,
+    ``kept`` the newest gains, which can be taken back.
+    """
+
+    turn: str = ""
+    began: int = 0
+    tries: int = 0
+    turns: tuple[str, ...] = ()
+    has_kept: bool = False
+    after_plateau: bool = False
+    efforts: dict[str, Effort] = field(default_factory=dict)
+    kept: tuple[KeptGain, ...] = ()
+
+    def after(self, proposal: Proposal) -> Rotation:
+        """With one more iteration."""
+        effort = self.efforts.get(proposal.author, Effort())
+        usage, seconds = proposal.usage, effort.seconds + proposal.seconds
+        is_priced = not usage.cost_is_partial and (usage.cost_usd is not None or not usage.tokens)
+        totals = seconds, effort.cost_usd + (usage.cost_usd or 0.0), effort.is_priced and is_priced
+        effort = Effort(effort.tried + 1, effort.kept, effort.difference, effort.ratio, *totals)
+        following = self._in_turn(proposal)
+        if proposal.outcome != Outcome.KEPT:
+            tries = following.tries + proposal.is_try
+            return structs.replace(following, tries=tries, efforts={**self.efforts, proposal.author: effort})
+        gain = _gain_of(proposal)
+        efforts, kept = {**self.efforts, proposal.author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
+        return structs.replace(following._after_kept(proposal), efforts=efforts, kept=kept)
+
+    def without(self, iterations: Collection[int]) -> Rotation:
+        """Without the gains of the changes that these iterations kept, which were taken back."""
+        efforts = dict(self.efforts)
+        for gain in self.kept if iterations else ():
+            if gain.iteration in iterations:
+                efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
+        return structs.replace(self, efforts=efforts)
+
+    def _in_turn(self, proposal: Proposal) -> Rotation:
+        """In the proposal's turn, which may be a new one; a record of an older version names none."""
+        turn = proposal.turn
+        if turn in ("", self.turn):
+            return self
+        turns = (turn,) if turn in self.turns else (*self.turns, turn)
+        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
+        return structs.replace(following, has_kept=False, after_plateau=bool(self.turn))
+
+    def _after_kept(self, proposal: Proposal) -> Rotation:
+        """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
+        is_asked = proposal.author != STACK and self.turn != FRESH
+        turn = proposal.author if is_asked else self.turn
+        began = self.began if turn == self.turn else proposal.iteration
+        following = structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,))
+        return structs.replace(following, has_kept=True, after_plateau=False)
+
+
+def _gain_of(proposal: Proposal) -> KeptGain:
+    before, after = proposal.values
+    if before is None or after is None:
+        return KeptGain(proposal.iteration, proposal.author, 0.0, 0.0)
+    ratio = math.log(after) - math.log(before) if before > 0 and after > 0 else 0.0
+    difference = after - before
+    return KeptGain(proposal.iteration, proposal.author, difference if math.isfinite(difference) else 0.0, ratio)
+
+
+class Turn(Struct, frozen=True):
+    """Who is asked for the next proposal: the first of ``names``, and where that is closed the next; and why.
+
+    ``is_new`` says that the turn begins with it.
+    """
+
+    names: tuple[str, ...]
+    why: str = ""
+    is_new: bool = False
+
+    def in_words(self) -> str:
+        """``codex: 20 iterations without a kept change, and it has not proposed yet``."""
+        return f"{self.names[0]}: {self.why}" if self.why else self.names[0]
+
+
+def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Turn:
+    """Whose turn the next iteration is. ``own`` is the provider's own name.
+
+    After a plateau it is the turn of one that had none since the last kept change: of one that never proposed, in the
+    order of ``search.rotate``, else of the one with the most gain for a dollar; for an hour where one has no price.
+    While one whose turn began so is closed, another is asked. Before the first plateau, and after a kept change, the
+    provider itself is asked alone.
+    """
+    names = tuple(dict.fromkeys((own, *labels_of(search))))
+    if len(names) == 1:
+        return Turn(names)
+    current = rotation.turn if rotation.turn in names else own
+    rates, unit = _rates_of(rotation, names, own, scale)
+    ranking = sorted(names, key=lambda name: rates[name], reverse=True)
+    if rotation.tries < search.plateau:
+        is_same = current == rotation.turn
+        kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
+        since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
+        tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
+        is_alone = current == own and not (rotation.after_plateau and is_same)
+        return Turn((own,) if is_alone else _in_order(current, ranking, own), f"{kept}{since}{tries}")
+    others = [name for name in ranking if name != current]
+    following, *later = [name for name in others if name not in rotation.turns] or others
+    why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
+    if rates[following] == math.inf:
+        why += ", and it has not proposed yet"
+    elif later and rates[following] > rates[later[0]]:
+        why += f", and it has gained more for {unit} than {later[0]}"
+    return Turn(_in_order(following, ranking, own), why, is_new=True)
+
+
+def labels_of(search: Search) -> tuple[str, ...]:
+    """The names of ``search.rotate``'s turns."""
+    return tuple(entry if isinstance(entry, str) else entry.label for entry in search.rotate)
+
+
+def _rates_of(rotation: Rotation, names: Sequence[str], own: str, scale: Scale) -> tuple[dict[str, float], str]:
+    """Each name's gain for a dollar if all that proposed have a price, else for an hour, with that unit in words.
+
+    That of a name which has not proposed yet is infinite.
+    """
+    keys = {name: author_of(own, "", FRESH) if name == FRESH else name for name in names}
+    efforts = {name: rotation.efforts[key] for name, key in keys.items() if key in rotation.efforts}
+    in_dollars = all(effort.dollars for effort in efforts.values())
+    rates = dict.fromkeys(names, math.inf)
+    for name, effort in efforts.items():
+        per_dollar, per_hour = effort.rates(scale)
+        rates[name] = per_dollar if in_dollars and per_dollar is not None else per_hour
+    return rates, "a dollar" if in_dollars else "an hour"
+
+
+def _in_order(first: str, ranking: Sequence[str], own: str) -> tuple[str, ...]:
+    """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
+    return (first, *(name for name in ranking if name not in (first, own, FRESH)))
+
+
+class Proposer(Struct, frozen=True):
+    """What a proposer has gained under one ruler, for its money and time.
+
+    ``gain`` is a share of the first incumbent where ``in_percent``, else in the metric's units. The rates are of the
+    same kind, as small gains add up: on a logarithmic scale they are of logarithms.
+    """
+
+    name: str
+    tried: int
+    kept: int
+    gain: float
+    in_percent: bool
+    gain_per_dollar: float | None
+    gain_per_hour: float
+    seconds: Number
+    cost_usd: Number | None
+
+    def sizes(self, unit: str) -> tuple[str, str, str]:
+        """Its gain, that for a dollar, "" without a price, and that for an hour."""
+
+        def size(gain: float | None) -> str:
+            if gain is None:
+                return ""
+            return format_percent(gain) if self.in_percent else format_number(gain, unit)
+
+        return size(self.gain), size(self.gain_per_dollar), size(self.gain_per_hour)
+
+    def in_words(self, unit: str) -> str:
+        """``3 kept of 20, 1.2% better: 0.4% for a dollar, 0.8% for an hour``."""
+        gain, per_dollar, per_hour = self.sizes(unit)
+        dollars = f"{per_dollar} for a dollar, " if per_dollar else ""
+        rates = f", {gain} better: {dollars}{per_hour} for an hour" if self.gain else ""
+        return f"{self.kept} kept of {self.tried}{rates}"
+
+
+def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
+    """Everyone who has proposed under this ruler, in the order in which they first did."""
+    return tuple(_proposer(name, effort, scale) for name, effort in rotation.efforts.items())
+
+
+def _proposer(name: str, effort: Effort, scale: Scale) -> Proposer:
+    gain = effort.gain(scale)
+    if scale.logarithmic:
+        gain = -scale.sign * math.expm1(-scale.sign * min(gain, 700.0))
+    per_dollar, per_hour = effort.rates(scale)
+    numbers = (gain, scale.logarithmic, per_dollar, per_hour, effort.seconds, effort.dollars)
+    return Proposer(name, effort.tried, effort.kept, *numbers)

@@ -1,0 +1,224 @@
+"""Near misses tried together: git merges them, nobody is asked, and all else is as for any other candidate."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, Projects, home
+
+from goalseek.loop.phases.stack import MOST_MERGES
+from goalseek.statistics.stacking import CANDIDATES_BEFORE, CANDIDATES_BETWEEN
+
+NAMES = "abcdef"
+JUDGE = """\
+echo "$GOALSEEK_ITERATION" >> "$HOME/journal"
+total=10
+for name in a b c d e f; do total=$((total + $(cat $name.txt))); done
+if [ "$(cat a.txt) $(cat b.txt)" = "-1 -1" ]; then total=$((total + $(cat "$HOME/bonus" 2>/dev/null || echo 7))); fi
+printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+MANIFEST: dict[str, Any] = {
+    "scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]},
+    "search": {"stack": "always"},
+}
+
+
+def move(title: str, **files: object) -> dict[str, Any]:
+    return {"title": title, "files": {f"{name}.txt": f"{value}\n" for name, value in files.items()}}
+
+
+FAR = [move(f"far {value}", f=-value) for value in range(91, 91 + CANDIDATES_BEFORE - 4)]
+A, B, C, D, E = (move(f"try {name}", **{name: gain}) for name, gain in zip("abcde", (-1, -1, -2, -3, 1), strict=True))
+WORSE = ("reverted", "worse", "scripted")
+
+
+def begin(top: Path, stack: str, *moves: dict[str, Any]) -> Project:
+    """A project that has played the far moves and these; the next stack is due where the last has eight before it."""
+    project = Project.make(top, {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE})
+    project.set_manifest({**MANIFEST, "search": {"stack": stack}})
+    project.set_moves(*FAR, *moves)
+    project.climb("iterate", "-n", str(len(FAR) + len(moves)))
+    return project
+
+
+@pytest.fixture
+def stacking(made_once: Projects, tmp_path: Path) -> Project:
+    """A project with eight moves that are worse each; the sixth and the eighth are better together: 15, not 10."""
+    project = made_once(begin, tmp_path / "repository", "always", C, A, D, B)
+    project.set_moves(*FAR, C, A, D, B, E, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    return project
+
+
+def outcomes(records: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(record["outcome"], record["reason"], record["provider"]) for record in records]
+
+
+def test_two_halves_that_pay_only_together_are_kept_together_and_nobody_is_asked(stacking: Project) -> None:
+    records = stacking.climb("iterate", "-n", "2")[1:]
+    assert outcomes(records) == [WORSE] * 8 + [("kept", "better", "stack"), ("kept", "better", "scripted")]
+    assert not any("stacked" in record or "not_stacked" in record for record in records[:8])
+    together = records[8]
+    assert together["stacked"] == [6, 8] and "not_stacked" not in together
+    assert together["hypothesis_summary"] == "6 and 8 together: try a; try b"
+    assert together["changed_files"] == ["a.txt", "b.txt"] == together["planned_files"]
+    assert together["usage"]["input_tokens"] == 0 and together["model"] == "" and together["changed_loc"] == 4
+    assert records[9]["hypothesis_summary"] == "try e", "the script goes on where it was"
+    assert not (stacking.run_folder(9) / "prompt.md").exists() and not (stacking.run_folder(9) / "prompts").exists()
+    trailers = stacking.git("log", "-1", "--format=%B", together["commit_hash"])
+    assert "Goalseek-Provider: stack" in trailers and trailers.startswith("6 and 8 together: try a; try b\n")
+    assert stacking.git("show", "goalseek/demo:a.txt", "goalseek/demo:b.txt", "goalseek/demo:e.txt") == "-1\n-1\n1"
+    stacking.check("audit")
+    before = stacking.results.read_bytes()
+    stacking.results.unlink()
+    stacking.check("audit", "--rebuild")
+    assert stacking.results.read_bytes() == before
+
+
+def test_its_parents_are_drawn_and_exported(stacking: Project) -> None:
+    stacking.climb("iterate", "-n", "1")
+    page = stacking.check("show")
+    assert "  made of    |- 6 worse: 9 is worse than 10 by 1; try a\n" in page
+    assert "  made of    `- 8 worse: 9 is worse than 10 by 1; try b\n" in page
+    assert "made of" not in stacking.check("show", "8")
+    assert "* 6, try a: 9 is worse than 10 by 1" in stacking.check("show", "--plan")
+    assert "-0\n+-1" in stacking.check("show", "--diff")
+    assert "6 and 8 together: try a; try b" in stacking.check("log", "--last", "1")
+    stacking.check("log", "-o", "climb.csv")
+    with (stacking.folder / "climb.csv").open(newline="") as file:
+        assert [row["stacked"] for row in csv.DictReader(file)] == [*[""] * 9, "6 8"]
+
+
+@pytest.mark.parametrize("stack", ["auto", "none"])
+def test_where_the_metric_never_moved_or_the_manifest_says_none_only_proposals_are_tried(
+    stacking: Project, stack: str
+) -> None:
+    stacking.set_manifest({**MANIFEST, "search": {"stack": stack}})
+    assert outcomes(stacking.climb("iterate", "-n", "1"))[-1] == ("kept", "better", "scripted")
+
+
+def test_a_set_that_did_not_help_is_reverted_counted_and_not_tried_again(stacking: Project) -> None:
+    home("bonus").write_text("0")
+    stacking.set_moves(*FAR, C, A, D, B, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    stacking.set_manifest({**MANIFEST, "limits": {"iterations": 20, "stagnation_stop": 9 + CANDIDATES_BETWEEN + 1}})
+    ended = stacking.run("iterate", "-n", "20")
+    assert ended.exit_code == 5 and "14 iterations" in ended.stderr, ended
+    records = stacking.iterations()[1:]
+    assert {record["iteration"]: record["stacked"] for record in records if "stacked" in record} == {
+        9: [6, 8],
+        9 + CANDIDATES_BETWEEN + 1: [5, 6],
+    }
+    assert outcomes(records)[8] == ("reverted", "worse", "stack")
+    assert records[8]["rollback_commit_hash"] and stacking.git("show", "goalseek/demo:a.txt") == "0"
+
+
+def test_what_does_not_merge_or_was_measured_is_no_iteration_and_is_not_asked_for_again(
+    made_once: Projects, tmp_path: Path
+) -> None:
+    home("bonus").write_text("0")
+    clash, both = move("try another a", a=-2), move("try both", a=-1, b=-1)
+    project = begin(tmp_path / "repository", "always", A, clash, B, both)
+    project.set_moves(*FAR, A, clash, B, both, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    records = project.climb("iterate", "-n", "6")[1:]
+    first, second, third, fourth = 5, 6, 7, 8
+    stack = records[8]
+    assert stack["not_stacked"] == [[first, third], [first, second], [first, fourth]], "known, clash, known"
+    assert stack["stacked"] == [second, third]
+    later = records[9 + CANDIDATES_BETWEEN]
+    assert len(later["not_stacked"]) == MOST_MERGES and outcomes([later]) == [WORSE], "a proposal takes its turn"
+    assert not any(tried in stack["not_stacked"] + [stack["stacked"]] for tried in later["not_stacked"])
+
+
+def test_the_whole_screening_judges_what_was_merged(stacking: Project) -> None:
+    stacking.set_manifest({**MANIFEST, "scope": {**MANIFEST["scope"], "writable": ["[ac-f].txt"]}})
+    refused, following = stacking.climb("iterate", "-n", "2")[-2:]
+    assert (refused["outcome"], refused["reason"], refused["stacked"]) == ("skipped", "out_of_scope", [6, 8])
+    assert "b.txt is not the candidate's to edit" in refused["why"] and refused["commit_hash"] is None
+    assert outcomes([following]) == [("kept", "better", "scripted")]
+    assert stacking.git("show", "goalseek/demo:b.txt") == "0"
+
+
+@pytest.mark.slow
+def test_a_merge_follows_a_rename_and_a_credential_in_it_is_refused(tmp_path: Path) -> None:
+    lines, token = "".join(f"line {number}\n" for number in range(30)), "k" * 24
+    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE, "notes.txt": lines}
+    project = Project.make(tmp_path / "repository", files, MANIFEST)
+    header = "diff --git a/notes.txt b/moved.txt\nsimilarity index 100%\nrename from notes.txt\nrename to moved.txt\n"
+    (tmp_path / "rename.patch").write_text(header)
+    moved = {"title": "move", "patch": str(tmp_path / "rename.patch"), "files": {"a.txt": "-1\n"}}
+    edited = {"title": "edit", "files": {"notes.txt": lines.replace("line 29", token), "b.txt": "-1\n"}}
+    project.set_manifest(MANIFEST)
+    project.set_moves(*FAR, C, moved, D, edited)
+    project.climb("iterate", "-n", "8")
+    project.set_manifest({**MANIFEST, "env": {"agent": {"set": {"SOME_TOKEN": token}}}})
+    refused = project.climb("iterate", "-n", "1")[-1]
+    assert refused["stacked"] == [6, 8] and refused["changed_files"] == []
+    assert refused["reason"] == "out_of_scope" and "moved.txt holds a credential" in refused["why"]
+
+
+@pytest.mark.slow
+def test_a_person_may_decline_it_and_a_declined_set_is_not_tried_again(stacking: Project) -> None:
+    stacking.set_manifest({**MANIFEST, "approve": {"before": "kept"}})
+    ended = stacking.run("iterate", "-n", "1")
+    assert ended.exit_code == 5 and "6 and 8 together: try a; try b" in ended.stderr
+    stacking.check("decline", "9")
+    declined = stacking.climb("iterate", "-n", "1")[-1]
+    assert (declined["reason"], declined["stacked"]) == ("declined", [6, 8])
+    stacking.set_moves(*FAR, C, A, D, B, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    assert stacking.climb("iterate", "-n", str(CANDIDATES_BETWEEN + 1))[-1]["stacked"] == [5, 6]
+
+
+STORED = ("context", "plan", "change", "candidate", "evidence", "verdict", "record")
+
+
+def test_step_goes_phase_by_phase_and_what_was_begun_is_finished(stacking: Project) -> None:
+    for name in STORED[:-1]:
+        stacking.step_until((stacking.run_folder(9) / f"{name}.json").exists)
+        if name == "plan":
+            stacking.set_manifest({**MANIFEST, "search": {"stack": "none"}})
+    record = stacking.climb("iterate", "-n", "1")[-1]
+    assert record["stacked"] == [6, 8] and record["outcome"] == "kept"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STORED)
+def test_killed_after_any_step_it_goes_on_with_the_same_set_and_asks_nobody(stacking: Project, name: str) -> None:
+    stacking.set_agent('echo "called" >> "$HOME/calls"\n', {**MANIFEST, "limits": {"iterations": 9}})
+    stacking.kill_when(stacking.run_folder(9) / f"{name}.json", "iterate", "-n", "1")
+    records = stacking.climb("iterate", "-n", "9")[1:]
+    assert len(records) == 9
+    assert (records[8]["outcome"], records[8]["stacked"], records[8]["metric"]["value"]) == ("kept", [6, 8], 15)
+    assert not home("calls").exists()
+    runs = home("journal").read_text().split().count("9")
+    assert runs == 1 or (name in STORED[:4] and runs == 2)
+    assert stacking.git("rev-parse", "goalseek/demo") == records[8]["commit_hash"]
+    stacking.check("audit")
+
+
+RECORDED = """\
+case $GOALSEEK_ITERATION in
+5) echo -2 > c.txt;; 6) echo -1 > a.txt;; 7) echo -3 > d.txt;; 8) echo -1 > b.txt;; 10) echo 1 > e.txt;;
+*) echo "-$((80 + GOALSEEK_ITERATION))" > f.txt;;
+esac
+echo "edit of iteration $GOALSEEK_ITERATION"
+"""
+
+
+@pytest.mark.slow
+def test_a_replay_of_such_a_climb_comes_to_the_same(tmp_path: Path) -> None:
+    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE}
+    climbs = []
+    for name in ("first", "second"):
+        project = Project.make(tmp_path / name, files, MANIFEST)
+        project.set_agent(RECORDED, MANIFEST, record="../recordings")
+        if climbs:
+            project.set_manifest({**MANIFEST, "provider": {"name": "replay", "recordings": "../recordings"}})
+        climbs.append(project.climb("iterate", "-n", "11")[1:])
+    first, second = (
+        [(record["outcome"], record.get("stacked"), record["metric"]["value"]) for record in climb] for climb in climbs
+    )
+    assert first == second and first[8][:2] == ("kept", [6, 8])
+    assert not list((tmp_path / "recordings").glob("0009*")), "nobody was asked in the ninth"
+    assert len(list((tmp_path / "recordings").iterdir())) == 10

@@ -1,0 +1,160 @@
+"""Who proposes after a plateau: in records, after kills, where one is closed, and in what is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agents import SCORES, SCORING, Fakes
+from project import Project, Projects
+
+AGENT = """\
+echo '{"score": %s, "size": 10, "try": '$GOALSEEK_ITERATION'}' > answer.json
+echo '{"input_tokens": 10, "cost_usd": 0.5}' > "$GOALSEEK_USAGE"
+"""
+STUCK = AGENT % 0.5
+
+
+def rotating(project: Project, own: str, plateau: int = 1, **agents: str) -> Project:
+    """The provider is the agent ``own``; ``agents`` take turns with it, and their names are their models."""
+    tables = []
+    for name, script in agents.items():
+        path = project.top.parent / f"{name}.sh"
+        path.write_text(script)
+        tables.append({"name": "command", "model": name, "command": ["sh", str(path)]})
+    return project.set_agent(own, {"search": {"rotate": tables, "plateau": plateau}}, repair=0)
+
+
+def turns(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Of each iteration, whose turn it was and who proposed."""
+    short = [(record["turn_of"], f"{record['provider']} {record['model']}".rstrip()) for record in records[1:]]
+    return [(turn.removeprefix("command "), author.removeprefix("command ")) for turn, author in short]
+
+
+def notes_of_turns(records: list[dict[str, Any]]) -> dict[int, str]:
+    notes = [(record["iteration"], note) for record in records for note in record["notes"]]
+    return {number: note for number, note in notes if note.startswith("it is the turn of ")}
+
+
+@pytest.mark.slow
+def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_change(
+    project: Project, tmp_path: Path
+) -> None:
+    made = rotating(project, STUCK, b=STUCK, c=AGENT % 3)
+    ended = made.run("iterate", "-n", "5")
+    assert ended.exit_code == 0, ended.stderr
+    records = made.iterations()
+    assert turns(records) == [(name, name) for name in ("command", "b", "c", "c", "command")]
+    assert [record["outcome"] for record in records[1:]] == ["reverted", "reverted", "kept", "reverted", "reverted"]
+    untried = "1 iteration without a kept change, and it has not proposed yet"
+    assert notes_of_turns(records) == {
+        2: f"it is the turn of command b: {untried}",
+        3: f"it is the turn of command c: {untried}",
+        5: "it is the turn of command: 1 iteration without a kept change",
+    }
+    assert all(note in ended.stderr for note in notes_of_turns(records).values())
+
+    status = json.loads(made.check("--json", "status"))
+    assert status["turn"]["names"] == ["command b", "command c"] and status["turn"]["is_new"]
+    gains = {
+        each["name"]: (each["tried"], each["kept"], each["gain"], each["cost_usd"]) for each in status["proposers"]
+    }
+    three_times = pytest.approx(2.0)
+    assert gains == {"command": (2, 0, 0.0, 1.0), "command b": (1, 0, 0.0, 0.5), "command c": (2, 1, three_times, 1.0)}
+    shown = [line.strip() for line in made.check("status").splitlines()]
+    assert "proposes   command b: 1 iteration without a kept change" in shown
+    assert "command b: 0 kept of 1" in shown
+    (line,) = [line for line in shown if line.startswith("command c: ")]
+    assert line.startswith("command c: 1 kept of 2, 200% better: 110% for a dollar, ") and "for an hour" in line
+    for ending in ("md", "html"):
+        report = tmp_path / f"report.{ending}"
+        made.check("report", "-o", str(report))
+        text = report.read_text()
+        assert "110%" in text and "command c" in text and "the turn of" in text, ending
+
+
+@pytest.mark.slow
+def test_a_climb_that_is_killed_in_a_turn_or_between_any_two_phases_has_the_same_turns(
+    project: Project, make_project: Projects, tmp_path: Path
+) -> None:
+    def make(made: Project, mark: Path) -> Project:
+        hangs_once = f"[ -e {mark} ] || {{ touch {mark}; sleep 60; }}\n{STUCK}"
+        return rotating(made, STUCK, b=hangs_once, c=AGENT % 3)
+
+    mark = tmp_path / "undisturbed"
+    mark.touch()
+    undisturbed = make(project, mark).climb("iterate", "-n", "4")
+    stepped = make(make_project("stepped"), mark)
+    stepped.step_until(lambda: len(stepped.iterations()) == 3)
+    stepped.step_until(lambda: len(stepped.iterations()) == 5)
+    killed = make(make_project("killed"), tmp_path / "killed-there")
+    killed.kill_when(tmp_path / "killed-there", "iterate", "-n", "4")
+    assert len(killed.iterations()) == 2
+    killed.climb("iterate", "-n", "1")
+    killed.climb("iterate", "-n", "2")
+    for made in (stepped, killed):
+        assert turns(made.iterations()) == turns(undisturbed) == [(name, name) for name in ("command", "b", "c", "c")]
+        assert notes_of_turns(made.iterations()) == notes_of_turns(undisturbed)
+
+
+@pytest.mark.slow
+def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_change_stays(project: Project) -> None:
+    made = rotating(project, STUCK, 2, b="exit 75\n", c=AGENT % 3)
+    records = made.climb("iterate", "-n", "4")
+    assert turns(records) == [("command", "command")] * 2 + [("b", "c"), ("c", "c")]
+    assert any("b is asked" in note or "command is asked" in note for note in records[3]["notes"]), records[3]["notes"]
+
+
+@pytest.mark.slow
+def test_a_fresh_turn_begins_every_call_without_a_session(fake: Fakes, make_project: Projects) -> None:
+    claude = fake("claude", SCORING.replace("2 *", "-1 *"))
+    tables = {"search": {"rotate": ["fresh"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
+    made = make_project(files=SCORES, manifest={"provider": {"name": "claude", "credentials": []}, **tables})
+    made.climb("iterate", "-n", "2")
+    resumed = [(call["phase"], "--resume" in call["argv"]) for call in claude.calls]
+    assert resumed == [("plan", False), ("apply", True), ("plan", False), ("apply", False)]
+
+
+@pytest.mark.parametrize("option", [[], ["--provider", "tune"]])
+def test_a_name_that_is_no_provider_is_refused_where_it_stands(project: Project, option: list[str]) -> None:
+    project.set_manifest({"search": {"rotate": ["codx"]}})
+    ended = project.run("iterate", *option)
+    assert ended.exit_code == 2
+    assert "search.rotate: there is no provider 'codx'" in ended.stderr
+    assert "one of claude, codex, " in ended.stderr and '"fresh" is the provider itself' in ended.stderr
+    assert not project.iterations()
+
+
+def test_doctor_checks_whoever_takes_turns(fake: Fakes, project: Project) -> None:
+    def found() -> list[str]:
+        ended = project.run("--json", "doctor", "--quick")
+        return [
+            row["text"] for row in map(json.loads, ended.stdout.splitlines()) if row["name"] in ("provider", "login")
+        ]
+
+    fake("codex")
+    project.set_moves("no change")
+    project.set_manifest({"search": {"rotate": ["codex"]}})
+    version, login = [text for text in found() if text.startswith("codex: ")]
+    assert version.startswith("codex: codex 9.8.7") and login == "codex: no login was found"
+    project.set_manifest({"search": {"rotate": [{"name": "codex", "command": ["/no/such/codex"]}]}})
+    assert any("there is no program '/no/such/codex'" in text for text in found())
+
+
+def test_one_that_needs_a_sandbox_is_refused_before_the_night(fake: Fakes, project: Project) -> None:
+    fake("mini-swe-agent")
+    project.set_manifest({"search": {"rotate": ["mini-swe-agent"]}, "sandbox": {"mode": "none"}})
+    ended = project.run("iterate")
+    assert ended.exit_code == 3 and "needs a sandbox" in ended.stderr and not project.iterations()
+
+
+def test_the_moves_of_one_that_takes_turns_are_hidden_from_the_others(project: Project) -> None:
+    project.write({"later.toml": '[[move]]\ntitle = "t"\npatch = "a.patch"\n', "answer.json": '{"score": 1}\n'})
+    rotate = [{"name": "scripted", "script": "later.toml"}]
+    project.set_agent("ls; cat later.toml\n", {"search": {"rotate": rotate}})
+    project.commit("moves")
+    project.climb("iterate", "-n", "1")
+    printed = (project.run_folder(1) / "provider_output.md").read_text()
+    assert "answer.json" in printed and "later.toml\n" not in printed

@@ -1,0 +1,214 @@
+"""Whose turn it is, as records alone say it, and how the gains of kept changes add up."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from goalseek.manifest.tables import Search
+from goalseek.statistics.rotation import (
+    MAX_KEPT,
+    Proposal,
+    Proposer,
+    Rotation,
+    author_of,
+    next_turn,
+    proposers_of,
+)
+from goalseek.statistics.scale import scale_of
+from goalseek.values import STACK, Usage
+
+SEARCH = Search(rotate=("b", "c"), plateau=3)
+LOWER, HIGHER, PLAIN = scale_of("minimize", True), scale_of("maximize", True), scale_of("maximize", False)
+DOLLAR = Usage(100, 0, 10, cost_usd=1.0)
+
+
+class Night:
+    """A climb of the provider "a"; each iteration is proposed by whose turn it is, if no other author is named."""
+
+    def __init__(self, search: Search = SEARCH) -> None:
+        self.search, self.rotation, self.turns = search, Rotation(), ""
+
+    def turn(self) -> tuple[str, ...]:
+        return next_turn(self.rotation, self.search, "a", LOWER).names
+
+    def why(self) -> str:
+        return next_turn(self.rotation, self.search, "a", LOWER).in_words()
+
+    def play(self, *outcomes: str, author: str = "", **more: Any) -> str:
+        """The first letters of whose turns these were."""
+        played = ""
+        for outcome in outcomes:
+            turn = self.turn()[0]
+            name = author or author_of("a" if turn == "fresh" else turn, "", turn)
+            values = (10.0, 9.0) if outcome == "kept" else (10.0, 11.0)
+            number = len(self.turns) + 1
+            proposal = Proposal(number, outcome, name, turn, outcome != "failed", values, 3600.0, DOLLAR)
+            self.rotation = self.rotation.after(structs.replace(proposal, **more))
+            self.turns += turn[0]
+            played += turn[0]
+        return played
+
+
+def worse(count: int) -> list[str]:
+    return ["reverted"] * count
+
+
+def test_each_has_a_turn_of_as_many_iterations_before_one_has_its_second() -> None:
+    night = Night()
+    assert night.play(*worse(11)) == "aaabbbcccaa"
+    assert night.play(*worse(8)) == "abbbccca"
+    assert Night(Search(plateau=3)).play(*worse(9)) == "a" * 9
+    assert Night(Search(rotate=("fresh",), plateau=2)).play(*worse(8)) == "aaffaaff"
+
+
+def test_who_kept_the_last_change_stays_until_the_next_plateau() -> None:
+    night = Night()
+    assert night.play(*worse(4), "kept", *worse(4)) == "aaabbbbbc"
+    night = Night()
+    assert night.play(*worse(2), "kept", *worse(4)) == "aaaaaab"
+
+
+def test_a_failed_call_is_no_try() -> None:
+    assert Night().play(*worse(2), "failed", "failed", *worse(2)) == "aaaaab"
+
+
+def test_a_substitute_that_keeps_a_change_has_the_turn_and_a_fallback_gives_it_back() -> None:
+    night = Night()
+    night.play(*worse(3))
+    assert night.turn() == ("b", "c"), "where b is closed c is asked, before the provider itself"
+    night.play("kept", author="c")
+    assert night.turn() == ("c", "b")
+    night.play("kept", author="a fallback")
+    assert night.turn() == ("a",), "it has its fallback itself"
+
+
+def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_one() -> None:
+    night = Night()
+    assert night.turn() == ("a",)
+    night.play(*worse(9))
+    assert night.turn() == ("a", "b", "c"), "a that is closed would make all of them wait"
+    night.play(*worse(1))
+    assert night.turn() == ("a", "b", "c")
+    night.play("kept")
+    assert night.turn() == ("a",)
+
+
+def test_a_kept_change_of_nobody_leaves_the_turn_as_it_is() -> None:
+    night = Night()
+    night.play(*worse(5), *["kept"], author=STACK)
+    assert night.turn()[0] == "b" and night.rotation.tries == 0
+    assert author_of(STACK, "", "fresh") == STACK
+
+
+def test_a_fresh_turn_that_kept_a_change_stays_and_is_a_proposer_of_its_own() -> None:
+    night = Night(Search(rotate=("fresh",), plateau=2))
+    assert night.play(*worse(2), "kept", *worse(3)) == "aafffa"
+    assert {each.name: each.kept for each in proposers_of(night.rotation, LOWER)} == {"a": 0, "a fresh": 1}
+
+
+def test_a_turn_of_a_name_that_is_gone_is_the_provider_s() -> None:
+    night = Night()
+    night.play(*worse(4))
+    night.search = Search(rotate=("c",), plateau=3)
+    assert night.turn() == ("a",)
+    assert next_turn(night.rotation, SEARCH, "another", LOWER).names == ("b", "c")
+
+
+def test_a_record_of_an_older_version_counts_for_the_plateau() -> None:
+    night = Night()
+    night.play(*worse(3), turn="")
+    assert night.turn()[0] == "b"
+
+
+@pytest.mark.parametrize(
+    ("usage_of_c", "following", "unit"),
+    [
+        (Usage(1, 0, 0, cost_usd=9.0), "b", "a dollar"),
+        (Usage(1, 0, 0), "c", "an hour"),
+        (Usage(1, 0, 0, about_usd=9.0), "c", "an hour"),
+        (Usage(1, 0, 0, cost_usd=0.0), "c", "an hour"),
+        (Usage(1, 0, 0, cost_usd=9.0, cost_is_partial=True), "c", "an hour"),
+    ],
+)
+def test_who_gained_most_for_a_dollar_is_next_or_for_an_hour_where_one_has_no_price(
+    usage_of_c: Usage, following: str, unit: str
+) -> None:
+    night = Night()
+    night.play(*worse(3))
+    night.play("kept", *worse(3), values=(10.0, 9.0))
+    night.play("kept", *worse(3), values=(10.0, 8.0), usage=usage_of_c)
+    night.play("kept", *worse(3), values=(10.0, 9.999), author="a")
+    assert night.turn()[0] == following, night.why()
+    assert f"gained more for {unit}" in night.why()
+
+
+@given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=20), st.sampled_from([LOWER, HIGHER, PLAIN]))
+def test_gains_of_one_change_after_another_add_up_to_that_of_all_together(values: list[float], scale: Any) -> None:
+    def gained(*steps: tuple[float, float]) -> Proposer:
+        night = Night()
+        for step in steps:
+            night.play("kept", values=step, author="a")
+        (proposer,) = proposers_of(night.rotation, scale)
+        return proposer
+
+    whole, parts = gained((values[0], values[-1])), gained(*itertools.pairwise(values))
+    assert parts.gain == pytest.approx(whole.gain, abs=1e-9, rel=1e-6)
+    better_by = scale.better_by(values[-1], values[0])
+    assert whole.gain == pytest.approx(better_by / values[0] if scale.logarithmic else better_by, abs=1e-9)
+    rates = (whole.gain_per_dollar, whole.gain_per_hour)
+    assert rates == (pytest.approx(scale.x(values[0]) - scale.x(values[-1])),) * 2, "of one dollar, in one hour"
+
+
+def test_a_change_that_was_taken_back_does_not_count() -> None:
+    night = Night()
+    night.play("kept", "kept", values=(10.0, 9.0))
+    assert night.rotation.without((7,)) == night.rotation
+    (left,) = proposers_of(night.rotation.without((1,)), LOWER)
+    assert (left.tried, left.kept, left.gain) == (2, 1, pytest.approx(0.1))
+    (left,) = proposers_of(night.rotation.without((1, 2)), LOWER)
+    assert (left.tried, left.kept, left.gain) == (2, 0, 0.0)
+
+
+def test_values_without_a_logarithm_or_a_number_gain_nothing_on_that_scale() -> None:
+    night = Night()
+    night.play("kept", values=(-1.0, 2.0))
+    night.play("kept", values=(None, 2.0))
+    assert proposers_of(night.rotation, PLAIN)[0].gain == 3.0
+    assert proposers_of(night.rotation, HIGHER)[0].gain == 0.0
+
+
+def test_what_is_remembered_has_a_bound() -> None:
+    night = Night()
+    night.play(*["kept"] * (MAX_KEPT + 5), values=(1.0, 2.0))
+    assert len(night.rotation.kept) == MAX_KEPT
+    assert proposers_of(night.rotation, PLAIN)[0].gain == MAX_KEPT + 5
+
+
+def test_why_it_is_somebody_s_turn_is_said() -> None:
+    night = Night()
+    assert night.why() == "a: 0 of 3 iterations without a kept change"
+    night.play(*worse(3))
+    assert night.why() == "b: 3 iterations without a kept change, and it has not proposed yet"
+    night.play(*worse(1))
+    assert night.why() == "b: since iteration 4, 1 of 3 iterations without a kept change"
+    night.play("kept", *worse(2))
+    assert night.why() == "b: the last change was kept in its turn; 2 of 3 iterations without a kept change"
+    assert Night(Search()).why() == "a"
+
+
+def test_a_proposer_in_words() -> None:
+    night = Night()
+    night.play(*worse(2))
+    (proposer,) = proposers_of(night.rotation, LOWER)
+    assert proposer.in_words("") == "0 kept of 2"
+    night.play("kept", values=(10.0, 9.0))
+    (proposer,) = proposers_of(night.rotation, LOWER)
+    assert proposer.in_words("s") == "1 kept of 3, 10% better: 3.5% for a dollar, 3.5% for an hour"
+    (proposer,) = proposers_of(night.rotation, scale_of("minimize", False))
+    assert proposer.in_words("s") == "1 kept of 3, 1 s better: 0.333333 s for a dollar, 0.333333 s for an hour"
