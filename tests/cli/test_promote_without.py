@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -107,3 +108,25 @@ def test_what_cannot_be_left_out_is_refused_by_name(tmp_path: Path) -> None:
     ):
         ended = project.run("promote", "--without", wrong)
         assert ended.exit_code == 2 and said in ended.stderr
+
+
+def test_log_show_report_and_export_say_what_was_taken_back_and_audit_checks_the_revert(climbed: Project) -> None:
+    climbed.check("revert", "2", "--why", "not ours")
+    assert "taken back by iteration 5" not in climbed.check("show", "1")
+    assert "  taken back by iteration 5: goalseek show 5\n" in climbed.check("show", "2")
+    shown = climbed.check("show", "5")
+    assert "iteration 5: kept, taken_back" in shown and "  takes back iteration 2\n" in shown and "not ours" in shown
+    log = climbed.check("log", "--reason", "taken_back")
+    assert 'not ours; Revert "b is 3"' in log and log.count("\n") == 1
+    climbed.check("report", "-o", "page.md")
+    page = (climbed.folder / "page.md").read_text()
+    assert "2 kept of 5 tries" in page and "taken back by 5: " in page
+    climbed.check("report", "-o", "page.html")
+    assert "<span>taken back by iteration 5</span>" in (climbed.folder / "page.html").read_text()
+    climbed.check("log", "-o", "table.csv")
+    rows = list(csv.DictReader((climbed.folder / "table.csv").read_text().splitlines()))
+    assert [(row["reason"], row["taken_back"]) for row in rows[4:]] == [("better", ""), ("taken_back", "2")]
+    records = climbed.results.read_bytes()
+    climbed.results.unlink()
+    climbed.check("audit", "--rebuild")
+    assert climbed.results.read_bytes() == records
