@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -41,6 +41,7 @@ class PastIteration(Struct, frozen=True):
 
     ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
     positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
+    ``is_taken_back``: it was kept, and a person took it back.
     """
 
     iteration: int
@@ -54,6 +55,13 @@ class PastIteration(Struct, frozen=True):
     changed_lines: int = 0
     gain: Number | None = None
     diff: str = ""
+    is_taken_back: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its title, with the reason of a person who took a change back, and whether it was taken back itself."""
+        title = f"{self.title}: {self.why}" if self.reason == Reason.TAKEN_BACK else self.title
+        return f"{title} (taken back since)" if self.is_taken_back else title
 
 
 class VisibleFile(Struct, frozen=True):

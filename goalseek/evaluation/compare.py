@@ -34,7 +34,7 @@ from goalseek.project import preflight
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.statistics.intervals import PAIRS, SettledDifference, settle
 from goalseek.values import DataClass
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
@@ -194,7 +194,7 @@ class BaseComparison(DataClass):
 
 
 def settle_on_base(
-    project: Project, base: str, result: str, pairs: int, on_message: Callable[[str], None]
+    project: Project, base: str, result: str, on_message: Callable[[str], None], pairs: int = PAIRS
 ) -> BaseComparison:
     """Measures the trees ``base`` and ``result`` in up to ``pairs`` pairs under the pinned ruler; records nothing.
 

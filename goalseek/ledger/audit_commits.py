@@ -21,6 +21,7 @@ class NamedCommits:
     def __init__(self, objects: Objects, project: str) -> None:
         self._objects = objects
         self._project = project
+        self._kept: dict[int, str] = {}
         self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, objects))
 
     def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
@@ -70,6 +71,16 @@ class NamedCommits:
             yield from value_deviations(f"another trailer Goalseek-{name}", where, value, candidate.trailers.get(name))
         if parent and not is_baseline:
             yield from self._check_changed_files(record, candidate, parent)
+        if record.taken_back is not None:
+            reverted = yield from self._load_commit(
+                self._kept.get(record.taken_back), f"record {record.seq}, taken_back"
+            )
+            what = "another message than git revert's"
+            expected_message = revert_message(reverted) if reverted else "the revert of a kept iteration"
+            message = candidate.message.rpartition("\n\n")[0] + "\n"
+            yield from value_deviations(what, where, expected_message, message)
+        if record.outcome == Outcome.KEPT:
+            self._kept[record.iteration] = candidate.name
 
     def _check_changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
         where = f"record {record.seq}, changed_files"

@@ -63,7 +63,8 @@ def squash(
         return list(promoted)
     records = tuple(record for commit in promoted for record in commit.records)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
-    result = _describe_result(records, chain.result, chain.settled)
+    is_of_last = chain.result is None or chain.result.epoch == records[-1].epoch
+    result = _describe_result(records, chain.result if is_of_last else records[-1], chain.settled)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
@@ -85,7 +86,7 @@ def _describe_result(
     """
     name = records[-1].metric.name
     first = next(record for record in records if record.epoch == records[-1].epoch)
-    text = f"{name}: these changes were not measured together"
+    text = f"{name}: some kept changes are left out"
     if result and (value := result.metric.value) is not None:
         text = f"{name}: {_format_values(first.metric.incumbent, value, result.metric.unit)}"
     if result and settled and settled.iteration == result.iteration:

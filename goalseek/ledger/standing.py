@@ -72,8 +72,8 @@ class Standing(Struct, frozen=True):
     also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
     has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
     are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it
-    leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody. ``script_digest``
-    and ``script_count`` are what ``scripted`` played, as in ``Played``.
+    leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person
+    who takes a change back. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1

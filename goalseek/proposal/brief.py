@@ -207,7 +207,7 @@ def make_brief(
 
 
 def _kept_changes(history: Sequence[PastIteration]) -> list[dict[str, Any]]:
-    """The newest kept changes, as many as there is room for."""
+    """The newest kept changes, as many as there is room for; a person's revert of one with the reason."""
     rows: list[dict[str, Any]] = []
     room = _KEPT_BYTES
     for past in history:
@@ -218,7 +218,7 @@ def _kept_changes(history: Sequence[PastIteration]) -> list[dict[str, Any]]:
 
 
 def _change_row(past: PastIteration) -> dict[str, Any]:
-    return {"iteration": past.iteration, "title": _cut(past.title, _TITLE_BYTES), "gain": past.gain}
+    return {"iteration": past.iteration, "title": _cut(past.label, _TITLE_BYTES), "gain": past.gain}
 
 
 def _guards(manifest: Manifest, standing: Standing) -> list[GuardNow]:

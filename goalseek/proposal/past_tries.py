@@ -75,6 +75,16 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     return tuple(structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries)
 
 
+def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
+    """The try, with a person's reason where it was kept and taken back."""
+    by = project.standing.taken_back.get(attempt.iteration)
+    record = None if by is None else project.ledger.history.iteration(by)
+    if record is None:
+        return attempt
+    why = f"{attempt.why}; iteration {by} took it back: {record.why}"
+    return structs.replace(attempt, why=why, is_taken_back=True)
+
+
 def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
     """The reverted tries, of ``tries`` newest first, and whether each is a change of the present incumbent.
 
@@ -178,15 +188,6 @@ def _cut_note(count: int) -> str:
 def _size(text: str) -> int:
     """The bytes of a text in JSON, without its quotes."""
     return len(json.dumps(text)) - 2
-
-
-def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
-    """The try, with a person's reason where it was kept and taken back."""
-    by = project.standing.taken_back.get(attempt.iteration)
-    record = None if by is None else project.ledger.history.iteration(by)
-    if record is None:
-        return attempt
-    return structs.replace(attempt, why=f"{attempt.why}; iteration {by} took it back: {record.why}")
 
 
 def past_try(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_percent, pluralize
-from goalseek.statistics.scale import mean, median, scale_of, solve, variance
+from goalseek.statistics.scale import Pair, mean, median, scale_of, solve, spread, variance
 
 PAIRS = 5
 CONFIDENCE = 0.95
@@ -95,6 +95,22 @@ def settle(
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
         interval = (in_units(gain - reach), in_units(gain + reach))
     return SettledDifference(count, before, after, in_units(gain), interval, positive, unit)
+
+
+def standard_errors(
+    direction: str, pairs: Sequence[tuple[float, float]], repeats: Sequence[Pair], all_positive: bool = True
+) -> float:
+    """By how many standard errors of their mean the second values of ``pairs`` are better than the first.
+
+    The noise is that of ``repeats``, pairs of successive runs of the same code; where it is 0, any difference is
+    infinitely many. Raises ZeroDivisionError without a pair.
+    """
+    scale = scale_of(direction, all_positive and all(value > 0 for pair in pairs for value in pair))
+    gain = mean([scale.x(before) - scale.x(after) for before, after in pairs])
+    error = spread(scale, repeats) * math.sqrt(2 / len(pairs))
+    if error:
+        return gain / error
+    return math.copysign(math.inf, gain) if gain else 0.0
 
 
 _PANELS = 400

@@ -11,7 +11,7 @@ from msgspec import Struct
 from goalseek.statistics.scale import MAD_TO_SD, Scale, mean, median, scale_of, solve, variance
 
 _OUTLIER_DISTANCE = 3.5  # robust sd from the median
-POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.98))
+POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.95))
 """True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
 
 

@@ -67,11 +67,15 @@ _LEAST = 20
 
 
 class RecordPage(Struct, frozen=True):
-    """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped."""
+    """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped.
+
+    ``taken_back_by`` is the iteration in which a person took the change back; None where nobody did.
+    """
 
     paint: Paint
     width: int | None
     now: datetime
+    taken_back_by: int | None = None
 
     def lines(
         self,
@@ -89,6 +93,8 @@ class RecordPage(Struct, frozen=True):
         lines = [self.paint(head, OUTCOME_COLORS[record.outcome])]
         for label, text in _rows(record, self.now, guards, parents):
             lines += self._wrap(one_line(label), one_line(text))
+        if self.taken_back_by is not None:
+            lines += self._wrap("taken back", f"by iteration {self.taken_back_by}: goalseek show {self.taken_back_by}")
         if not has_artifacts:
             lines += self._wrap("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
         return lines
@@ -108,6 +114,8 @@ def _rows(
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     yield from _parent_rows(parents)
+    if record.taken_back is not None:
+        yield "takes back", f"iteration {record.taken_back}"
     yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
     numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
     texts = format_distinct(*numbers, unit=unit)

@@ -1,6 +1,7 @@
 """The rule on simulated climbs whose truth is known: a short one of the benchmark, with fixed seeds, wide margins."""
 
-from noise import PAIRS, SCENARIOS, Cell, Greedy, Rule, cell, session
+import pytest
+from noise import PAIRS, SCENARIOS, Cell, Greedy, Rule, cell, make, session
 
 SESSIONS = 8
 
@@ -27,6 +28,23 @@ def test_real_gains_are_found_and_few_others_kept() -> None:
 def test_drifting_timings_with_outliers_do_not_fool_it() -> None:
     assert reached("S3").gain >= 17
     assert reached("S3").share <= 25
+
+
+@pytest.mark.slow
+def test_neither_a_change_of_the_spread_nor_a_busy_machine_fools_it() -> None:
+    assert reached("S6").gain >= 8
+    assert reached("S6").share <= 25
+    assert reached("S6n").false <= 0.9
+    assert reached("S7").gain >= 15
+    assert reached("S7n").false <= 0.9
+
+
+def test_a_program_that_scores_rules_gets_decisions_and_claims() -> None:
+    levels, memory = iter([10.0, 10.0, 10.0, 9.0, 9.0, 9.5]), dict[str, float]()
+    rule = make()
+    assert rule(lambda: next(levels), lambda: next(levels), memory)
+    assert memory == {"base": 10.0, "now": 9.0}
+    assert not rule(lambda: next(levels), lambda: next(levels), memory)
 
 
 def test_a_deterministic_metric_is_decided_as_greedy_does_at_hardly_more_runs() -> None:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import taking_back
 from project import Project, answer
 from records import ledger_message
+from taking_back import part
 
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
@@ -257,6 +259,19 @@ def test_a_rollback_that_is_none_is_named(project: Project) -> None:
         for ref in (TIP, "refs/heads/goalseek/demo"):
             project.git("update-ref", ref, made)
         assert (f"rollback {made}", what) in named(project)
+        project.git("update-ref", LEDGER, head)
+        project.results.write_text(before)
+
+
+def test_a_revert_of_another_iteration_than_recorded_is_named(tmp_path: Path) -> None:
+    project = taking_back.climb(tmp_path / "repository", part("a", 2), part("b", 3))
+    project.check("revert", "2")
+    assert named(project) == []
+    before, head = project.results.read_text(), project.git("rev-parse", LEDGER)
+    for number in (1, 99):
+        reforged(project, lambda row, number=number: {**row, "taken_back": number})  # type: ignore[misc]
+        candidate = project.git("rev-parse", TIP)
+        assert (f"candidate {candidate}", "another message than git revert's") in named(project)
         project.git("update-ref", LEDGER, head)
         project.results.write_text(before)
 

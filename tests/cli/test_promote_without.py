@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,9 @@ def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Proje
     assert parts(climbed, "home") == ["2", "1", "5"]
     assert "those of the best commit, as it was measured" in climbed.check("promote")
     (whole,) = promoted(climbed, "--squash")["commits"]
-    assert whole["message"].endswith("* a is 2\n* c is 5\n\nscore: 8 (was 3)\n")
+    assert whole["message"].endswith(
+        "* a is 2\n* c is 5\n\nscore: 8 (was 3); candidate code could read the hidden files\n"
+    )
     climbed.check("revert", "5")
     assert numbers(climbed) == [[1], [2], [4]]
     diff = climbed.run("show", "best", "--diff")
@@ -77,7 +80,9 @@ def test_without_leaves_a_change_out_and_says_that_nobody_has_measured_the_rest(
     assert parts(climbed, "home") == ["2", "1", "5"]
     assert numbers(climbed, "--without", "1,2") == numbers(climbed, "--without", "1", "--without", "2") == [[4]]
     (whole,) = promoted(climbed, "--without", "1", "--squash")["commits"]
-    assert whole["message"].endswith("\n\nscore: these changes were not measured together\n")
+    assert whole["message"].endswith(
+        "\n\nscore: some kept changes are left out; candidate code could read the hidden files\n"
+    )
     assert "no change was kept, or the base has them all" in climbed.run("promote", "--without", "1,2,4").stderr
     climbed.git("merge", "--quiet", "--ff-only", "home")
     assert "the rest: goalseek promote --onto HEAD" in climbed.run("promote").stderr
@@ -103,3 +108,25 @@ def test_what_cannot_be_left_out_is_refused_by_name(tmp_path: Path) -> None:
     ):
         ended = project.run("promote", "--without", wrong)
         assert ended.exit_code == 2 and said in ended.stderr
+
+
+def test_log_show_report_and_export_say_what_was_taken_back_and_audit_checks_the_revert(climbed: Project) -> None:
+    climbed.check("revert", "2", "--why", "not ours")
+    assert "taken back by iteration 5" not in climbed.check("show", "1")
+    assert "  taken back by iteration 5: goalseek show 5\n" in climbed.check("show", "2")
+    shown = climbed.check("show", "5")
+    assert "iteration 5: kept, taken_back" in shown and "  takes back iteration 2\n" in shown and "not ours" in shown
+    log = climbed.check("log", "--reason", "taken_back")
+    assert 'not ours; Revert "b is 3"' in log and log.count("\n") == 1
+    climbed.check("report", "-o", "page.md")
+    page = (climbed.folder / "page.md").read_text()
+    assert "2 kept of 5 tries" in page and "taken back by 5: " in page
+    climbed.check("report", "-o", "page.html")
+    assert "<span>taken back by iteration 5</span>" in (climbed.folder / "page.html").read_text()
+    climbed.check("log", "-o", "table.csv")
+    rows = list(csv.DictReader((climbed.folder / "table.csv").read_text().splitlines()))
+    assert [(row["reason"], row["taken_back"]) for row in rows[4:]] == [("better", ""), ("taken_back", "2")]
+    records = climbed.results.read_bytes()
+    climbed.results.unlink()
+    climbed.check("audit", "--rebuild")
+    assert climbed.results.read_bytes() == records

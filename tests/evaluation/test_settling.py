@@ -450,4 +450,4 @@ def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled()
     assert not owed(structs.replace(KEPT, settled=SETTLED)) and not owed(
         structs.replace(still, settled=SETTLED), noise="always"
     )
-    assert not owed(structs.replace(KEPT, best=FIRST)) and not owed(structs.replace(KEPT, best=None))
+    assert not owed(structs.replace(KEPT, keeps=0))

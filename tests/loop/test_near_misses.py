@@ -222,3 +222,39 @@ def test_a_replay_of_such_a_climb_comes_to_the_same(tmp_path: Path) -> None:
     assert first == second and first[8][:2] == ("kept", [6, 8])
     assert not list((tmp_path / "recordings").glob("0009*")), "nobody was asked in the ninth"
     assert len(list((tmp_path / "recordings").iterdir())) == 10
+
+
+@pytest.mark.slow
+def test_only_what_was_measured_on_the_present_tip_is_put_together(stacking: Project) -> None:
+    records = stacking.climb("iterate", "-n", "11")[1:]
+    assert [record["iteration"] for record in records if record["outcome"] == "kept"] == [9, 10]
+    assert not any("not_stacked" in record for record in records[:18])
+    tried = [number for stack in records[18]["not_stacked"] for number in stack]
+    assert tried and min(tried) > 10, "what was tried on an older tip is not asked for"
+
+
+CALLS = 'echo "$GOALSEEK_ITERATION $GOALSEEK_PHASE" >> "$HOME/calls"\n'
+
+
+@pytest.mark.slow
+def test_a_stack_that_crashes_has_no_author_to_go_back_to(tmp_path: Path) -> None:
+    check = {"name": "check", "run": "! [ $(cat a.txt b.txt | tr -d '\\n') = -1-1 ]", "sees": "candidate"}
+    verify = [check, {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}]
+    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE}
+    project = Project.make(tmp_path / "crashing", files, MANIFEST)
+    project.set_agent(CALLS + RECORDED, {**MANIFEST, "verify": verify}, repair=1)
+    crashed = project.climb("iterate", "-n", "9")[-1]
+    assert (crashed["reason"], crashed["stacked"], crashed["attempts"]) == ("verify_failed", [6, 8], [])
+    assert "9 " not in home("calls").read_text()
+
+
+@pytest.mark.slow
+def test_a_reviewer_is_asked_about_a_stack_and_where_it_wants_changes_the_stack_is_reverted(stacking: Project) -> None:
+    word = "printf '<<<GOALSEEK REVIEW %s\\nCHANGES_REQUESTED\\n- no\\nGOALSEEK REVIEW %s>>>\\n'"
+    reviewer = stacking.agent.with_name("reviewer.sh")
+    reviewer.write_text(f'{CALLS}{word} "$GOALSEEK_NONCE" "$GOALSEEK_NONCE"\n')
+    review = {"provider": {"name": "command", "command": ["sh", str(reviewer)]}, "criteria": ["It is short."]}
+    stacking.set_agent(CALLS, {**MANIFEST, "review": review}, repair=1)
+    record = stacking.climb("iterate", "-n", "1")[-1]
+    assert (record["reason"], record["stacked"], record["attempts"]) == ("review_rejected", [6, 8], [])
+    assert home("calls").read_text() == "9 review\n"

@@ -77,13 +77,17 @@ def test_the_climb_goes_on_from_there_and_the_agent_reads_why(climbed: Project) 
     again, better = climbed.climb("iterate", "-n", "2")[-2:]
     assert (again["reason"], again["base_commit_hash"]) == ("duplicate", climbed.iterations()[5]["commit_hash"])
     assert (better["outcome"], better["metric"]["incumbent"], better["metric"]["value"]) == ("kept", 8, 10)
-    climbed.set_agent('cp "$GOALSEEK_BRIEF" "$HOME/brief.json"; echo 9 > parts/a.txt; echo nine\n', SCOPE)
+    climbed.set_agent(
+        'cp "$GOALSEEK_BRIEF" "$HOME/brief.json"; cat > "$HOME/prompt.md"; echo 9 > parts/a.txt; echo nine\n', SCOPE
+    )
     climbed.check("iterate")
     brief = json.loads(home("brief.json").read_text())
     history = {row["iteration"]: row for row in brief["history"]}
     assert history[5]["title"] == 'Revert "b is 3"' and history[5]["why"] == "not ours"
     assert history[2]["why"].endswith("; iteration 5 took it back: not ours")
     assert "took it back" not in history[1]["why"]
+    assert '- 5: -2 Revert "b is 3": not ours\n' in (prompt := home("prompt.md").read_text())
+    assert "- 2: +2 b is 3 (taken back since)\n- 1: +1 a is 2\n" in prompt
     assert (brief["incumbent"], brief["best"], brief["stagnation"]["iterations"]) == (10, 10, 0)
 
 

@@ -24,7 +24,7 @@ from goalseek.humanize import format_comparison
 from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
-from goalseek.statistics.scale import scale_of, smallest_step, spread
+from goalseek.statistics.scale import relative_variance, scale_of, smallest_step, spread
 from goalseek.statistics.sequential_test import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
@@ -162,6 +162,35 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     )
 
 
+def test_a_candidate_that_spreads_more_than_all_code_does_needs_all_its_runs() -> None:
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    fresh = runs_of("incumbent", *[100.2] * 4)
+    steady, wide = runs_of("candidate", 90.0, 90.5, 90.2, 90.3), runs_of("candidate", 90.0, 80.0, 91.0, 78.0)
+    verdict = next_step(DOWN, state, steady + fresh)
+    assert isinstance(verdict, Verdict) and verdict.reason == "better"
+    assert next_step(DOWN, state, wide + fresh) == "candidate"
+    assert next_step(metric_of("minimize", max_repeats=4), state, wide + fresh)
+    verdict = next_step(DOWN, state, wide + wide + runs_of("incumbent", *[100.2] * 8))
+    assert isinstance(verdict, Verdict) and verdict.reason == "better"
+
+
+def test_an_incumbent_that_spreads_more_than_all_code_does_is_harder_to_beat() -> None:
+    """The same medians, sd of all code and runs of the candidate: only the incumbent's own runs differ."""
+    before = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    steady, wide = (
+        replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in values))
+        for values in ((101.0, 99.0, 100.2, 100.0, 100.4), (105.0, 95.0, 100.2, 104.0, 96.0))
+    )
+    runs = runs_of("candidate", 97.0, 98.5, 97.5) + runs_of("incumbent", 100.2)
+    odds = [verdict_odds(next_step(metric_of(max_repeats=3), state, runs)) for state in (steady, wide)]
+    assert odds[0] > 2 * odds[1]
+
+
+def verdict_odds(answer: object) -> float:
+    assert isinstance(answer, Verdict) and answer.odds is not None
+    return answer.odds
+
+
 def test_trust_is_earned_and_lost() -> None:
     assert alpha_of(DOWN, NoiseState()) == 0.04
     assert alpha_of(DOWN, NoiseState(kept=2, tested=11)) == 0.2
@@ -263,6 +292,10 @@ def test_scale_and_spread_of_known_values() -> None:
     assert spread(scale, mostly_equal, [1.0]) == pytest.approx(math.sqrt(10) * 1.1)
     assert spread(scale, [(5.0, 5.0)] * 9, [5.5, 5.0]) == 0.5
     assert spread(scale, [(5.0, 5.0)]) == 0
+    assert relative_variance(scale, [0.0, math.sqrt(2)], 1.0) == 1
+    assert relative_variance(scale, [0.0, 0.0], 1.0) == pytest.approx(5 / 6)
+    assert relative_variance(scale, [0.0, 99.0], 1.0) == pytest.approx((5 + 2.5**2) / 6)
+    assert relative_variance(scale, [0.0, 99.0], 0.0) == relative_variance(scale, [], 1.0) == 1
     assert smallest_step(scale, [1.0, 4.0, 2.0, 2.0]) == 1
 
 

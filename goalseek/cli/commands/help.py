@@ -24,6 +24,7 @@ OTHER_NAMES = {
     "notification": "overnight",
     "outage": "agents",
     "sandbox": "security",
+    "stack": "noise",
     "tune": "providers",
 }
 _HEAD = ("goalseek help TOPIC shows one of these pages:", "")

@@ -6,21 +6,23 @@ import argparse
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import load_manifest, refuse
 from goalseek.cli.output import print_json, print_message, wants_json
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs
 from goalseek.evaluation.compare import BaseComparison, settle_on_base
 from goalseek.files import open_export
 from goalseek.git import as_user
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_distinct, pluralize
+from goalseek.humanize import format_distinct, format_duration, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import KeptChain, PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
@@ -29,7 +31,6 @@ from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
-from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
@@ -46,6 +47,7 @@ class Plan:
     promoted: tuple[PromotedCommit, ...]
     unlike: tuple[str, ...]
     why_none: str = "there is nothing to promote: no change was kept, or the base has them all"
+    chain: KeptChain | None = None
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,28 +59,79 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without", metavar="N", action="append", default=[], help="leave out a kept iteration; repeatable, or 3,7"
     )
+    parser.add_argument("--ablate", action="store_true", help="leave out each kept change that does not earn its lines")
+    parser.add_argument("--pairs", type=int, metavar="N", help=f"pairs for each of them (default: {PAIRS})")
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints a preview, or makes a branch or a patch; ``--measure`` measures the result and gives 1 if it is worse."""
-    if options.patch == "-" and wants_json(options):
-        raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
+    refuse(
+        (options.pairs is not None and not options.ablate, "--pairs goes with --ablate", "--ablate --pairs 8"),
+        (
+            options.pairs is not None and options.pairs < 1,
+            f"--pairs {options.pairs}: at least 1",
+            f"--pairs {PAIRS}",
+        ),
+        (
+            options.patch == "-" and wants_json(options),
+            "--patch - and --json would both write to standard output",
+            "name a file for the patch",
+        ),
+    )
     manifest = load_manifest(options)
     if load_standing(manifest).baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
-    if not options.measure:
+    left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
+    if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
-            return _carry_out(options, manifest, repository, _planner(options, manifest, repository), None)
-    with open_project(manifest, line_view(options), doing="promote --measure") as project:
+            make_plan = _planner(options, manifest, repository, left_out)
+            return _carry_out(options, manifest, repository, make_plan, _Measured())
+    with open_project(manifest, line_view(options), doing="promote") as project:
         check_fit(project)
-        return _carry_out(
-            options, manifest, project.repository, _planner(options, manifest, project.repository), project
-        )
+        make_plan = _planner(options, manifest, project.repository, left_out)
+        measured = _Measured(project if options.measure else None)
+        if is_ablating and (ablation := _ablate(options, project, make_plan(project.repository.objects))):
+            make_plan = _planner(options, manifest, project.repository, left_out.union(ablation.left_out))
+            measured = replace(measured, ablation=ablation)
+        return _carry_out(options, manifest, project.repository, make_plan, measured)
 
 
-def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Repository) -> Callable[[Objects], Plan]:
+@dataclass(frozen=True)
+class _Measured:
+    """The project, where ``--measure`` asks for it; and the ablation that was made."""
+
+    project: Project | None = None
+    ablation: Ablation | None = None
+
+
+def _ablate(options: argparse.Namespace, project: Project, plan: Plan) -> Ablation | None:
+    """The ablation of the changes that would go home; None where there are none."""
+    if not plan.promoted or plan.chain is None:
+        return None
+    say = partial(print_message, options)
+    return ablate(project, plan.chain, _iterations_of(plan), options.pairs or PAIRS, say)
+
+
+def _iterations_of(plan: Plan) -> set[int]:
+    return {number for commit in plan.promoted for number in commit.iterations}
+
+
+def _preview_ablation(options: argparse.Namespace, manifest: ManifestFile, plan: Plan) -> str:
+    """What an ablation would cost, by the recorded seconds of the best."""
+    standing = load_standing(manifest)
+    assert standing.best
+    count, metric = len(_iterations_of(plan)), manifest.manifest.metric
+    runs = count_runs(metric, standing, count, options.pairs or PAIRS)
+    seconds = runs * sum(standing.best.seconds.values())
+    changes, cost = pluralize(count, "change"), f"{pluralize(runs, 'run')}, about {format_duration(seconds)}"
+    return f"--ablate measures the best without each of {changes}, then without all that earn nothing: {cost}"
+
+
+def _planner(
+    options: argparse.Namespace, manifest: ManifestFile, repository: Repository, left_out: Set[int]
+) -> Callable[[Objects], Plan]:
     """A function that makes the plan, and the trees of its commits among the objects that it is given."""
     if options.branch is not None:
         as_user.refuse_branch(repository, options.branch)
@@ -88,7 +141,7 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
     def is_writable(path: str) -> bool:
         return scope.kind(path) == "writable"
 
-    whole, left_out = load_kept_chain(repository, is_writable), _left_out(options)
+    whole = load_kept_chain(repository, is_writable)
     base = whole.base if options.onto is None else repository.resolve(options.onto)
     if base is None:
         raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag")
@@ -113,7 +166,7 @@ def _planner(options: argparse.Namespace, manifest: ManifestFile, repository: Re
         expected = replace(chain, end=whole.end)
         unlike = promote.unmeasured_files(objects, expected, tree, commits[-1].tree, is_writable) if commits else ()
         squashed = promote.squash(objects, chain, commits, tree) if options.squash else commits
-        return Plan(base, tuple(squashed), unlike)
+        return Plan(base, tuple(squashed), unlike, chain=chain)
 
     return make_plan
 
@@ -147,10 +200,14 @@ def _carry_out(
     manifest: ManifestFile,
     repository: Repository,
     make_plan: Callable[[Objects], Plan],
-    project: Project | None,
+    measured: _Measured,
 ) -> int:
     """Checks first, then measures, then writes: after an early end the same command can be repeated."""
     patch = commit = result = None
+    project, ablation = measured.project, measured.ablation
+    is_page = options.patch != "-" and not wants_json(options)
+    for line in ablation.sentences if ablation else ():
+        print(one_line(line)) if is_page else print_message(options, one_line(line))
     with as_user.temporary_objects(repository) as objects:
         plan = make_plan(objects)
         if options.patch is not None and plan.promoted:
@@ -167,7 +224,7 @@ def _carry_out(
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
         if project and plan.promoted:
             base, tree = repository.tree_of(plan.base), plan.promoted[-1].tree
-            result = settle_on_base(project, base, tree, PAIRS, lambda text: print_message(options, text))
+            result = settle_on_base(project, base, tree, partial(print_message, options))
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
@@ -188,9 +245,11 @@ def _carry_out(
             "commit": commit,
             "commits": rows,
         }
-        print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result})
+        print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result, "ablation": ablation})
     elif plan.promoted:
         _show(options, manifest, plan, commit, result)
+    if options.ablate and not ablation and plan.promoted:
+        print_message(options, _preview_ablation(options, manifest, plan))
     return BAD_FINDING if result and result.is_worse else 0
 
 
@@ -214,7 +273,8 @@ def _show(
         print(f"  {', '.join(map(str, change.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in change.files:
             print(f"        {paint(path, 'grey')}")
-    if plan.unlike and not result:
+    is_measured = result is not None or (options.ablate and options.onto is None)
+    if plan.unlike and not is_measured:
         unlike = ", ".join(plan.unlike)
         why = (
             f"without that, {unlike} differ from the best commit"
@@ -235,6 +295,11 @@ def _show(
     if options.patch:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
     elif not commit:
-        flags = f" --onto {options.onto}" * bool(options.onto) + _flags(options) + " --squash" * options.squash
+        flags = (
+            f" --onto {options.onto}" * bool(options.onto)
+            + _flags(options)
+            + " --ablate" * options.ablate
+            + " --squash" * options.squash
+        )
         command = with_manifest_option("goalseek promote --branch NAME", options.manifest)
         print(f"this was a preview; to make the commits: {command}{flags}")

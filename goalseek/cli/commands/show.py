@@ -62,7 +62,8 @@ def run(options: argparse.Namespace) -> int:
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
-        page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
+        by = load_standing(manifest).taken_back.get(record.iteration)
+        page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC), by)
         history = History(manifest.results)
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
         print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record), parents)))

@@ -1,0 +1,218 @@
+"""Ablation: each kept change is taken out of the best in turn, to find those that do not earn their lines.
+
+Each is measured against the best in turn, and what is left out is compared with it afresh, all together. Every run is
+recorded as it is made, so that a killed ablation, or the same one again, makes only the runs that are missing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from itertools import takewhile
+
+from goalseek.errors import GoalseekError
+from goalseek.evaluation.measurements import (
+    Evaluation,
+    MeasuredValue,
+    in_turn,
+    measure_target,
+    number_in,
+    pairs_in_turn,
+    pinned_target,
+    record_measurement,
+    unused_seed,
+)
+from goalseek.ledger.promote import KeptChain, commit_title, leave_out
+from goalseek.ledger.records import IterationRecord, MeasurementRecord
+from goalseek.ledger.standing import Standing
+from goalseek.manifest.tables import Metric
+from goalseek.phase_values import Verdict
+from goalseek.project.project import Project
+from goalseek.statistics.guards import guard_violation
+from goalseek.statistics.intervals import SettledDifference, settle, standard_errors
+from goalseek.statistics.scale import median
+from goalseek.values import DataClass, StopReason
+from goalseek.workspace.places import BenchName
+
+PAIRS = 4
+ASKED_BY = "ablate"
+Pairs = list[tuple[MeasuredValue, MeasuredValue]]
+
+
+class AblatedChange(DataClass):
+    """A kept change, and in one sentence what it is worth. ``errors``: so many standard errors better with it."""
+
+    iteration: int
+    why: str
+    earns: bool
+    errors: float
+
+
+class Ablation(DataClass):
+    """The changes in their order, those ``left_out``, and what the fresh comparison of the rest says."""
+
+    changes: tuple[AblatedChange, ...]
+    left_out: tuple[int, ...]
+    result: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """All in words, a line each."""
+        return [*(change.why for change in self.changes), self.result]
+
+
+def is_exact(metric: Metric, standing: Standing) -> bool:
+    """Whether one run of each tree is enough, because the same code has always given the same number."""
+    return metric.noise == "none" or (metric.noise == "auto" and not standing.noise.differed)
+
+
+def count_runs(metric: Metric, standing: Standing, changes: int, pairs: int) -> int:
+    """How many runs an ablation of so many changes takes, if what it leaves out is no loss."""
+    return changes + 2 if is_exact(metric, standing) else 2 * pairs * (changes + 2)
+
+
+def ablate(
+    project: Project, chain: KeptChain, numbers: Collection[int], pairs: int, on_message: Callable[[str], None]
+) -> Ablation:
+    """The ablation of the changes ``numbers`` of a chain whose end was measured, each in so many pairs.
+
+    A change earns its lines where the best is more than one standard error better with it; one that saves lines, where
+    the best is not that much worse. The result has nothing lost where it is at most one standard error worse than the
+    best, in twice as many pairs; until then the change that looked best goes back into it. Raises GoalseekError where
+    the best has no number any more.
+    """
+    evaluation = Evaluation(project, project.config())
+    runs = _Runs(evaluation, chain.end, on_message)
+    changes = tuple(
+        _judge(evaluation, runs, chain, change.record, pairs)
+        for change in chain.changes
+        if change.record.iteration in numbers
+    )
+    useless = sorted((change for change in changes if not change.earns), key=lambda change: change.errors)
+    if not useless:
+        return Ablation(changes, (), "every kept change earns its lines, so nothing is left out")
+    put_back: list[str] = []
+    while useless:
+        left_out = tuple(sorted(change.iteration for change in useless))
+        names = f"without {', '.join(map(str, left_out))}"
+        loss, words = _compare(evaluation, runs, chain, left_out, pairs)
+        if not loss:
+            put_back.append(f"{names}, measured afresh against the best: {words}, so nothing is lost")
+            return Ablation(changes, left_out, "; ".join(put_back))
+        put_back.append(f"{names}: {loss}, so iteration {useless.pop().iteration} stays")
+    return Ablation(changes, (), "; ".join([*put_back, "nothing is left out"]))
+
+
+def _judge(evaluation: Evaluation, runs: _Runs, chain: KeptChain, record: IterationRecord, pairs: int) -> AblatedChange:
+    """Whether a change earns its lines."""
+    number, objects = record.iteration, evaluation.project.repository.objects
+    name = f"iteration {number}, {commit_title(record)}"
+    try:
+        tree = leave_out(objects, chain, {number}).end
+    except GoalseekError as error:
+        return AblatedChange(number, f"{name}, stays: {error.message}", True, 0.0)
+    if tree == chain.end:
+        return AblatedChange(number, f"{name}, stays: later changes have replaced it", True, 0.0)
+    measured = runs.pairs(tree, f"without iteration {number}", pairs)
+    if isinstance(measured, Verdict):
+        return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
+    difference, errors = runs.difference(measured)
+    saves_lines = _count_lines(objects.git("diff-tree", "--numstat", "-r", tree, chain.end)) < 0
+    earns = errors >= -1 if saves_lines else errors > 1
+    words = "earns its lines" if earns else "does not earn its lines"
+    return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
+
+
+def _compare(
+    evaluation: Evaluation, runs: _Runs, chain: KeptChain, left_out: Collection[int], pairs: int
+) -> tuple[str, str]:
+    """What is lost without these changes, "" for nothing, and the fresh comparison with the best in words."""
+    try:
+        tree = leave_out(evaluation.project.repository.objects, chain, left_out).end
+    except GoalseekError as error:
+        return error.message, ""
+    measured = runs.pairs(tree, f"without {', '.join(map(str, left_out))}, afresh", 2 * pairs)
+    if isinstance(measured, Verdict):
+        return f"there is no number: {measured.why}", ""
+    backwards = [(best, result) for result, best in measured]
+    difference, errors = runs.difference(backwards)
+    baseline = evaluation.project.standing.baseline
+    assert baseline
+    for guard in evaluation.config.manifest.guard:
+        best, result = (median([run.guards[guard.name] for run in side]) for side in zip(*backwards, strict=True))
+        before = baseline.guards.get(guard.name)
+        if (why := guard_violation(guard, result, before)) and not guard_violation(guard, best, before):
+            return why, ""
+    words = difference.in_words()
+    return words if errors < -1 else "", words
+
+
+def _count_lines(numstat: bytes) -> int:
+    """By how many lines a change makes the files longer; negative where they are shorter."""
+    rows = [line.split(b"\t") for line in numstat.splitlines()]
+    return sum(int(row[0]) - int(row[1]) for row in rows if row[0].isdigit())
+
+
+class _Runs:
+    """The runs of trees against the best: those recorded since the last iteration, and the missing ones."""
+
+    def __init__(self, evaluation: Evaluation, best: str, on_message: Callable[[str], None]) -> None:
+        self._evaluation = evaluation
+        self._best = best
+        self._on_message = on_message
+        self._is_exact = is_exact(evaluation.config.manifest.metric, evaluation.project.standing)
+        self._stored: dict[str, deque[MeasuredValue]] = {}
+        self._once: dict[str, MeasuredValue] = {}
+        for run in self._recorded():  # newest first
+            value = MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
+            self._stored.setdefault(run.tree, deque()).appendleft(value)
+
+    def pairs(self, tree: str, name: str, count: int) -> Pairs | Verdict:
+        """Pairs (tree, best), measured in turn; one where the metric is exact. A verdict where the tree has no number.
+
+        Raises GoalseekError where the best has none.
+        """
+        values: list[MeasuredValue] = []
+        count = 1 if self._is_exact else count
+        for index in range(2 * count):
+            side = in_turn(index, tree, self._best)
+            self._on_message(f"ablation, {name}: run {index + 1} of {2 * count}")
+            value = self._once.get(side) or self._value(side)
+            if isinstance(value, Verdict):
+                if side == tree:
+                    return value
+                message = f"the best, measured again, has no number: {value.why}"
+                raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
+            if self._is_exact:
+                self._once[side] = value
+            values.append(value)
+        return pairs_in_turn(values)
+
+    def difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
+        """How much better the second of each pair is, and in how many standard errors of the climb's noise."""
+        standing = self._evaluation.project.standing
+        noise, metric = standing.noise, self._evaluation.config.manifest.metric
+        values = [(before.value, after.value) for before, after in pairs]
+        difference = settle(metric.direction, values, noise.all_positive, metric.unit)
+        return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive)
+
+    def _value(self, tree: str) -> MeasuredValue | Verdict:
+        """The next run of a tree: one that is recorded, else a new one, which is recorded before it counts."""
+        if self._stored.get(tree):
+            return self._stored[tree].popleft()
+        project = self._evaluation.project
+        bench: BenchName = "b" if tree == self._best else "a"
+        target = pinned_target(project.standing, self._evaluation.config, tree, bench)
+        value = number_in(target, measure_target(project, target, unused_seed(project)))
+        if not isinstance(value, Verdict):
+            record_measurement(project, target, value, ASKED_BY)
+        return value
+
+    def _recorded(self) -> Iterator[MeasurementRecord]:
+        """The runs of ablations since the last iteration under the present verifier, newest first."""
+        project = self._evaluation.project
+        since = takewhile(lambda record: not isinstance(record, IterationRecord), project.ledger.history.newest())
+        for record in since:
+            is_ours = isinstance(record, MeasurementRecord) and record.asked_by == ASKED_BY
+            if isinstance(record, MeasurementRecord) and is_ours and record.ruler == project.standing.ruler:
+                yield record
