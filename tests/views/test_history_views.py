@@ -222,8 +222,17 @@ def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(nigh
         == list(rows[0])
         == [
             *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "title", "why"),
-            *("commit_hash", "run_id", "epoch", "provider", "model", "changed_files", "changed_loc", "guards"),
-            *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
+            *("commit_hash", "run_id", "epoch", "stacked", "taken_back", "provider", "model", "turn_of"),
+            *(
+                "changed_files",
+                "changed_loc",
+                "guards",
+                "input_tokens",
+                "cached_tokens",
+                "output_tokens",
+                "cost_usd",
+                "seconds",
+            ),
         ]
     )
     assert (table[1]["provider"], table[1]["model"], table[1]["odds"]) == ("scripted", "m-1", 12.0)
