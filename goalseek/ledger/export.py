@@ -45,7 +45,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "cost_usd": lambda record: record.usage.cost_usd,
     "seconds": lambda record: sum(record.seconds.values()),
 }
-_INTEGERS = ("iteration", "epoch", "taken_back", "changed_loc", "input_tokens", "cached_tokens", "output_tokens")
+_INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FLOATS = ("value", "incumbent", "delta", "odds", "cost_usd", "seconds")
 
 
