@@ -35,6 +35,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "taken_back": lambda record: "" if record.taken_back is None else str(record.taken_back),
     "provider": lambda record: record.provider,
     "model": lambda record: record.model,
+    "turn_of": lambda record: record.turn_of,
     "changed_files": lambda record: list(record.changed_files),
     "changed_loc": lambda record: record.changed_loc,
     "guards": lambda record: record.guards,
