@@ -49,7 +49,7 @@ KINDS = {
         run first, run asked for, iteration baseline measured, iteration kept better, iteration reverted worse,
         iteration reverted tie, iteration reverted guard, iteration reverted verify_failed""",
 }
-NEWER = {"iteration reverted seed_fixed"}  # reasons that came with schema 2
+NEWER = {"iteration reverted seed_fixed", "iteration kept taken_back"}  # reasons that came with schema 2
 PROVIDERS = {
     "plain": {"", "scripted"},
     "noisy": {"", "scripted"},
