@@ -170,7 +170,7 @@ class Metric(Reading, kw_only=True):
     max_repeats: form.Repeats = 8
     """How many runs a candidate gets at most where runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
-    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.01 and 0.35.
+    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.01 and 0.5.
     Example: `alpha = 0.05`"""
     window: form.Positive = 30
     """How many runs of the verifier old a run of the incumbent may be, and still count in a comparison.

@@ -59,7 +59,7 @@ BETTER = 1.6  # sd
 CLIP = 1.5  # sd
 WIDER = 1.25  # sd
 BETA = 0.3
-LEAST_ALPHA, MOST_ALPHA = 0.01, 0.35
+LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
 
 
 NextStep = Side | Verdict
@@ -142,7 +142,7 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
     if metric.alpha is not None:
         return metric.alpha
-    return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
+    return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 2 * state.kept) / (5 + state.tested)))
 
 
 def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:

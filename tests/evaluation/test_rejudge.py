@@ -80,7 +80,7 @@ def test_after_the_first_difference_a_decision_is_held_against_what_was_recorded
 
 def test_in_order_the_noise_is_what_the_other_rule_would_have_seen() -> None:
     metric = metric_of()
-    records = noisy_session(metric, 1, 60).records
+    records = noisy_session(metric, 3, 60).records
     once = judged(records, ONCE)
     first = records[0].runs[0].value
     assert first is not None and f" {first:.6g} by " in once.decisions[0].why, "it would have run the baseline once"

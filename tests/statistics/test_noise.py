@@ -193,8 +193,8 @@ def verdict_odds(answer: object) -> float:
 
 def test_trust_is_earned_and_lost() -> None:
     assert alpha_of(DOWN, NoiseState()) == 0.04
-    assert alpha_of(DOWN, NoiseState(kept=2, tested=11)) == 0.2
-    assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.35
+    assert alpha_of(DOWN, NoiseState(kept=2, tested=16)) == 0.2
+    assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.5
     assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.01
     assert alpha_of(metric_of("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
     page = (GUIDE / "noise.md").read_text()
