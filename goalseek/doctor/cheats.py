@@ -20,9 +20,10 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
+from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
-from goalseek.statistics.sequential_test import MIN_CANDIDATE_RUNS, AcceptanceRule, describe_fixed_seed, has_fixed_seed
+from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.scope import is_tool_cache
 from goalseek.workspace.screening import AddedFiles, known_path_refusal

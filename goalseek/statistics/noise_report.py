@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -68,37 +67,6 @@ def robust_sd(xs: Sequence[float]) -> float:
     center = median(xs)
     robust = MAD_TO_SD * median([abs(x - center) for x in xs])
     return robust or math.sqrt(variance(xs))
-
-
-IMPROBABLE_TIE = 0.001
-_ROUNDING = 64  # units in the last place: a mean of shares is known to within so many
-
-
-def is_tie_improbable(values: Sequence[float]) -> bool:
-    """Whether two more runs of the code that gave these values would agree to the last bit less than 1 time in 1,000.
-
-    Two normal values on a grid agree with probability step / (2·√π·sd). So no grid that is coarse enough for more may
-    hold all the values: neither decimals that were cut off, nor shares of a number of examples. False where two of
-    the values agree, or nearly, and for fewer than three.
-    """
-    if len(values) < 3:
-        return False
-    ordered = sorted(values)
-    differences = [value - ordered[0] for value in ordered[1:]]
-    smallest = min(after - before for before, after in itertools.pairwise(ordered))
-    coarse = 2 * math.sqrt(math.pi) * IMPROBABLE_TIE * robust_sd(values)
-    error = _ROUNDING * math.ulp(max(abs(value) for value in values))
-    if min(coarse, smallest) <= error or not math.isfinite(differences[-1]):
-        return False
-    return not any(
-        _are_multiples(differences, smallest, parts, error) for parts in range(1, int(smallest / coarse) + 1)
-    )
-
-
-def _are_multiples(differences: Sequence[float], whole: float, parts: int, error: float) -> bool:
-    """Whether all differences are multiples of ``whole / parts``, each known to within ``error``."""
-    ratios = [difference / whole for difference in differences]
-    return all(abs(ratio * parts - round(ratio * parts)) <= error * (1 + ratio) * parts / whole for ratio in ratios)
 
 
 def sd_interval(sd: float, count: int) -> tuple[float, float]:

@@ -32,8 +32,14 @@ from goalseek.humanize import format_comparison, format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
+from goalseek.statistics.fixed_seed import (
+    MIN_CANDIDATE_RUNS,
+    can_more_runs_tell,
+    describe_fixed_seed,
+    has_fixed_seed,
+)
 from goalseek.statistics.guards import format_range
-from goalseek.statistics.noise_report import POWER, is_tie_improbable
+from goalseek.statistics.noise_report import POWER
 from goalseek.statistics.noise_state import (
     AGREEING_REPEATS,
     CONFIRMED_KEEPS,
@@ -48,7 +54,6 @@ from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
-MIN_CANDIDATE_RUNS = 2
 KEEPING_RUNS = 3  # of the candidate
 BETTER = 1.6  # sd
 CLIP = 1.5  # sd
@@ -215,33 +220,17 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
         log_odds, alpha = comparison.log_odds(known[-MAX_INCUMBENT_RUNS:]), alpha_of(metric, state)
         least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
         is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
-        is_fixed = has_fixed_seed(metric, candidate_values, known)
-        if is_fixed and len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats):
+        if len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats) and has_fixed_seed(
+            metric, candidate_values, known
+        ):
             return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
             verdict = _verdict(metric, comparison, Reason.BETTER, log_odds)
-            return "candidate" if is_fixed and verdict else verdict
+            return "candidate" if verdict and can_more_runs_tell(metric, candidate_values, known) else verdict
         is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
             return _verdict(metric, comparison, Reason.WITHIN_NOISE, log_odds)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
-
-
-def has_fixed_seed(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
-    """Whether the candidate gives one number under every seed, though its incumbent hardly ever gives one twice.
-
-    False where the manifest allows that.
-    """
-    is_tie = len(candidate_values) >= MIN_CANDIDATE_RUNS and len(set(candidate_values)) == 1
-    return is_tie and not metric.allow_fixed_seed and is_tie_improbable(incumbent_values)
-
-
-def describe_fixed_seed(runs: int) -> str:
-    """Why a candidate with a fixed seed is reverted, after so many runs of it."""
-    return (
-        f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
-        "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it"
-    )
 
 
 def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:

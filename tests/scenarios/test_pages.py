@@ -45,19 +45,17 @@ def test_what_promote_is_said_to_do_it_does(project: Project) -> None:
     assert (project.folder / "home.patch").exists()
 
 
-def test_a_kept_change_is_left_out_as_printed(project: Project) -> None:
-    project.write({"other.json": "1\n"})
-    project.set_manifest({"scope": {"writable": ["*.json"], "hidden": ["hidden/**"]}})
-    project.commit("two files")
-    project.set_moves({"files": {"answer.json": answer(2), "other.json": "2\n"}}, answer(3), answer(4))
-    project.climb("iterate", "-n", "2")
-    promote, merge, revert, baseline = block_with("promote", "console", "git revert").splitlines()
-    project.check(*shlex.split(promote)[2:])
-    project.git(*shlex.split(merge)[2:])
-    project.git(*(project.git("rev-parse", "HEAD") if word == "COMMIT" else word for word in shlex.split(revert)[2:]))
-    project.check(*shlex.split(baseline)[2:])
-    assert project.iterations()[-1]["metric"]["value"] == 2
-    assert project.climb("iterate")[-1]["outcome"] == "kept"
+def test_a_kept_change_is_left_out_and_taken_back_as_printed(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.climb("iterate", "-n", "3")
+    preview, branch = commands("promote", "--without 3")
+    assert project.check(*preview).startswith("2 commits on")
+    assert "measured on this base: 1 → 3" in project.check(*branch)
+    assert project.git("show", "faster:answer.json") == answer(3).rstrip()
+    (taking_back,) = commands("promote", "goalseek revert 3")
+    project.check(*taking_back)
+    last = project.iterations()[-1]
+    assert (last["reason"], last["metric"]["value"]) == ("taken_back", 3)
 
 
 def test_the_lines_that_remove_a_climb_leave_nothing_of_it(project: Project) -> None:

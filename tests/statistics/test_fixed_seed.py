@@ -6,7 +6,7 @@ import pytest
 from noise_sessions import Session, baseline_state, metric_of, record_of, runs_of, update_noise
 
 from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_report import is_tie_improbable
+from goalseek.statistics.fixed_seed import is_tie_improbable
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.sequential_test import next_step
 from goalseek.values import Outcome, Reason
@@ -71,8 +71,25 @@ def test_who_means_a_fixed_seed_says_so_and_a_coarse_metric_ties_by_chance() -> 
     thrice = runs_of("candidate", 90.0, 90.0, 90.0) + runs_of("incumbent", 100.3)
     allowed = metric_of("minimize", allow_fixed_seed=True)
     assert verdict_of(next_step(allowed, spread, thrice)).reason == Reason.BETTER
-    assert verdict_of(next_step(DOWN, coarse, thrice)).reason == Reason.BETTER
+    assert next_step(DOWN, coarse, thrice) == "candidate"
+    moved = (*runs_of("candidate", 90.0, 90.0, 90.0, 90.1), *runs_of("incumbent", 100.3, 100.1))
+    assert verdict_of(next_step(DOWN, coarse, moved)).reason == Reason.BETTER
     assert verdict_of(next_step(metric_of("minimize", max_repeats=2), spread, tied)).reason == Reason.SEED_FIXED
+
+
+def test_on_a_coarse_metric_more_runs_that_agree_tell_a_fixed_seed() -> None:
+    shares = [right / 400 for right in (259, 252, 266, 259, 270)]  # two agree, as shares of 400 do
+    assert not is_tie_improbable(shares, 3) and is_tie_improbable(shares, 5)
+    state, runs = baseline_state(*shares), list(runs_of("candidate", 0.7325, 0.7325, 0.7325))
+    while (step := next_step(metric_of("maximize"), state, runs)) in ("candidate", "incumbent"):
+        runs += runs_of(str(step), 0.7325 if step == "candidate" else 0.65)
+    assert verdict_of(step).reason == Reason.SEED_FIXED
+    assert sum(run.of == "candidate" for run in runs) < 8
+
+
+def test_what_is_perfect_in_every_run_has_no_fixed_seed() -> None:
+    runs = runs_of("candidate", 0.0, 0.0, 0.0) + runs_of("incumbent", 100.3)
+    assert verdict_of(next_step(DOWN, baseline_state(*SPREAD), runs)).reason == Reason.BETTER
 
 
 def test_an_incumbent_that_gives_one_number_itself_makes_no_tie_improbable() -> None:
