@@ -99,6 +99,7 @@ def test_where_the_metric_never_moved_or_the_manifest_says_none_only_proposals_a
     assert outcomes(stacking.climb("iterate", "-n", "1"))[-1] == ("kept", "better", "scripted")
 
 
+@pytest.mark.slow
 def test_a_set_that_did_not_help_is_reverted_counted_and_not_tried_again(stacking: Project) -> None:
     home("bonus").write_text("0")
     stacking.set_moves(*FAR, C, A, D, B, *(move(f"again {value}", f=-value) for value in range(80, 90)))
@@ -114,6 +115,7 @@ def test_a_set_that_did_not_help_is_reverted_counted_and_not_tried_again(stackin
     assert records[8]["rollback_commit_hash"] and stacking.git("show", "goalseek/demo:a.txt") == "0"
 
 
+@pytest.mark.slow
 def test_what_does_not_merge_or_was_measured_is_no_iteration_and_is_not_asked_for_again(
     made_once: Projects, tmp_path: Path
 ) -> None:
@@ -173,6 +175,7 @@ def test_a_person_may_decline_it_and_a_declined_set_is_not_tried_again(stacking:
 STORED = ("context", "plan", "change", "candidate", "evidence", "verdict", "record")
 
 
+@pytest.mark.slow
 def test_step_goes_phase_by_phase_and_what_was_begun_is_finished(stacking: Project) -> None:
     for name in STORED[:-1]:
         stacking.step_until((stacking.run_folder(9) / f"{name}.json").exists)
