@@ -32,9 +32,10 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "run_id": lambda record: record.run_id,
     "epoch": lambda record: record.epoch,
     "stacked": lambda record: " ".join(map(str, record.stacked)),
-    "taken_back": lambda record: "" if record.taken_back is None else str(record.taken_back),
+    "taken_back": lambda record: record.taken_back,
     "provider": lambda record: record.provider,
     "model": lambda record: record.model,
+    "turn_of": lambda record: record.turn_of,
     "changed_files": lambda record: list(record.changed_files),
     "changed_loc": lambda record: record.changed_loc,
     "guards": lambda record: record.guards,
@@ -44,7 +45,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "cost_usd": lambda record: record.usage.cost_usd,
     "seconds": lambda record: sum(record.seconds.values()),
 }
-_INTEGERS = ("iteration", "epoch", "changed_loc", "input_tokens", "cached_tokens", "output_tokens")
+_INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FLOATS = ("value", "incumbent", "delta", "odds", "cost_usd", "seconds")
 
 

@@ -183,6 +183,9 @@ def test_under_noise_it_is_no_test_in_alpha_and_the_result_is_settled_and_looked
     assert (after.noise.tested, after.noise.kept) == (before.noise.tested, before.noise.kept) == (2, 2)
     assert (after.settled, after.keeps, after.taken_back, after.spend.iterations) == (None, 1, {1: 3}, 2)
     assert after.best and after.best == after.incumbent and after.best.commit == record["commit_hash"]
+    record = reverted(project, "3")
+    again = load_standing(load(project.manifest))
+    assert record["metric"]["delta"] > 0 and (again.noise.tested, again.keeps) == (2, 2), "it is no test either"
     project.check("iterate")
     looks = [look for look in load_standing(load(project.manifest)).holdout if look.of == "best"]
     assert [look.commit_hash for look in looks] == [record["commit_hash"]]

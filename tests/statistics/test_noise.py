@@ -151,7 +151,8 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     )
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    session.draw = lambda of: 90.0 if of == "candidate" else 100.1
+    values = iter((90.0, 90.1, 89.9))
+    session.draw = lambda of: next(values) if of == "candidate" else 100.1
     answers = session.candidate()
     assert answers == ["candidate", "candidate", "candidate", "incumbent", session.rulings[-1]]
     ruling = session.rulings[-1]

@@ -222,7 +222,7 @@ def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(nigh
         == list(rows[0])
         == [
             *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "title", "why"),
-            *("commit_hash", "run_id", "epoch", "stacked", "taken_back", "provider", "model"),
+            *("commit_hash", "run_id", "epoch", "stacked", "taken_back", "provider", "model", "turn_of"),
             *("changed_files", "changed_loc", "guards"),
             *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
         ]
