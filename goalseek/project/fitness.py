@@ -19,7 +19,7 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers, visible_code
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
@@ -30,7 +30,8 @@ def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
     if answers := list(readable_answers(config.manifest, hidden)):
         yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
+    code = visible_code(project.folder, config.manifest, config.scope.prefix, entries)
+    for text, remedy in shared_answers(project.folder, config.manifest, hidden, code):
         yield f"{text}; {remedy}"
 
 

@@ -166,3 +166,33 @@ def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(projec
     assert page.index(text) < page.index('class="facts"')
     (project.folder / "data/labels.csv").unlink()
     assert "can read" not in project.run("status").stdout
+
+
+def test_a_column_of_a_shared_file_that_a_hidden_file_has_is_found(project: Project) -> None:
+    rows = [f"{number},{number % 2}" for number in range(9)]
+    project.write({".gitignore": "data\n", "hidden/rows.csv": "\n".join(["label", *(row[-1] for row in rows)])})
+    project.write({"data/test.csv": "\n".join(["x,label", *rows]), "data/rows.csv": "\n".join(["x,label", *rows[1:]])})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert found["text"] == "candidate code can read column label of data/test.csv, which hidden hidden/rows.csv has"
+    assert found["remedy"] == "split it: the features stay, that column goes to the hidden files"
+
+
+@pytest.mark.parametrize("names_it", ["command", "writable file"])
+def test_a_file_that_the_candidate_needs_as_well_is_split_and_not_moved(project: Project, names_it: str) -> None:
+    project.write({".gitignore": "data\n", "data/test.csv": "1\n", "data/labels.csv": "1\n"})
+    project.write({"hidden/evaluate.py": "open('data/test.csv')\n"})
+    predict = SPLIT["verify"][0]
+    if names_it == "command":
+        predict = {**predict, "run": "cat data/test.csv; cp answer.json out.json"}
+    else:
+        project.write({"train.py": "open('data/test.csv')\n"})
+    scope = {**SPLIT["scope"], "writable": ["answer.json", "train.py"][: 1 + (names_it != "command")]}
+    project.set_manifest({**SPLIT, "scope": {**scope, "share": ["data"]}, "verify": [predict, SPLIT["verify"][1]]})
+    project.commit("shared")
+    found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert [one["remedy"][:40] for one in found] == [
+        "split it: the features stay, the answers",
+        "move it to the hidden files: mkdir -p hi",
+    ]
