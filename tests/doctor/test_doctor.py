@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
+from noisy import METRIC
+from project import Project, answer
 
 from goalseek.doctor.trial import GARBAGE, check_seed
 from goalseek.evaluation.measurements import MeasuredValue
+from goalseek.manifest.exposure import fixed_seed_line
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -110,6 +113,43 @@ def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
     assert not list(check_seed([replace(one, seconds=1.0) for one in made]))
     assert not list(check_seed([made[0], replace(made[1], value=6.0)]))
+
+
+def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(project: Project) -> None:
+    project.write({"train.py": "import random\n\n# random.seed(1)\nrandom.seed(7)\n", "hidden/s.py": "seed(8)\n"})
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
+    first = {"name": "train", "run": "true train.py; cp answer.json out.json", "outputs": ["out.json"]}
+    judge = {"name": "judge", "run": 'cp out.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "hidden"}
+    project.set_manifest({"scope": scope, "verify": [first, judge]})
+    project.commit("seeded")
+    where = "the same number under every GOALSEEK_SEED; train.py:4 fixes a seed"
+    remedy = "draw it from $GOALSEEK_SEED, or you will climb on that seed"
+    (found,) = findings(project.run("--json", "doctor"))["seed"]
+    assert (found["ok"], found["text"], found["remedy"]) == (True, where, remedy)
+    project.set_moves(answer(2))
+    assert f"{where}: {remedy}" in project.run("noise", "-n", "2").stdout
+    baseline, *others = project.climb("iterate", "-n", "1")
+    assert baseline["notes"] == [f"{where}: {remedy}"] and not others[0]["notes"]
+    project.set_manifest({"scope": scope, "verify": [first, judge], "metric": {**METRIC, "allow_fixed_seed": True}})
+    project.commit("meant")
+    assert "fixes a seed" not in project.run("baseline").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("np.random.seed(0)", 1),
+        ("x\nsplit(random_state=42)", 2),
+        ("torch.manual_seed( 3 )", 1),
+        ("std::srand(1);", 1),
+        ("rng = np.random.default_rng(5)", 1),
+        ("random.seed(int(os.environ['GOALSEEK_SEED']))", None),
+        ("default_rng(seed)  # not default_rng(1)", None),
+        ("// srand(1);", None),
+    ],
+)
+def test_a_seed_that_is_a_number_in_the_code_is_found(text: str, line: int | None) -> None:
+    assert fixed_seed_line(text) == line
 
 
 @pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])
