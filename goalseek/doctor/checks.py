@@ -20,7 +20,7 @@ from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import notify_problem, program_environment
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers, visible_code
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
@@ -131,8 +131,11 @@ def check_environment(context: DoctorContext) -> Iterator[CheckResult]:
     for note in editable_installs.notes(project.loaded.manifest, project.confines):
         text, _, remedy = note.partition("; ")
         yield CheckResult("environment", True, text, remedy)
-    if context.config.manifest.scope.share:
-        yield CheckResult("environment", True, "no shared folder imports your checkout, and none shows a hidden file")
+    scope = context.config.manifest.scope
+    if scope.share:
+        hides = bool(scope.hidden or scope.hidden_from)
+        text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides
+        yield CheckResult("environment", True, text)
 
 
 def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:
@@ -145,7 +148,8 @@ def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:
     others = {path.removeprefix(prefix) for path in context.entries if kind(path) not in ("hidden", "writable")}
     yield from visible_scorers(manifest, others)
     yield from () if is_unclear else timing_notes(manifest, hidden)
-    for text, remedy in shared_answers(folder, manifest, hidden):
+    code = visible_code(folder, manifest, context.config.scope.prefix, context.entries)
+    for text, remedy in shared_answers(folder, manifest, hidden, code):
         yield CheckResult("isolation", True, text, remedy)
 
 

@@ -26,6 +26,7 @@ from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.advice import fixed_seed_hint
@@ -70,7 +71,8 @@ def try_verifier(
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
-        yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed)
+        seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
+        yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
         finding = check_sabotage(project, subject)
         is_fit = finding.ok
         yield finding
@@ -85,7 +87,9 @@ def try_verifier(
                 record_measurement(project, subject, measurement, "doctor")
 
 
-def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool) -> Iterator[CheckResult]:
+def _describe_numbers(
+    manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool, seed_note: str
+) -> Iterator[CheckResult]:
     """The last two numbers with their times, the guards, and what they say of the noise, the seed and the cost."""
     metric = manifest.metric
     numbers = [
@@ -99,7 +103,7 @@ def _describe_numbers(manifest: Manifest, known: Sequence[MeasuredValue], has_di
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
             yield CheckResult("verifier", True, f"{text}; {describe_bounds(guard, None)}")
     yield check_unchanged(manifest, known)
-    yield from check_seed(known)
+    yield from check_seed(known, seed_note)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
     seconds = median([measurement.seconds for measurement in known])
     yield CheckResult("cost", True, cost_of_deciding(manifest, is_noisy, seconds))
@@ -132,10 +136,14 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
     return CheckResult("unchanged", True, text)
 
 
-def check_seed(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
-    """A finding where long runs give equal numbers: the script may fix its seed."""
-    hint = fixed_seed_hint(median([measurement.seconds for measurement in known]))
-    if hint and len({measurement.value for measurement in known}) == 1:
+def check_seed(known: Sequence[MeasuredValue], note: str = "") -> Iterator[CheckResult]:
+    """A finding where runs give equal numbers: by the ``note`` the code fixes a seed, or long runs let one guess it."""
+    if len({measurement.value for measurement in known}) > 1:
+        return
+    if note:
+        text, _, remedy = note.rpartition(": ")
+        yield CheckResult("seed", True, text, remedy)
+    elif hint := fixed_seed_hint(median([measurement.seconds for measurement in known])):
         yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
 
 

@@ -28,7 +28,7 @@ from goalseek.loop.phases.read_context import read_baseline_context, read_contex
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_provider
+from goalseek.project.fitness import check_provider, fixed_seed_note
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
@@ -62,7 +62,10 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
         remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
         raise baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
-    notes = (warning,) if warning else ()
+    values = [run.value for run in evidence.runs]
+    is_same = len(values) > 1 and len(set(values)) == 1
+    seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else ""
+    notes = tuple(filter(None, (warning, seed_note)))
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     return log(iteration, result, ruler)
 

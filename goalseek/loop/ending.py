@@ -17,6 +17,7 @@ from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
+from goalseek.project.progress import worse_than_baseline
 from goalseek.project.project import Project
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
@@ -120,7 +121,9 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
     parts += _format_cost(standing, manifest, iterations)
-    return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if standing.keeps else "goalseek log"])
+    following = "goalseek promote" if standing.keeps else "goalseek log"
+    following = "goalseek status" if worse_than_baseline(standing) else following  # which names the way back
+    return " · ".join([*parts, "your checkout is untouched", following])
 
 
 def _format_result(standing: Standing, manifest: Manifest) -> str:

@@ -55,6 +55,16 @@ def exposure_note(manifest: Manifest) -> str:
     return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
 
 
+_FIXED_SEED = re.compile(r"\b(?:\w*seed|srand|default_rng)\(\s*\d+\s*\)|\brandom_state\s*=\s*\d")
+_COMMENT = re.compile("#|//")
+
+
+def fixed_seed_line(text: str) -> int | None:
+    """The number of the first line in which code draws at random from a seed that is a number there."""
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if _FIXED_SEED.search(_COMMENT.split(line)[0])), None)
+
+
 HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read

@@ -6,22 +6,26 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from goalseek.disk import check_free_space
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
-from goalseek.manifest.exposure import HASH_INSTEAD, readable_answers
+from goalseek.manifest.exposure import HASH_INSTEAD, fixed_seed_line, named_paths, readable_answers
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.project import preflight
+from goalseek.project.config import Config
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers
+from goalseek.workspace.hidden_files import hidden_paths, shared_answers, visible_code
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
+
+_LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
@@ -30,8 +34,30 @@ def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
     if answers := list(readable_answers(config.manifest, hidden)):
         yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
+    code = visible_code(project.folder, config.manifest, config.scope.prefix, entries)
+    for text, remedy in shared_answers(project.folder, config.manifest, hidden, code):
         yield f"{text}; {remedy}"
+
+
+def fixed_seed_note(objects: Objects, config: Config, tree: str) -> str:
+    """A note on runs of a tree that gave one number, where code that a command runs fixes a seed; "" where none does.
+
+    That code is what is writable, and the visible files that a command names.
+    """
+    scope, manifest = config.scope, config.manifest
+    if manifest.metric.allow_fixed_seed:
+        return ""
+    runs_code = [command for command in manifest.verify if command.sees != "hidden"]
+    named = set[str]().union(*(named_paths(command, {}) for command in runs_code))
+    for path, entry in sorted(objects.files(tree).items()):
+        kind, own = scope.kind(path), path.removeprefix(scope.prefix)
+        if entry.mode.startswith("100") and (kind == "writable" or (kind != "hidden" and own in named)):
+            text = objects.read(entry.blob)[:_LONGEST_CODE].decode("utf-8", "replace")
+            if line := fixed_seed_line(text):
+                where = f"{quote_path(own)}:{line} fixes a seed"
+                remedy = "draw it from $GOALSEEK_SEED, or you will climb on that seed"
+                return f"the same number under every GOALSEEK_SEED; {where}: {remedy}"
+    return ""
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:

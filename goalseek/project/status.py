@@ -25,7 +25,14 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import direction_warning, guard_notice, needs_settling, own_label, small_set_warning
+from goalseek.project.progress import (
+    direction_warning,
+    guard_notice,
+    needs_settling,
+    own_label,
+    small_set_warning,
+    worse_than_baseline,
+)
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -234,7 +241,12 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
 
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
-    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
+    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing.
+
+    Where that was settled as worse than the baseline, the sentence says so, and names the way back.
+    """
+    if warning := worse_than_baseline(standing):
+        return warning
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes the kept changes home"

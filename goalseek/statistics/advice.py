@@ -19,6 +19,7 @@ class PlannedClimb(Struct, frozen=True):
     """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
     ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
+    ``fixed_seed`` is a note on code that fixes a seed, "" where none is known.
     """
 
     direction: str | None
@@ -27,6 +28,7 @@ class PlannedClimb(Struct, frozen=True):
     iterations: int = ITERATIONS
     is_time: bool = False
     is_project: bool = True
+    fixed_seed: str = ""
 
 
 class Costs(Struct, frozen=True):
@@ -102,7 +104,7 @@ def _doubts(climb: PlannedClimb) -> list[str]:
         "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
         f"candidate: {doctor}"
     ]
-    return [*suggestions, *filter(None, [fixed_seed_hint(climb.seconds)])]
+    return [*suggestions, *filter(None, [climb.fixed_seed or fixed_seed_hint(climb.seconds)])]
 
 
 def fixed_seed_hint(seconds: float) -> str | None:

@@ -29,6 +29,7 @@ from goalseek.manifest.exposure import SCRIPTS, read_small, text_of, words_in
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
 from goalseek.own_folders import read_regular
+from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
 from goalseek.workspace.scan import ListedFile, Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher, paths_below
@@ -37,8 +38,7 @@ from goalseek.workspace.shared_folders import MAX_FILES
 _HIDDEN_MOST = 300  # how many hidden files are read
 _COPIES_MOST = 64_000_000  # bytes that are read in search of copies
 _PARTS_MOST = 4  # of a path that a script puts together
-
-
+_SPLIT = "split it: the features stay"
 Note = tuple[str, str]  # what candidate code can read, and the remedy
 
 
@@ -137,15 +137,53 @@ def hidden_paths(
     return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
 
 
-def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Note]:
+def visible_code(folder: Path, manifest: Manifest, prefix: str, paths: Iterable[str]) -> dict[str, Path]:
+    """The writable files and the scripts of a tree that are not hidden, where they lie on disk, as ``hidden_paths``."""
+    is_hidden, is_writable = matcher(manifest.scope.hidden), matcher(manifest.scope.writable)
+    code = (path for path in paths_below(prefix, paths) if path.endswith(SCRIPTS) or is_writable(path))
+    return {path: folder / path for path in code if not is_hidden(path)}
+
+
+def shared_answers(
+    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Mapping[str, Path]
+) -> Iterator[Note]:
     """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
 
-    A hidden file or a command beside them names them, they are copies of one, or their name says so. What
-    ``scope.share`` names is relative to ``folder``; ``hidden`` are the hidden files where they lie on disk, by the path
-    that commands find them at.
+    A column of theirs is one of a hidden file, a hidden file or a command beside them names them, they are copies of
+    one, or their name says so. What ``scope.share`` names is relative to ``folder``; ``hidden`` are the hidden files
+    and ``code`` the ``visible_code`` where they lie on disk, by the path that commands find them at.
     """
     if not (shares := manifest.scope.share):
         return
+    listing = _list_shared(folder, shares)
+    known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
+    copies = list(_copies(folder, listing, known))
+    copied = set[str]().union(*(paths for _, paths in copies))
+    said: set[str] = set()
+    others = {item.path: folder / item.path for item in listing if item.path not in copied}
+    for column in find_answer_columns(others, known):
+        what = f"column {quote_path(column.name)} of {quote_path(column.path)}"
+        remedy = _remove([column.path]) if column.is_whole else f"{_SPLIT}, that column goes to the hidden files"
+        yield f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has", remedy
+        said.add(column.path)
+    names = ("and the name says that answers are in it", set(filter(_is_named_answer, others)))
+    found: list[tuple[bool, str, list[str]]] = []
+    reasons = ((False, _files_by_reason(folder, manifest, known)), (True, copies), (False, [names]))
+    for is_copy, why, files in ((is_copy, *reason) for is_copy, group in reasons for reason in group):
+        found.append((is_copy, why, sorted(files - said)))
+        said |= files
+    needed = _files_of_candidate(folder, manifest, code) if any(paths for _, _, paths in found) else set()
+    for is_copy, why, paths in found:
+        own = [path for path in paths if path not in needed or is_copy]
+        if own:
+            remedy = _remove(own[:MAX_NAMES]) if is_copy else _move(manifest.scope, own[:MAX_NAMES])
+            yield f"candidate code can read {_names(own)}, {why}", remedy
+        if mixed := [path for path in paths if path not in own]:
+            yield f"candidate code can read {_names(mixed)}, {why}", f"{_SPLIT}, the answers go to the hidden files"
+
+
+def _list_shared(folder: Path, shares: Iterable[str]) -> list[ListedFile]:
+    """The files that are shared, by their paths below ``folder``."""
     listing: list[ListedFile] = []
     for name in shares:
         with contextlib.suppress(OSError):  # what no command can use either
@@ -154,20 +192,11 @@ def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path])
             else:
                 files = list_folder(folder / name, MAX_FILES - len(listing), _is_library)
                 listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
-    known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
-    answers = {item.path for item in listing if _is_named_answer(item.path)}
-    by_name = ("and the name says that answers are in it", answers)
-    said: set[str] = set()
-    for remedy, reasons in (
-        (_move, _files_by_reason(folder, manifest, known)),
-        (_remove, _copies(folder, listing, known)),
-        (_move, [by_name]),
-    ):
-        for why, paths in reasons:
-            if new := sorted(paths - said):
-                shown = abbreviate([quote_path(path) for path in new])
-                yield f"candidate code can read {shown}, {why}", remedy(manifest.scope, new[:MAX_NAMES])
-            said |= paths
+    return listing
+
+
+def _names(paths: Iterable[str]) -> str:
+    return abbreviate([quote_path(path) for path in paths])
 
 
 def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
@@ -180,12 +209,13 @@ def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator
         if outside := folder_of(folder, manifest):
             hidden_from = list_hidden(outside, location.top)
     prefix = folder_prefix(location.top, folder)
-    hidden = hidden_paths(folder, manifest, prefix, hidden_from, map(os.fsdecode, paths.split(b"\0")))
-    for text, remedy in shared_answers(folder, manifest, hidden):
+    names = list(map(os.fsdecode, paths.split(b"\0")))
+    hidden = hidden_paths(folder, manifest, prefix, hidden_from, names)
+    for text, remedy in shared_answers(folder, manifest, hidden, visible_code(folder, manifest, prefix, names)):
         yield f"{text}; {remedy}"
 
 
-def _remove(_scope: ScopeTable, paths: Sequence[str]) -> str:
+def _remove(paths: Sequence[str]) -> str:
     return f"where no run needs it: rm {_shell_words(paths)}"
 
 
@@ -214,16 +244,29 @@ def _shell_words(paths: Iterable[str]) -> str:
 def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
     """The files in shared folders that each hidden file names, and each command that runs beside them."""
     for path, file in hidden.items():
-        text, is_script = read_small(file), path.endswith(SCRIPTS)
-        words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
-        words |= {word for word in words_in(text) if "/" in word} if is_script else set()
-        files = _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
-        yield f"which hidden {quote_path(path)} names", files
+        yield f"which hidden {quote_path(path)} names", _files_named_in(folder, manifest, path, file)
     for command in manifest.verify:
         if command.sees == "hidden":
             files = _shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1)
             programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
             yield f"which the command {command.name} names", files - programs
+
+
+def _files_of_candidate(folder: Path, manifest: Manifest, code: Mapping[str, Path]) -> set[str]:
+    """The files in shared folders that the code of a candidate names, or a command that runs it: it needs them."""
+    named = [_files_named_in(folder, manifest, path, file) for path, file in sorted(code.items())[:_HIDDEN_MOST]]
+    for command in manifest.verify:
+        if command.sees != "hidden":
+            named.append(_shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1))
+    return set[str]().union(*named)
+
+
+def _files_named_in(folder: Path, manifest: Manifest, path: str, file: Path) -> set[str]:
+    """The files in shared folders that the text of ``file``, which commands find at ``path``, names."""
+    text, is_script = read_small(file), path.endswith(SCRIPTS)
+    words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
+    words |= {word for word in words_in(text) if "/" in word} if is_script else set()
+    return _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
 
 
 def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
@@ -293,5 +336,5 @@ def _is_library(path: str) -> bool:
 
 def _is_named_answer(path: str) -> bool:
     name = posixpath.basename(path).lower()
-    is_answer = re.search("label|answer|truth|target|solution", name)
+    is_answer = ANSWER.search(name)
     return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
+from noisy import METRIC
+from project import Project, answer
 
 from goalseek.doctor.trial import GARBAGE, check_seed
 from goalseek.evaluation.measurements import MeasuredValue
+from goalseek.manifest.exposure import fixed_seed_line
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -104,12 +107,60 @@ def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(
         assert found["text"].endswith("the number goes to 135 from 96") and "metric.direction" in found["remedy"]
 
 
+def test_who_may_propose_is_tune_only_where_constants_are_marked(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
+    agent = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
+    assert found["ok"] and found["remedy"] == f"{agent}, or a program of yours (goalseek help providers)"
+    (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
+    case.commit()
+    (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
+    assert found["remedy"].startswith("goalseek iterate --provider tune, or a program of yours")
+
+
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = check_seed(made)
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
     assert not list(check_seed([replace(one, seconds=1.0) for one in made]))
     assert not list(check_seed([made[0], replace(made[1], value=6.0)]))
+
+
+def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(project: Project) -> None:
+    project.write({"train.py": "import random\n\n# random.seed(1)\nrandom.seed(7)\n", "hidden/s.py": "seed(8)\n"})
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
+    first = {"name": "train", "run": "true train.py; cp answer.json out.json", "outputs": ["out.json"]}
+    judge = {"name": "judge", "run": 'cp out.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "hidden"}
+    project.set_manifest({"scope": scope, "verify": [first, judge]})
+    project.commit("seeded")
+    where = "the same number under every GOALSEEK_SEED; train.py:4 fixes a seed"
+    remedy = "draw it from $GOALSEEK_SEED, or you will climb on that seed"
+    (found,) = findings(project.run("--json", "doctor"))["seed"]
+    assert (found["ok"], found["text"], found["remedy"]) == (True, where, remedy)
+    project.set_moves(answer(2))
+    assert f"{where}: {remedy}" in project.run("noise", "-n", "2").stdout
+    baseline, *others = project.climb("iterate", "-n", "1")
+    assert baseline["notes"] == [f"{where}: {remedy}"] and not others[0]["notes"]
+    project.set_manifest({"scope": scope, "verify": [first, judge], "metric": {**METRIC, "allow_fixed_seed": True}})
+    project.commit("meant")
+    assert "fixes a seed" not in project.run("baseline").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("np.random.seed(0)", 1),
+        ("x\nsplit(random_state=42)", 2),
+        ("torch.manual_seed( 3 )", 1),
+        ("std::srand(1);", 1),
+        ("rng = np.random.default_rng(5)", 1),
+        ("random.seed(int(os.environ['GOALSEEK_SEED']))", None),
+        ("default_rng(seed)  # not default_rng(1)", None),
+        ("// srand(1);", None),
+    ],
+)
+def test_a_seed_that_is_a_number_in_the_code_is_found(text: str, line: int | None) -> None:
+    assert fixed_seed_line(text) == line
 
 
 @pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])

@@ -85,7 +85,12 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     project.write({"hidden/evaluate.py": "open('data/test.csv'); open('data/none.csv'); open('data'); '\\0'\n"})
     project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data", "answers"]}})
     project.commit("shared")
-    found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    every = findings(project, "--quick")
+    found = [one for one in every if one["text"].startswith("candidate code can read")]
+    imports = "no shared folder imports your checkout"
+    assert [one["text"] for one in every if one["name"] == "environment"] == [
+        f"{imports}, and no path is both shared and hidden"
+    ]
     assert [one["text"] for one in found] == [
         "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
         "candidate code can read answers, data/true_labels.csv, and the name says that answers are in it",
@@ -94,6 +99,8 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     moved = "mv data/test.csv hidden && git add --force hidden/test.csv && git commit -m 'Hide the answers'"
     assert f"mkdir -p hidden && {moved}, and let the scorer read hidden/test.csv" in found[0]["remedy"]
     assert "take answers out of scope.share, and let" in found[1]["remedy"] and "scope.hidden" not in str(found)
+    project.set_manifest({"scope": {**READ_ONLY["scope"], "share": ["data", "answers"]}})
+    assert [one["text"] for one in findings(project, "--quick") if one["name"] == "environment"] == [imports]
 
 
 def test_how_answers_in_a_shared_folder_are_hidden_is_said_as_lines_that_work(project: Project) -> None:
@@ -166,3 +173,33 @@ def test_answers_in_a_shared_folder_are_said_wherever_the_number_is_shown(projec
     assert page.index(text) < page.index('class="facts"')
     (project.folder / "data/labels.csv").unlink()
     assert "can read" not in project.run("status").stdout
+
+
+def test_a_column_of_a_shared_file_that_a_hidden_file_has_is_found(project: Project) -> None:
+    rows = [f"{number},{number % 2}" for number in range(9)]
+    project.write({".gitignore": "data\n", "hidden/rows.csv": "\n".join(["label", *(row[-1] for row in rows)])})
+    project.write({"data/test.csv": "\n".join(["x,label", *rows]), "data/rows.csv": "\n".join(["x,label", *rows[1:]])})
+    project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data"]}})
+    project.commit("shared")
+    (found,) = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert found["text"] == "candidate code can read column label of data/test.csv, which hidden hidden/rows.csv has"
+    assert found["remedy"] == "split it: the features stay, that column goes to the hidden files"
+
+
+@pytest.mark.parametrize("names_it", ["command", "writable file"])
+def test_a_file_that_the_candidate_needs_as_well_is_split_and_not_moved(project: Project, names_it: str) -> None:
+    project.write({".gitignore": "data\n", "data/test.csv": "1\n", "data/labels.csv": "1\n"})
+    project.write({"hidden/evaluate.py": "open('data/test.csv')\n"})
+    predict = SPLIT["verify"][0]
+    if names_it == "command":
+        predict = {**predict, "run": "cat data/test.csv; cp answer.json out.json"}
+    else:
+        project.write({"train.py": "open('data/test.csv')\n"})
+    scope = {**SPLIT["scope"], "writable": ["answer.json", "train.py"][: 1 + (names_it != "command")]}
+    project.set_manifest({**SPLIT, "scope": {**scope, "share": ["data"]}, "verify": [predict, SPLIT["verify"][1]]})
+    project.commit("shared")
+    found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    assert [one["remedy"][:40] for one in found] == [
+        "split it: the features stay, the answers",
+        "move it to the hidden files: mkdir -p hi",
+    ]

@@ -31,17 +31,17 @@ from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, scorer_to_hide
+from goalseek.doctor.isolation import describe_reading, scorer_to_hide, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
-_WHO_PROPOSES = """\
-goalseek doctor, then say who proposes: goalseek iterate --provider NAME takes an agent (goalseek help agents).
+_PROGRAM_PROPOSES = """\
 For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
 [provider]
 name = "command"
@@ -171,6 +171,8 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
+    if note := self_reported_score(loaded.manifest):
+        print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
     files = [os.path.relpath(file, folder) for file in (path, program) if file]
@@ -269,5 +271,7 @@ def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[s
     if loaded.manifest.provider:
         return f"{commit}goalseek doctor, then goalseek iterate"
     files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
-    is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
-    return commit + ("goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES)
+    advice = advise_provider(file.read_bytes() for file in files if file.is_file())
+    if advice == TUNE_ADVICE:
+        return f"{commit}goalseek doctor, then {advice}"
+    return f"{commit}goalseek doctor, then say who proposes: {advice}.\n{_PROGRAM_PROPOSES}"

@@ -20,6 +20,7 @@ from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
+from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.opening import open_project
 from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
 from goalseek.statistics.noise_report import NoiseReport, noise_report
@@ -66,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
         is_time = metric.source in TIME_SOURCES
-        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time)
+        seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
+        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time, True, seed_note)
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 

@@ -30,6 +30,7 @@ from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_optio
 from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
+from goalseek.project.progress import worse_than_baseline
 from goalseek.project.project import Project
 from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.places import cache_paths
@@ -80,9 +81,12 @@ def run(options: argparse.Namespace) -> int:
         ),
     )
     manifest = load_manifest(options)
-    if load_standing(manifest).baseline is None:
+    standing = load_standing(manifest)
+    if standing.baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
+    if warning := worse_than_baseline(standing):
+        print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
     if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
