@@ -34,7 +34,7 @@ from goalseek.project import preflight
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import SettledDifference, settle
+from goalseek.statistics.intervals import PAIRS, SettledDifference, settle
 from goalseek.values import DataClass
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
@@ -193,10 +193,8 @@ class BaseComparison(DataClass):
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
-def settle_on_base(
-    project: Project, base: str, result: str, pairs: int, on_message: Callable[[str], None]
-) -> BaseComparison:
-    """Measures the trees ``base`` and ``result`` in up to ``pairs`` pairs under the pinned ruler; records nothing.
+def settle_on_base(project: Project, base: str, result: str, on_message: Callable[[str], None]) -> BaseComparison:
+    """Measures the trees ``base`` and ``result`` in up to PAIRS pairs under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
     """
@@ -209,10 +207,10 @@ def settle_on_base(
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     target = Target(config, before, ruler, standing.epoch, before)
-    count, duration = pluralize(pairs, "pair"), format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
     sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
-    measured_pairs = list(measure_pairs(project, *sides, pairs))
+    measured_pairs = list(measure_pairs(project, *sides, PAIRS))
     first, last = measured_pairs[-1]
     guards = config.manifest.guard
     violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)

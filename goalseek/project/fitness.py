@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from goalseek.disk import check_free_space
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
-from goalseek.humanize import abbreviate
-from goalseek.manifest.exposure import HASH_INSTEAD, readable_answers
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
@@ -19,7 +17,7 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers
+from goalseek.workspace import hidden_files
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
@@ -27,11 +25,9 @@ from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
-    if answers := list(readable_answers(config.manifest, hidden)):
-        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
-        yield f"{text}; {remedy}"
+    folder, manifest = project.folder, config.manifest
+    hidden = hidden_files.hidden_paths(folder, manifest, config.scope.prefix, config.hidden_from, entries)
+    yield from hidden_files.answer_notes(folder, manifest, hidden)
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:

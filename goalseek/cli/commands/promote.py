@@ -29,8 +29,8 @@ from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
-from goalseek.statistics.intervals import PAIRS
 from goalseek.views.terminal_text import one_line, painter
+from goalseek.workspace.hidden_files import answer_notes_at_head
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
 
@@ -167,7 +167,7 @@ def _carry_out(
             commit = as_user.commit_all(repository, plan.promoted, plan.base)
         if project and plan.promoted:
             base, tree = repository.tree_of(plan.base), plan.promoted[-1].tree
-            result = settle_on_base(project, base, tree, PAIRS, lambda text: print_message(options, text))
+            result = settle_on_base(project, base, tree, lambda text: print_message(options, text))
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     if options.patch == "-":
@@ -190,6 +190,8 @@ def _carry_out(
         }
         print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result})
     elif plan.promoted:
+        for note in answer_notes_at_head(manifest, repository.location):
+            print_message(options, note)
         _show(options, manifest, plan, commit, result)
     return BAD_FINDING if result and result.is_worse else 0
 
