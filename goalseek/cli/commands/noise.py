@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
         is_time = metric.source in TIME_SOURCES
-        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time)
+        is_wall = metric.source == "wall"
+        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time, is_wall)
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
@@ -93,7 +94,7 @@ def _run_command(options: argparse.Namespace) -> int:
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
-    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
+    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_wall=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = run_command(options.command, start_folder(options), reading, timeout, options.count)
