@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from goalseek.disk import check_free_space
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
+from goalseek.manifest.exposure import unchecked_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
@@ -23,10 +24,15 @@ from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
-    """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
+    """Notes on a timed program that nothing checks, and on the answers that it, or candidate code, can read.
+
+    ``entries`` are the tree's files.
+    """
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
     folder, manifest = project.folder, config.manifest
     hidden = hidden_files.hidden_paths(folder, manifest, config.scope.prefix, config.hidden_from, entries)
+    if note := unchecked_note(config.manifest):
+        yield note
     yield from hidden_files.answer_notes(folder, manifest, hidden)
 
 
