@@ -76,7 +76,7 @@ def exposure_note(manifest: Manifest) -> str:
     return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
 
 
-HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
+HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read
 _CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
