@@ -10,7 +10,9 @@ from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.exposure import (
     HASH_INSTEAD,
+    UNCHECKED,
     exposing_commands,
+    later_check,
     named_paths,
     readable_answers,
     started_outputs,
@@ -106,7 +108,7 @@ def cheat_remedy(manifest: Manifest) -> str:
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
     if metric.source in TIME_SOURCES:
         text = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
-        is_checked = command is None or command.sees != "candidate" or _later_check(manifest, command)
+        is_checked = command is None or command.sees != "candidate" or later_check(manifest, command)
         return text if is_checked else f"{CHECK_OUTPUT}; {text}"
     if command is None or command.sees == "candidate":
         what = "file" if metric.source == "json" else "output"
@@ -141,15 +143,9 @@ def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -
 
 def _timed_separation(manifest: Manifest, command: VerifyCommand) -> Note:
     text = ": runs the candidate's program beside the hidden files, which it can read; its time is the score"
-    if check := _later_check(manifest, command):
+    if check := later_check(manifest, command):
         return f"{text}, and the command {check} checks its output", ""
-    return text, CHECK_OUTPUT
-
-
-def _later_check(manifest: Manifest, command: VerifyCommand) -> str:
-    """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
-    later = manifest.verify[manifest.verify.index(command) + 1 :] if command.outputs else ()
-    return next((other.name for other in later if other.sees == "hidden"), "")
+    return f"{text}, and {UNCHECKED}", CHECK_OUTPUT
 
 
 def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
@@ -160,8 +156,9 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
-            text = f"'s run time is its {what}: the code decides how much it does in that time"
-            if check := _later_check(manifest, command):
+            why = UNCHECKED if what == "score" else "the code decides how much it does in that time"
+            text = f"'s run time is its {what}: {why}"
+            if check := later_check(manifest, command):
                 yield f"'s run time is its {what}, and the command {check} checks what it left", ""
             else:
                 yield text, CHECK_OUTPUT

@@ -29,7 +29,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.advice import fixed_seed_hint
+from goalseek.statistics.advice import fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
@@ -102,6 +102,8 @@ def _describe_numbers(
         if (value := known[-1].guards.get(guard.name)) is not None:
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
             yield CheckResult("verifier", True, f"{text}; {describe_bounds(guard, None)}")
+    if metric.source == "wall":
+        yield from check_wall_times(known)
     yield check_unchanged(manifest, known)
     yield from check_seed(known, seed_note)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
@@ -134,6 +136,13 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Check
         return CheckResult("noise", True, text, "goalseek noise shows how noisy it is, and what that costs")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
     return CheckResult("unchanged", True, text)
+
+
+def check_wall_times(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
+    """Names processor time where the wall times of one tree are far apart."""
+    if hint := wall_time_hint([measurement.value for measurement in known]):
+        text, _, remedy = hint.rpartition(": ")
+        yield CheckResult("noise", True, text, remedy)
 
 
 def check_seed(known: Sequence[MeasuredValue], note: str = "") -> Iterator[CheckResult]:

@@ -209,10 +209,10 @@ def settle_on_base(
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     target = Target(config, before, ruler, standing.epoch, before)
-    count, duration = pluralize(pairs, "pair"), format_duration(2 * pairs * sum(standing.baseline.seconds.values()))
+    count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
     sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
-    measured_pairs = list(measure_pairs(project, *sides, pairs))
+    measured_pairs = list(measure_pairs(project, *sides, PAIRS))
     first, last = measured_pairs[-1]
     guards = config.manifest.guard
     violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)

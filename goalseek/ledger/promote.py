@@ -45,9 +45,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            message = (
-                f"{commit_title(record)}\n\n{record.why}\n\n{_describe_result((record,), record, chain.settled)}\n"
-            )
+            result = _describe_result((record,), record, chain)
+            message = f"{commit_title(record)}\n\n{record.why}\n\n{result}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
     return promoted
@@ -64,7 +63,7 @@ def squash(
     records = tuple(record for commit in promoted for record in commit.records)
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
     is_of_last = chain.result is None or chain.result.epoch == records[-1].epoch
-    result = _describe_result(records, chain.result if is_of_last else records[-1], chain.settled)
+    result = _describe_result(records, chain.result if is_of_last else records[-1], chain)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
     iterations = tuple(record.iteration for record in records)
@@ -76,19 +75,19 @@ def commit_title(record: IterationRecord) -> str:
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
-def _describe_result(
-    records: Sequence[IterationRecord], result: IterationRecord | None, settled: SettleRecord | None
-) -> str:
+def _describe_result(records: Sequence[IterationRecord], result: IterationRecord | None, chain: KeptChain) -> str:
     """The number that the changes of these records led to, and whether candidate code could read the hidden files.
 
     ``result`` is the record that measured them together. What was settled of it follows, or takes the place of the
-    numbers that decided.
+    numbers that decided. Numbers of an earlier epoch than the chain's last are marked.
     """
-    name = records[-1].metric.name
+    name, settled = records[-1].metric.name, chain.settled
     first = next(record for record in records if record.epoch == records[-1].epoch)
     text = f"{name}: some kept changes are left out"
     if result and (value := result.metric.value) is not None:
-        text = f"{name}: {_format_values(first.metric.incumbent, value, result.metric.unit)}"
+        before = first.metric.incumbent if first.epoch == result.epoch else None
+        text = f"{name}: {_format_values(before, value, result.metric.unit)}"
+        text += " (under an earlier verifier)" if result.epoch < chain.epoch else ""
     if result and settled and settled.iteration == result.iteration:
         values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
         is_all = first.base_commit_hash == settled.baseline_commit_hash
@@ -187,6 +186,11 @@ class KeptChain:
     base: str
     result: IterationRecord | None = None
     settled: SettleRecord | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch in which one of them, or the best, was measured."""
+        return (self.result or self.changes[-1].record).epoch
 
     @property
     def iterations(self) -> list[int]:

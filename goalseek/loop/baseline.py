@@ -21,6 +21,7 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.standing import Standing
 from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
@@ -60,7 +61,10 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     if not decision.verdict:
         iteration.steps.forget("evidence")
         remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
-        raise baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
+        error = baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
+        if source is None and (hint := _kept_hint(iteration.standing)):
+            error.hint = f"{hint}; or {error.hint}"
+        raise error
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     values = [run.value for run in evidence.runs]
     is_same = len(values) > 1 and len(set(values)) == 1
@@ -68,6 +72,15 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     notes = tuple(filter(None, (warning, seed_note)))
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     return log(iteration, result, ruler)
+
+
+def _kept_hint(standing: Standing) -> str:
+    """What to do where a kept change may be why a new verifier refuses the incumbent; "" where none was kept."""
+    if standing.incumbent is None or not standing.keeps:
+        return ""
+    number = standing.incumbent.iteration
+    text = f"the incumbent is kept change {number}, which the verifier took before: goalseek revert {number}"
+    return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
 
 
 @checkpointed(Phase.COMMIT, "candidate", Candidate)

@@ -47,6 +47,27 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
     return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
 
 
+UNCHECKED = "nothing checks what the timed program leaves: an empty program would win"
+
+
+def later_check(manifest: Manifest, command: VerifyCommand) -> str:
+    """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
+    later = manifest.verify[manifest.verify.index(command) + 1 :] if command.outputs else ()
+    return next((other.name for other in later if other.sees == "hidden"), "")
+
+
+def unchecked_note(manifest: Manifest) -> str:
+    """A note that no command judges the program whose time is the metric; "" where one does, or that is no time."""
+    if manifest.metric.source not in TIME_SOURCES:
+        return ""
+    timed = next(command for command in manifest.verify if command.name == manifest.metric.command)
+    others = [command for command in manifest.verify if command != timed]
+    checks = [
+        other for other in others if other.sees == "both" or (other.sees == "hidden" and manifest.gets_outputs(other))
+    ]
+    return "" if checks else f"{UNCHECKED} (goalseek help verifier)"
+
+
 def exposure_note(manifest: Manifest) -> str:
     """A note that candidate code can read what the manifest hides; "" where it cannot."""
     if not (names := exposing_commands(manifest)):
@@ -65,7 +86,7 @@ def fixed_seed_line(text: str) -> int | None:
     return next((number for number, line in lines if _FIXED_SEED.search(_COMMENT.split(line)[0])), None)
 
 
-HASH_INSTEAD = "keep its sha256 instead (goalseek help verifier)"
+HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read
 _CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.errors import GitFailed
-from goalseek.git.command import git
+from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import abbreviate, pluralize
@@ -153,7 +153,7 @@ class HeadDifferences(Struct, frozen=True):
     """What HEAD and the manifest have and the climb has not, in words.
 
     ``ruler`` is what a new baseline would adopt. ``code`` is a sentence on writable files of HEAD that no commit since
-    the baseline has: they were committed after it; "" where there are none.
+    the baseline has, nor the user's commit that the climb's code came from; "" where there are none.
     """
 
     ruler: tuple[str, ...] = ()
@@ -169,9 +169,14 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
         ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
         changed_blobs = _changed_blobs(location, baseline, head)
         writable_blobs = {path: blob for path, blob in changed_blobs.items() if scope.kind(path) == "writable"}
-        new_paths = _paths_not_climbed(
-            location, f"{baseline}..refs/goalseek/{loaded.manifest.project.name}/tip", writable_blobs
-        )
+        tip = f"refs/goalseek/{loaded.manifest.project.name}/tip"
+        new_paths, leaves = _paths_not_climbed(location, f"{baseline}..{tip}", writable_blobs), ""
+        if new_paths:
+            origin = _find_origin(location, baseline, scope)
+            new_blobs = _changed_blobs(location, origin, head)
+            new_paths = [path for path in new_paths if path in new_blobs]
+            if any(scope.kind(path) == "writable" for path in _changed_blobs(location, origin, tip)):
+                leaves = ", and leaves the kept changes: goalseek promote, and merge them first"
     except GitFailed:
         return HeadDifferences()
     ruler = Ruler.from_json(ruler_text)
@@ -185,8 +190,23 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     messages += [f"and {pluralize(more, 'more file')}"] if more > 0 else []
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
     names = abbreviate([quote_path(path) for path in new_paths])
-    code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}" if names else ""
-    return HeadDifferences(tuple(messages), code)
+    code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
+    return HeadDifferences(tuple(messages), code if names else "")
+
+
+def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
+    """The user's commit that the code of a baseline came from, before the changes that were kept under earlier ones."""
+    log = ("log", "--first-parent", "--format=%ce %H %P", baseline, "--not", "HEAD")
+    origin = baseline
+    for line in git(*log, git_dir=location.git_dir).decode("utf-8", "surrogateescape").splitlines():
+        committer, made, *parents = line.split(" ")
+        if committer != AUTHOR[1]:
+            return made
+        for source in parents[1:]:  # a later baseline: the user's commits are its other parents
+            if not any(scope.kind(path) == "writable" for path in _changed_blobs(location, source, made)):
+                return source
+        origin = parents[0]
+    return origin
 
 
 def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) -> list[str]:

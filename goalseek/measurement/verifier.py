@@ -26,6 +26,7 @@ STOP_THE_RUN = 127
 LEAST_AUTO_TIMEOUT = 60.0
 _OUTPUT_LIMIT = 4096
 _SUMMARY = re.compile(r"WARNING\b|[a-z][\w.+-]*: ")  # "sha256sum: WARNING: 1 computed checksum did NOT match"
+_ERROR = re.compile(r"error:|Error(?! \d)")  # make's "Error 2" only says that there was one
 
 
 class Verifier(Struct, frozen=True):
@@ -149,9 +150,14 @@ def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
 
 
 def _last_line(result: ProgramResult) -> str:
-    """The last line that a command printed, after the one before it where a program only sums up in it."""
+    """The last line with an error that a command printed, or the last line of all.
+
+    The line before it is there too where a program only sums up in it. Marks below a line of code count for nothing.
+    """
     lines = [line.strip() for line in (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace").splitlines()]
-    last = list(filter(None, lines))[-2:]
+    lines = [line for line in lines if line.strip("|^~ \t")]
+    errors = [index for index, line in enumerate(lines) if _ERROR.search(line)]
+    last = lines[: errors[-1] + 1 if errors else None][-2:]
     if last and not (_SUMMARY.match(last[-1]) and result.exit_code not in (STOP_THE_RUN - 1, STOP_THE_RUN)):
         last = last[-1:]
     return f": {' | '.join(line[:200] for line in last)}" if last else ""

@@ -9,8 +9,7 @@ from goalseek.disk import check_free_space
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.humanize import abbreviate
-from goalseek.manifest.exposure import HASH_INSTEAD, fixed_seed_line, named_paths, readable_answers
+from goalseek.manifest.exposure import fixed_seed_line, named_paths, unchecked_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
@@ -21,7 +20,7 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers, visible_code
+from goalseek.workspace import hidden_files
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
@@ -29,14 +28,17 @@ _LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
-    """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
+    """Notes on a timed program that nothing checks, and on the answers that it, or candidate code, can read.
+
+    ``entries`` are the tree's files.
+    """
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
-    if answers := list(readable_answers(config.manifest, hidden)):
-        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    code = visible_code(project.folder, config.manifest, config.scope.prefix, entries)
-    for text, remedy in shared_answers(project.folder, config.manifest, hidden, code):
-        yield f"{text}; {remedy}"
+    folder, manifest, prefix = project.folder, config.manifest, config.scope.prefix
+    hidden = hidden_files.hidden_paths(folder, manifest, prefix, config.hidden_from, entries)
+    if note := unchecked_note(manifest):
+        yield note
+    code = hidden_files.visible_code(folder, manifest, prefix, entries)
+    yield from hidden_files.answer_notes(folder, manifest, hidden, code)
 
 
 def fixed_seed_note(objects: Objects, config: Config, tree: str) -> str:

@@ -5,21 +5,25 @@ and what to do about it, in words.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
+from goalseek.statistics.scale import median
 
 ITERATIONS = 100
 LONG_SECONDS = 5.0
+LARGE_SPREAD = 0.1  # of wall times, as a share of their median
 
 
 class PlannedClimb(Struct, frozen=True):
     """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
-    ``direction`` is None where nobody said which is better. ``is_project`` says that there is a manifest.
-    ``fixed_seed`` is a note on code that fixes a seed, "" where none is known.
+    ``direction`` is None where nobody said which is better. ``is_time`` says that the number is a time, ``is_wall``
+    that it is wall time; ``is_project`` says that there is a manifest. ``fixed_seed`` is a note on code that fixes a
+    seed, "" where none is known.
     """
 
     direction: str | None
@@ -27,6 +31,7 @@ class PlannedClimb(Struct, frozen=True):
     min_delta: float | str = 0.0
     iterations: int = ITERATIONS
     is_time: bool = False
+    is_wall: bool = False
     is_project: bool = True
     fixed_seed: str = ""
 
@@ -82,7 +87,9 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
         return _doubts(climb)
+    hint = wall_time_hint(report.values) if climb.is_wall else None
     suggestions = [
+        *filter(None, [hint]),
         "seed all that draws at random with $GOALSEEK_SEED: every measurement gets another, so no lucky seed decides",
         "enlarge the data that it is measured on: four times as much halves the sd",
         "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
@@ -92,6 +99,17 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
             'for a time, take the minimum of several runs: metric.repeats = 5 and metric.aggregate = "min"'
         )
     return suggestions
+
+
+def wall_time_hint(values: Sequence[float]) -> str | None:
+    """A hint at processor time, for wall times that differ by more than a tenth; None for others."""
+    spread = (max(values) - min(values)) / median(values)
+    if spread <= LARGE_SPREAD:
+        return None
+    return (
+        f"the wall times differ by {format_percent(spread)}: where the program mostly computes, its processor time "
+        'moves less on a busy machine: metric.source = "cpu"'
+    )
 
 
 def _doubts(climb: PlannedClimb) -> list[str]:

@@ -25,7 +25,15 @@ from goalseek.git.location import Location
 from goalseek.git.objects import Entry
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
-from goalseek.manifest.exposure import SCRIPTS, read_small, text_of, words_in
+from goalseek.manifest.exposure import (
+    HASH_INSTEAD,
+    SCRIPTS,
+    read_small,
+    readable_answers,
+    text_of,
+    timed_program,
+    words_in,
+)
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
 from goalseek.own_folders import read_regular
@@ -199,8 +207,20 @@ def _names(paths: Iterable[str]) -> str:
     return abbreviate([quote_path(path) for path in paths])
 
 
-def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
-    """Notes on answers in shared folders, which candidate code can read; the hidden files are those of HEAD."""
+def answer_notes(
+    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Mapping[str, Path]
+) -> Iterator[str]:
+    """Notes on the answers that candidate code, or the timed program, can read; see ``shared_answers``."""
+    if answers := list(readable_answers(manifest, hidden)):
+        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
+    for text, remedy in shared_answers(folder, manifest, hidden, code):
+        yield f"{text}; {remedy}"
+
+
+def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
+    """The same notes, where the hidden files are those of HEAD."""
+    if not loaded.manifest.scope.share and timed_program(loaded.manifest) is None:
+        return
     manifest, folder, paths = loaded.manifest, base_of(loaded, location.top), b""
     hidden_from: Listing = ()
     with contextlib.suppress(GitFailed):  # there is no commit
@@ -211,8 +231,7 @@ def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator
     prefix = folder_prefix(location.top, folder)
     names = list(map(os.fsdecode, paths.split(b"\0")))
     hidden = hidden_paths(folder, manifest, prefix, hidden_from, names)
-    for text, remedy in shared_answers(folder, manifest, hidden, visible_code(folder, manifest, prefix, names)):
-        yield f"{text}; {remedy}"
+    yield from answer_notes(folder, manifest, hidden, visible_code(folder, manifest, prefix, names))
 
 
 def _remove(paths: Sequence[str]) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import random
 import re
 import signal
+import subprocess
+import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -73,6 +77,20 @@ def test_every_manifest_of_a_page_is_valid(page: Path) -> None:
             if not {"query", "regex", "source"} & whole.get("metric", {}).keys():
                 whole["metric"] = {**BASE["metric"], **whole.get("metric", {}), "query": "score"}
             assert validation.validate(page, body, {**BASE, **whole}).version == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "missing", "is_right"), [(1e-12, 0, True), (1e-6, 0, False), (math.nan, 0, False), (0.0, 1, False)]
+)
+def test_the_check_of_floats_allows_for_a_small_difference(
+    error: float, missing: int, is_right: bool, tmp_path: Path
+) -> None:
+    (script,) = blocks_in((GUIDE / "recipe-cpp.md").read_text(), "python")
+    generator = random.Random(5)
+    answer = [math.sqrt(generator.random()) * (1 + error) for _ in range(1000 - missing)]
+    (tmp_path / "answer.txt").write_text("".join(f"{value!r}\n" for value in answer))
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode == 0) == is_right, ended.stderr
 
 
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:

@@ -515,6 +515,10 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
     assert 0.2 < json.loads(ended.stdout)["value"] < 5
+    unchecked = "nothing checks what the timed program leaves: an empty program would win (goalseek help verifier)"
+    assert unchecked not in ended.stderr
+    (case.folder / "goalseek.toml").unlink()
+    assert unchecked in case.run("init", *words, *commands, "--score", "none").stderr
 
 
 def test_a_program_is_timed_on_hidden_input(case: Case) -> None:

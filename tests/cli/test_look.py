@@ -108,11 +108,29 @@ class TestStatus:
         assert rows(climbed.run("status", "--json"))[0]["differs"] == ["file hidden/judge.sh"]
         assert "hidden/judge.sh" in climbed.run("status").stdout
         not_climbed = "HEAD's answer.json is not in the climb; goalseek baseline --from HEAD climbs from it"
+        not_climbed += ", and leaves the kept changes: goalseek promote, and merge them first"
         assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED, not_climbed]
         assert not_climbed in climbed.run("iterate", "--new").stderr
         assert not_climbed in climbed.run("baseline").stderr
         (seen,) = rows(climbed.run("status", "--json"))
         assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 8, 3)
+
+    def test_after_a_baseline_only_files_that_differ_from_where_the_climb_began_are_not_in_it(
+        self, climbed: Project
+    ) -> None:
+        for number in (1, 2):  # the second stands on a baseline that is a commit of the climb's own
+            climbed.set_manifest({"verify": [{"name": f"judge{number}", "run": "sh hidden/judge.sh", "sees": "both"}]})
+            climbed.git("commit", "--quiet", "--all", "--message=the manifest only")
+            assert "not in the climb" not in climbed.run("baseline").stderr
+            assert "not in the climb" not in climbed.run("status").stdout
+        climbed.write({"answer.json": answer(1, size=9)})
+        climbed.commit("a change of the user's")
+        assert "climbs from it, and leaves the kept changes" in climbed.run("status").stdout
+        assert climbed.run("baseline", "--from", "HEAD").exit_code == 0
+        climbed.write({"answer.json": answer(1, size=8)})
+        climbed.commit("another change of the user's")
+        shown = climbed.run("status").stdout
+        assert "climbs from it" in shown and "leaves" not in shown
 
 
 class TestLog:

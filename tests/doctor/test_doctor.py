@@ -14,7 +14,7 @@ from doctor_cases import JUDGE, Ended, make_case
 from noisy import METRIC
 from project import Project, answer
 
-from goalseek.doctor.trial import GARBAGE, check_seed
+from goalseek.doctor.trial import GARBAGE, check_seed, check_wall_times
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.manifest.exposure import fixed_seed_line
 
@@ -124,6 +124,9 @@ def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
     assert not list(check_seed([replace(one, seconds=1.0) for one in made]))
     assert not list(check_seed([made[0], replace(made[1], value=6.0)]))
+    assert not list(check_wall_times([made[0], replace(made[1], value=made[0].value * 1.1)]))
+    (found,) = check_wall_times([made[0], replace(made[1], value=made[0].value * 1.2)])
+    assert found.ok and found.remedy == 'metric.source = "cpu"'
 
 
 def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(project: Project) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, timing_notes
+from goalseek.manifest.exposure import UNCHECKED, unchecked_note
 from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -97,10 +98,14 @@ def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None
 
 
 def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
-    said = "train's run time is its score: the code decides how much it does in that time"
+    said = f"train's run time is its score: {UNCHECKED}"
     remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
     for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
         assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
+        assert unchecked_note(manifest(*commands, source="wall", command="train")).startswith(UNCHECKED)
+    checked = (replace(TRAIN, outputs=("out/**",)), SCORE)
+    assert unchecked_note(manifest(*checked, source="wall", command="train")) == ""
+    assert unchecked_note(manifest(TRAIN)) == ""
 
 
 def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
@@ -110,7 +115,7 @@ def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
     for source in ("wall", "cpu"):
         found = notes(manifest(build, timed, SCORE, source=source, command="time"))
         assert found[f"{said}, and the command score checks its output"] == ""
-        assert notes(manifest(build, timed, source=source, command="time"))[said] == CHECK_OUTPUT
+        assert notes(manifest(build, timed, source=source, command="time"))[f"{said}, and {UNCHECKED}"] == CHECK_OUTPUT
     assert not any("none of the candidate's code" in text and text.startswith("time") for text in found)
 
 
@@ -143,7 +148,7 @@ def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: li
     later = VerifyCommand(run=check, name="check", sees="hidden")
     of = manifest(build, timed, later, source="wall", command="time")
     found = [(one.text, one.remedy) for one in timing_notes(of, hidden)]
-    remedy = "keep its sha256 instead (goalseek help verifier)"
+    remedy = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
     assert found == [(f"time: the timed program can read {path}", remedy) for path in read]
     assert not list(timing_notes(manifest(build, timed, later), hidden)), "no time is the score"
 

@@ -147,6 +147,18 @@ def test_a_line_that_only_sums_up_is_shown_with_the_one_before_it(project: Proje
     assert "judge ended with 1: a.csv: FAILED | sha256sum: WARNING: 1 did NOT match\n" in stderr
 
 
+def test_the_line_with_the_error_is_shown_and_not_the_marks_below_it(project: Project) -> None:
+    printed = ["main.cpp:2:3: error: expected ';'", "    2 |   a", "      |   ^~", "      |   ;", "      |   ^"]
+    lines = "\n".join([*printed, "make: *** [Makefile:2: app] Error 1"])
+    project.write({"hidden/judge.sh": f"cat >&2 <<'END'\n{lines}\nEND\nexit 2\n"})
+    project.commit("a compiler's error")
+    stderr = project.run("baseline").stderr
+    assert "judge ended with 2: main.cpp:2:3: error: expected ';'\n" in stderr
+    project.write({"hidden/judge.sh": "echo wrong >&2\necho '   |  ^~' >&2\nexit 2\n"})
+    project.commit("only marks")
+    assert "judge ended with 2: wrong\n" in project.run("baseline").stderr
+
+
 def test_a_verifier_without_candidate_code_may_refuse_to_judge_or_stop_the_run(project: Project) -> None:
     judge = 'case $(cat answer.txt) in odd) exit 125;; gone) exit 127;; esac; cat answer.txt > "$GOALSEEK_RUN_DIR/m"'
     project.write({"hidden/judge.sh": judge, "answer.txt": '{"score": 1}\n'})

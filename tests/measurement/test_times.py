@@ -71,13 +71,24 @@ def test_the_report_says_that_a_timed_program_is_the_candidates(make_project: Pr
 
 
 def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Projects) -> None:
-    timed = {**CHECK, "name": "time", "run": "cat program > out", "outputs": ["out"]}
+    timed = {**CHECK, "name": "time", "run": "sh program > out", "outputs": ["out"]}
     project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
-    project.write({"hidden/judge": "{}\n"})
+    project.write({"answer.json": "sleep 0.5; echo {}\n", "hidden/judge": "{}\n"})
     project.commit()
+    project.set_moves("echo {}\n")
     said = "time: the timed program can read hidden/judge"
     assert f"! isolation    {said}\n" in project.run("doctor", "--quick").stdout
-    assert project.run("iterate").stderr.count(f"{said}; keep its sha256 instead") == 1
+    said += "; keep its sha256 instead"
+    assert said in project.run("status").stdout
+    assert project.run("iterate").stderr.count(said) == 1
+    assert said in project.run("status").stdout
+    for command in ("settle", "promote"):
+        assert project.run(command).stderr.count(said) == 1
+
+
+def test_a_climb_says_that_nothing_checks_a_timed_program(make_project: Projects) -> None:
+    stderr = make(make_project, BUILD, {**RUN, "run": "cat program"}, command="run").run("iterate").stderr
+    assert "nothing checks what the timed program leaves: an empty program would win" in stderr
 
 
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:

@@ -290,6 +290,21 @@ def test_a_baseline_makes_way_where_only_the_last_call_knows_that_nothing_goes_o
     assert project.climb()[-1]["outcome"] == "kept"
 
 
+def test_a_baseline_says_that_a_kept_change_may_be_why_a_new_verifier_refuses_the_incumbent(
+    climb_at: Callable[[int], Project],
+) -> None:
+    project = climb_at(0)
+    project.write({"hidden/judge.sh": 'if grep -q "score.: 2" answer.json; then exit 9; fi\n' + JUDGE})
+    project.commit()
+    stderr = project.run("baseline").stderr
+    assert "the incumbent is kept change 1" in stderr and "goalseek baseline --from HEAD" in stderr
+    assert project.check("revert", "1")
+    assert project.climb("baseline")[-1]["outcome"] == "baseline"
+    project.write({"hidden/judge.sh": "exit 9\n"})
+    project.commit()
+    assert "kept change" not in project.run("baseline").stderr
+
+
 def test_a_new_run_says_that_it_leaves_a_candidate_behind(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(4)
     record = project.climb("iterate", "-n", "1", "--new")[-1]

@@ -92,6 +92,14 @@ def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
     assert firsts == ["seed", "enlarge", "repeat:", "for"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
+
+
+def test_wall_times_that_are_far_apart_are_better_taken_as_processor_time() -> None:
+    climb = PlannedClimb("minimize", 1.0, is_time=True, is_wall=True)
+    near, far = noise_report("minimize", (0.30, 0.31, 0.32)), noise_report("minimize", (0.30, 0.31, 0.35))
+    assert not any('metric.source = "cpu"' in text for text in advice(near, climb))
+    assert advice(far, climb)[0].startswith("the wall times differ by 16.1%:")
+    assert not any('metric.source = "cpu"' in text for text in advice(far, PlannedClimb("minimize", 1.0, is_time=True)))
     report = noise_report("minimize", [3.0, 3.0, 3.0])
     long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
     assert "fit that one seed" in long[-1] and "10m 00s" in long[-1]

@@ -67,8 +67,10 @@ def run(options: argparse.Namespace) -> int:
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
         is_time = metric.source in TIME_SOURCES
+        is_wall = metric.source == "wall"
         seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
-        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, limit or ITERATIONS, is_time, True, seed_note)
+        planned = limit or ITERATIONS
+        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note)
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
@@ -95,7 +97,7 @@ def _run_command(options: argparse.Namespace) -> int:
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
-    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_project=False)
+    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_wall=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = run_command(options.command, start_folder(options), reading, timeout, options.count)

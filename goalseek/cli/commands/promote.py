@@ -33,6 +33,7 @@ from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.progress import worse_than_baseline
 from goalseek.project.project import Project
 from goalseek.views.terminal_text import one_line, painter
+from goalseek.workspace.hidden_files import answer_notes_at_head
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
 
@@ -251,6 +252,8 @@ def _carry_out(
         }
         print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result, "ablation": ablation})
     elif plan.promoted:
+        for note in answer_notes_at_head(manifest, repository.location):
+            print_message(options, note)
         _show(options, manifest, plan, commit, result)
     if options.ablate and not ablation and plan.promoted:
         print_message(options, _preview_ablation(options, manifest, plan))

@@ -109,11 +109,12 @@ def _settle(options: argparse.Namespace, watch: Observer) -> None:
     """Settles the climb that the options name, and records the result."""
     from goalseek.evaluation.measurements import Evaluation
     from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.fitness import check_fit
+    from goalseek.project.fitness import answer_notes, check_fit
     from goalseek.project.opening import open_project
 
     with open_project(load_manifest(options), watch, doing="settle") as project:
-        check_fit(project)
+        for note in answer_notes(project, check_fit(project)):
+            project.watch.on_note(note)
         settle_on_request(Evaluation(project, project.config()))
 
 
