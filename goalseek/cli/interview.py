@@ -190,14 +190,17 @@ def free_branch_prefix(folder: Path, prefix: str) -> str:
 def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:
     """The globs of an answer, in which one with a space is in double quotes.
 
-    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given: with
-    the reason, where its files are in ``folder`` and not committed.
+    Raises GoalseekError where there is none, for one that leads out of the folder, and for one that matches none of
+    ``paths``, where these are given: with the reason, where its files are in ``folder`` and not committed.
     """
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
     if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
         raise GoalseekError(f"{text!r} says how a number is read", "name files here")
+    if leading_out := [pattern for pattern in patterns if ".." in pattern.split("/")]:
+        message = f"{leading_out[0]!r}: paths cannot leave the manifest's folder"
+        raise GoalseekError(message, "run goalseek init in the top folder of the repository")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
             raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))

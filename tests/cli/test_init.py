@@ -456,6 +456,15 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
         reply_to(terminal, ("3/6", "judge/** judge.sh"))
         terminal.hear("4/6")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
+    (case.folder / "service").mkdir()
+    (case.folder / "service/rank.txt").write_text("1\n")
+    case.commit()
+    stderr = case.run("init", *FLAGS, "--hidden", "../judge/**", folder=case.folder / "service").stderr
+    assert "'answer.txt' matches no committed file" in stderr, "the first wrong one"
+    flags = ("--writable", "rank.txt", *FLAGS[4:], "--hidden", "../judge/**")
+    stderr = case.run("init", *flags, folder=case.folder / "service").stderr
+    assert "'../judge/**': paths cannot leave the manifest's folder" in stderr and "in the top folder" in stderr
+    assert "not committed" not in stderr
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
