@@ -22,6 +22,7 @@ from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
+from goalseek.humanize import abbreviate
 from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading
@@ -203,7 +204,9 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) 
         raise GoalseekError(message, "run goalseek init in the top folder of the repository")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
-            raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))
+            below = list(filter(matcher((f"**/{pattern.removeprefix('/')}",)), paths or ()))
+            why = f"there is {abbreviate(below)}" if below else _why_uncommitted(pattern, folder)
+            raise GoalseekError(f"{pattern!r} matches no committed file", why)
     return patterns
 
 

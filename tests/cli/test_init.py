@@ -465,6 +465,14 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     stderr = case.run("init", *flags, folder=case.folder / "service").stderr
     assert "'../judge/**': paths cannot leave the manifest's folder" in stderr and "in the top folder" in stderr
     assert "not committed" not in stderr
+    ended = case.run("init", *FLAGS, "--writable", "rank.txt", "--hidden", "labels.csv")
+    assert ended.exit_code == 0, "without a slash it matches everywhere"
+    (case.folder / "goalseek.toml").unlink()
+    (case.folder / "service/search").mkdir()
+    (case.folder / "service/search/rank.txt").write_text("1\n")
+    case.commit()
+    stderr = case.run("init", *FLAGS, "--writable", "search/rank.txt").stderr
+    assert "'search/rank.txt' matches no committed file\n  there is service/search/rank.txt\n" in stderr
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
