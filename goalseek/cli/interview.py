@@ -16,7 +16,7 @@ from typing import Any
 from goalseek.cli.output import YES, ask
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers
-from goalseek.doctor.isolation import scorer_to_hide
+from goalseek.doctor.isolation import hidden_tests, scorer_to_hide
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
@@ -25,7 +25,7 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import Reading, VerifyCommand
 
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _SCRIPT = re.compile(
@@ -107,7 +107,8 @@ class Interview:
             return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
         patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
-            patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
+            unfit = {*answers.writable, *hidden_tests(run_command(answers), patterns, self.paths)}
+            patterns = tuple(pattern for pattern in patterns if pattern not in unfit)
         shown = format_globs(patterns) or ("none" if question in MAY_BE_EMPTY else "")
 
         def read(text: str) -> tuple[str, ...]:
@@ -132,7 +133,12 @@ class Interview:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
             if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
-                return replace(answers, run=command, sees=sees)
+                answers = replace(answers, run=command, sees=sees)
+                break
+        if globs := hidden_tests(run_command(answers), answers.hidden, self.paths):
+            print(f"    {format_globs(globs)} is hidden from this command", file=sys.stderr)
+            return self.ask("hidden", answers)
+        return answers
 
     def _ask_score(self, answers: Answers) -> Answers:
         none = "" if answers.hidden and answers.sees != "both" else "none"
@@ -151,6 +157,11 @@ class Interview:
     def _command(self, question: str, default: str) -> str:
         text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+
+def run_command(answers: Answers) -> VerifyCommand:
+    """The command of 4/6 as the manifest would have it."""
+    return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
 
 
 def _is_needed(question: str, answers: Answers) -> bool:

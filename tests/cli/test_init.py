@@ -360,6 +360,29 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     assert said not in case.run("doctor", "--quick").stdout
 
 
+def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None:
+    (case.folder / "tests").mkdir()
+    (case.folder / "tests/test_a.py").write_text("import unittest\n")
+    (case.folder / "tests/helper.txt").write_text("1\n")
+    case.commit()
+    words, run = (*FLAGS[:2], *FLAGS[6:]), "python3 -m unittest discover -s tests && echo score: 5"
+    ended = case.run("init", *words, "--run", run, "--hidden", "tests/**")
+    assert ended.exit_code == 1 and "tests/** is hidden from this command: take it out of scope.hidden" in ended.stderr
+    (case.folder / "goalseek.toml").unlink()
+    ended = case.run("init", "--yes", *words, "--run", run)
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "hidden": ["judge.sh"]}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *words, "--score", "none", "--program", columns=200) as terminal:
+        reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("4/6", run))
+        terminal.hear("tests/** is hidden from this command")
+        reply_to(terminal, ("globs, or none [none]", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+
+
 def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
     ended = case.run("init", *words, "--metric", "minimize log loss")

@@ -25,13 +25,14 @@ from goalseek.cli.interview import (
     parse_globs,
     parse_name,
     parse_reading,
+    run_command,
 )
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, scorer_to_hide
+from goalseek.doctor.isolation import describe_reading, hidden_tests, scorer_to_hide
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -72,7 +73,8 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in answers.writable))
+        unfit = {*answers.writable, *hidden_tests(run_command(answers), answers.hidden, paths)}
+        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in unfit))
     return answers
 
 
