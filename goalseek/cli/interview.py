@@ -26,6 +26,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading, VerifyCommand
+from goalseek.project.paths import refuse_name_of_other_folder
 
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _SCRIPT = re.compile(
@@ -104,7 +105,7 @@ class Interview:
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
+            return replace(answers, name=ask(_QUESTIONS[question], answers.name, self._free_name))
         patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
             unfit = {*answers.writable, *hidden_tests(run_command(answers), patterns, self.paths)}
@@ -118,6 +119,10 @@ class Interview:
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
+
+    def _free_name(self, text: str) -> str:
+        refuse_name_of_other_folder(parse_name(text), self._folder)
+        return text
 
     def _offer_time(self, answers: Answers, direction: str) -> Answers:
         """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""

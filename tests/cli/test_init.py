@@ -360,6 +360,23 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     assert said not in case.run("doctor", "--quick").stdout
 
 
+def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case) -> None:
+    case.check("init", *FLAGS)
+    service = case.folder / "service"
+    service.mkdir()
+    (service / "rank.txt").write_text("1\n")
+    case.commit()
+    said = f"{case.folder}/goalseek.toml is there already, and its name is 'demo'"
+    ended = case.run("init", *FLAGS, folder=service)
+    assert ended.exit_code == 2 and said in ended.stderr and "two climbs need two names" in ended.stderr
+    assert not (service / "goalseek.toml").exists()
+    with Shown(service, "init", columns=300) as terminal:
+        reply_to(terminal, ("1/6", "demo"))
+        terminal.hear(said)
+        reply_to(terminal, ("1/6", "billing"))
+        terminal.hear("2/6")
+
+
 def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None:
     (case.folder / "tests").mkdir()
     (case.folder / "tests/test_a.py").write_text("import unittest\n")

@@ -39,6 +39,7 @@ from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.paths import refuse_name_of_other_folder
 
 _PROGRAM = "program.md"
 _WHO_PROPOSES = """\
@@ -153,6 +154,8 @@ def run(options: argparse.Namespace) -> int:
     paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
+    if "name" in given and not is_left:
+        refuse_name_of_other_folder(given["name"], path.parent)
     try:
         answers = _first_answers_of(options, path, is_left, given, interview)
         loaded, measurement = _measure(options, path, answers, interview)
