@@ -106,7 +106,8 @@ def _manifest_with_name(folder: Path, name: str) -> Path | None:
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     """A hint how to write the records here that only git has; "" where there are none, and while a run writes them.
 
-    ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
+    There are none to miss before the first baseline. ``location`` is that of the repository, where it is known. Where
+    the climb is another folder's, that is said.
     """
     name = loaded.manifest.project.name
     ref = f"refs/goalseek/{name}/ledger"
@@ -118,6 +119,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         newest_number = _record_number(newest.last_line)
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
+        if last_number < 0:  # measurements that init made before the first baseline are no loss
+            git("cat-file", "-e", f"{ref}:ruler.json", git_dir=location.git_dir)
     except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
     if newest_number <= last_number or lock_holder(location.own(name)):

@@ -375,6 +375,12 @@ def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case
         terminal.hear(said)
         reply_to(terminal, ("1/6", "billing"))
         terminal.hear("2/6")
+    (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
+    seen = case.run("status", folder=service).stdout
+    assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
+    (service / "goalseek.toml").unlink()
+    ended = case.run("init", "--writable", "rank.txt", *FLAGS[6:], "--run", "echo score: 3", folder=service)
+    assert ended.exit_code == 0 and "missing or torn" not in ended.stderr, ended.stderr
 
 
 def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None:
