@@ -50,6 +50,7 @@ _QUESTIONS = {
     "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }
 _PREFIX = "    what shall the name of goalseek's branch begin with?"
+_OTHER_PREFIX = "climbs"
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
     no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
@@ -187,8 +188,8 @@ def committed_files(folder: Path) -> list[str]:
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]
 
 
-def free_branch_prefix(folder: Path, prefix: str) -> str:
-    """The prefix, or where a branch of the user's is in its way the one that they give."""
+def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
+    """The prefix, or where a branch of the user's is in its way the one that they give, or "climbs" where none asks."""
 
     def read(text: str) -> str:
         if not is_branch_prefix(text):
@@ -201,7 +202,10 @@ def free_branch_prefix(folder: Path, prefix: str) -> str:
         return read(prefix)
     except GoalseekError as error:
         print(error.message, file=sys.stderr)
-        return ask(_PREFIX, "climbs", read)
+        if asks:
+            return ask(_PREFIX, _OTHER_PREFIX, read)
+        print(f"the name of goalseek's branch begins with {_OTHER_PREFIX}", file=sys.stderr)
+        return read(_OTHER_PREFIX)
 
 
 def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:

@@ -442,9 +442,18 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 3
     assert '\n    [log]\n    branch_prefix = "climbs"\n' in ended.stderr, "as it can stand at the manifest's end"
+    comment = (case.folder / "goalseek.toml").read_text()
+    assert '\n#       [log]\n#       branch_prefix = "climbs"\n' in comment, "the remedy has its lines here too"
     ended = case.run("init", "--branch-prefix", "tries")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["log"] == {"branch_prefix": "tries"}
+    (case.folder / "goalseek.toml").unlink()
+    assert case.run("init", "--yes", *FLAGS, "--branch-prefix", "goalseek").exit_code == 3, "it was asked for"
+    (case.folder / "goalseek.toml").unlink()
+    ended = case.run("init", "--yes", *FLAGS)
+    assert ended.exit_code == 0, ended.stderr
+    assert "'goalseek' is in the way" in ended.stderr and "branch begins with climbs" in ended.stderr
+    assert written(case)["log"] == {"branch_prefix": "climbs"}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
         terminal.hear("'goalseek' is in the way")

@@ -193,10 +193,10 @@ def _first_answers_of(
             given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
         return replace(answers, **given)
     answers = first_answers(options, path.parent, interview.paths, given)
-    if not _asks(options):
+    if not (_asks(options) or (options.yes and "branch_prefix" not in given)):
         return answers
-    prefix = free_branch_prefix(path.parent, answers.branch_prefix)
-    return interview.ask_all(replace(answers, branch_prefix=prefix), given)
+    answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, _asks(options)))
+    return interview.ask_all(answers, given) if _asks(options) else answers
 
 
 def _measure(
