@@ -16,15 +16,17 @@ from typing import Any
 from goalseek.cli.output import YES, ask
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers
-from goalseek.doctor.isolation import scorer_to_hide
+from goalseek.doctor.isolation import hidden_tests, scorer_to_hide
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
+from goalseek.humanize import abbreviate
 from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import Reading, VerifyCommand
+from goalseek.project.paths import refuse_name_of_other_folder
 
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
 _SCRIPT = re.compile(
@@ -48,6 +50,7 @@ _QUESTIONS = {
     "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }
 _PREFIX = "    what shall the name of goalseek's branch begin with?"
+_OTHER_PREFIX = "climbs"
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
     no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
@@ -103,10 +106,11 @@ class Interview:
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, parse_name))
+            return replace(answers, name=ask(_QUESTIONS[question], answers.name, self._free_name))
         patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
-            patterns = tuple(pattern for pattern in patterns if pattern not in answers.writable)
+            unfit = {*answers.writable, *hidden_tests(run_command(answers), patterns, self.paths)}
+            patterns = tuple(pattern for pattern in patterns if pattern not in unfit)
         shown = format_globs(patterns) or ("none" if question in MAY_BE_EMPTY else "")
 
         def read(text: str) -> tuple[str, ...]:
@@ -116,6 +120,10 @@ class Interview:
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
+
+    def _free_name(self, text: str) -> str:
+        refuse_name_of_other_folder(parse_name(text), self._folder)
+        return text
 
     def _offer_time(self, answers: Answers, direction: str) -> Answers:
         """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
@@ -131,7 +139,12 @@ class Interview:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
             if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
-                return replace(answers, run=command, sees=sees)
+                answers = replace(answers, run=command, sees=sees)
+                break
+        if globs := hidden_tests(run_command(answers), answers.hidden, self.paths):
+            print(f"    {format_globs(globs)} is hidden from this command", file=sys.stderr)
+            return self.ask("hidden", answers)
+        return answers
 
     def _ask_score(self, answers: Answers) -> Answers:
         none = "" if answers.hidden and answers.sees != "both" else "none"
@@ -152,6 +165,11 @@ class Interview:
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
 
 
+def run_command(answers: Answers) -> VerifyCommand:
+    """The command of 4/6 as the manifest would have it."""
+    return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
+
+
 def _is_needed(question: str, answers: Answers) -> bool:
     """Whether the other answers leave this one open."""
     if question == "outputs":
@@ -170,8 +188,8 @@ def committed_files(folder: Path) -> list[str]:
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]
 
 
-def free_branch_prefix(folder: Path, prefix: str) -> str:
-    """The prefix, or where a branch of the user's is in its way the one that they give."""
+def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
+    """The prefix, or where a branch of the user's is in its way the one that they give, or "climbs" where none asks."""
 
     def read(text: str) -> str:
         if not is_branch_prefix(text):
@@ -184,23 +202,31 @@ def free_branch_prefix(folder: Path, prefix: str) -> str:
         return read(prefix)
     except GoalseekError as error:
         print(error.message, file=sys.stderr)
-        return ask(_PREFIX, "climbs", read)
+        if asks:
+            return ask(_PREFIX, _OTHER_PREFIX, read)
+        print(f"the name of goalseek's branch begins with {_OTHER_PREFIX}", file=sys.stderr)
+        return read(_OTHER_PREFIX)
 
 
 def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:
     """The globs of an answer, in which one with a space is in double quotes.
 
-    Raises GoalseekError where there is none, and for one that matches none of ``paths``, where these are given: with
-    the reason, where its files are in ``folder`` and not committed.
+    Raises GoalseekError where there is none, for one that leads out of the folder, and for one that matches none of
+    ``paths``, where these are given: with the reason, where its files are in ``folder`` and not committed.
     """
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", "experiment.py src/**, say")
     if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
         raise GoalseekError(f"{text!r} says how a number is read", "name files here")
+    if leading_out := [pattern for pattern in patterns if ".." in pattern.split("/")]:
+        message = f"{leading_out[0]!r}: paths cannot leave the manifest's folder"
+        raise GoalseekError(message, "run goalseek init in the top folder of the repository")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
-            raise GoalseekError(f"{pattern!r} matches no committed file", _why_uncommitted(pattern, folder))
+            below = list(filter(matcher((f"**/{pattern.removeprefix('/')}",)), paths or ()))
+            why = f"there is {abbreviate(below)}" if below else _why_uncommitted(pattern, folder)
+            raise GoalseekError(f"{pattern!r} matches no committed file", why)
     return patterns
 
 

@@ -116,8 +116,7 @@ def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
 
 def check_ruler(context: DoctorContext) -> Iterator[CheckResult]:
     """Manifest and files are what was pinned."""
-    for name in differences_from_head(context.project).ruler:
-        yield CheckResult("pinned", True, f"{name} differs from the pinned verifier", "goalseek baseline adopts it")
+    yield from _notes("pinned", filter(None, [differences_from_head(context.project).in_one_line]))
 
 
 def check_environment(context: DoctorContext) -> Iterator[CheckResult]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.doctor.isolation import SPLIT
+from goalseek.doctor.isolation import SPLIT, hidden_tests
 from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
@@ -222,6 +222,7 @@ _LAST_LINES = 60
 _NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
 _UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
 _COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
+_LOCATION = re.compile(r"[^\s:]+:\d+:(?=\s)")  # of code that runs, and so is there
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
 _WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
 _WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
@@ -250,8 +251,11 @@ def find_missing_path(
     bases |= dict.fromkeys(base for path in submodules for base in (path, f"{path}/src", os.path.dirname(path)))
     modules = [match[1] for match in map(_NO_MODULE.search, lines) if match]
     bases |= dict.fromkeys(os.path.dirname(path) for path in entries if modules and path.endswith(".py"))
+    below = paths_below(prefix, entries)
+    if command and (globs := hidden_tests(command, manifest.scope.hidden, below)):
+        return MissingPath(f"{' '.join(globs)} is hidden from this command", "take it out of scope.hidden")
     for line in filter(_COMPLAINT.search, reversed(lines)):
-        for word, base in itertools.product(_words_with_path(line), bases):
+        for word, base in itertools.product(_words_with_path(_LOCATION.sub("", line)), bases):
             path = tree_paths.below_top(base, word)
             if path and word != program and (missing := tree_paths.explain_missing(path)):
                 return missing
@@ -278,8 +282,7 @@ def _words_with_path(line: str) -> list[str]:
     words = [*quoted, *_WORD_WITH_PATH.findall(line), *_WORD_IN_COLONS.findall(line)]
     if _MODULE.search(line):
         for name in quoted:
-            module = name.replace(".", "/")
-            for path in (module, module.split("/")[0]):
+            for path in (module := name.replace(".", "/"), module.split("/")[0]):
                 words += [f"{path}.py", path]
             words.append(f"node_modules/{name}")
     return [word.rstrip(".") for word in words if "\0" not in word]
@@ -311,14 +314,13 @@ class _TreePaths(Struct, frozen=True):
         """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either."""
         project, top, prefix = self.project, self.project.repository.top, self.project.places.prefix
         root = next((part for part in (*reversed(list(parents(path))), path) if part not in self.folders), None)
-        if root is None or not os.path.lexists(top / root) or _produced_paths(self.manifest)(path[len(prefix) :]):
+        if root is None or not os.path.lexists(top / root) or _produced_paths(self.manifest)(path.removeprefix(prefix)):
             return None
         if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
             return None
         name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
         share = root.removeprefix(prefix)
-        names = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*self.manifest.scope.share, share))
-        line = f"scope.share = [{names}]"
+        line = f"scope.share = {json.dumps([*self.manifest.scope.share, share], ensure_ascii=False)}"
         if self.is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
             line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
         if entry := self.entries.get(root):
@@ -326,21 +328,19 @@ class _TreePaths(Struct, frozen=True):
             if kind is None or not (top / path).exists() or self._is_there((top / path).resolve()):
                 return None
             return MissingPath(f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+        absent = "not committed and so not in the trees"
+        text = f"{name} is {absent}"
         if not root.startswith(prefix):
-            text = f"{name} is not committed and so not in the trees"
             return MissingPath(text, "commit it; scope.share names only what is in the manifest's folder")
         if project.config_of(self.manifest).scope.kind(path) == "hidden":
-            text = f"{name} is hidden and not committed, and so not in the trees"
-            return MissingPath(text, f"commit it; or {_HIDDEN_FROM}")
+            return MissingPath(f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
         if not os.path.lexists(top / path):
-            folder = os.path.dirname(path).removeprefix(prefix)
-            return MissingPath(f"{name} is not committed and so not in the trees", f"mkdir -p {folder} in the command")
+            return MissingPath(text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
-            text = f"{name} was committed after the tree that the climb starts from"
-            return MissingPath(text, "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable")
+            how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
+            return MissingPath(f"{name} was committed after the tree that the climb starts from", how)
         if any(project.repository.is_ignored(one) for one in (root, path)):
             return MissingPath(f"{name} is ignored by git and so not in the trees", line, share)
-        text = f"{name} is not committed and so not in the trees"
         return MissingPath(text, line if self.is_scorer else f"commit it, or where it is data: {line}", share)
 
     def _is_there(self, real: Path) -> bool:

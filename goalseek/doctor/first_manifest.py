@@ -338,7 +338,7 @@ def manifest_text(plain: dict[str, Any], problem: GoalseekError | None) -> str:
     """The manifest's text; what kept it from being measured is a comment in it."""
     if problem is None:
         return HEAD_LINE + loading.to_toml(plain)
-    lines = [*problem.message.splitlines(), f"What to do: {problem.hint}"]
+    lines = f"{problem.message}\nWhat to do: {problem.hint}".splitlines()
     printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
     comment = "".join(f"#   {line}".rstrip() + "\n" for line in printable)
     return f"{HEAD_LINE}#\n{UNMEASURED}\n{comment}\n{loading.to_toml(plain)}"

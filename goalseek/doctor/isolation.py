@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.project.preflight import CheckResult
 
+_TEST_RUNNERS = ("pytest", "py.test", "unittest")
+_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
@@ -76,6 +79,15 @@ def scorer_to_hide(command: str, writable: Sequence[str], paths: Collection[str]
     script = own_script(VerifyCommand(run=command, sees="hidden"), others)
     glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
     return script, script if any(map(matcher((glob,)), changeable)) else glob
+
+
+def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collection[str]) -> tuple[str, ...]:
+    """The globs that hide each test of the committed ``paths`` from a command that runs Python's tests; else none."""
+    tests = [path for path in paths if _TEST_FILE.search(path)]
+    is_runner = any(posixpath.basename(word) in _TEST_RUNNERS for word in words_of(command))
+    if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
+        return ()
+    return tuple(pattern for pattern in hidden if any(map(matcher((pattern,)), tests)))
 
 
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[CheckResult]:

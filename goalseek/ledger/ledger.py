@@ -54,10 +54,13 @@ class Ledger:
         self._refuse_moved()
         foreign_note = self._refuse_forged()
         snapshot = self.history.load_snapshot(self.seal)
-        self.mended = "; ".join(filter(None, (foreign_note, self._repair_lines(snapshot))))
+        repair_note = self._repair_lines(snapshot)
         self._size = self.history.size()
         self._note_head()
         self.standing: Standing = self.history.replay(snapshot)
+        if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
+            repair_note = ""
+        self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
         iterations = (record for record in self.history.newest() if isinstance(record, IterationRecord))
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
         self.measured = TreeIndex(repository.own / "measured.sqlite", self.history, self.standing.seq, on_note)

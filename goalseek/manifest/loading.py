@@ -24,6 +24,7 @@ from typing import Any
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
+from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
 
@@ -134,8 +135,10 @@ def find(start: Path, option: str | None = None) -> Path:
     for folder in (start, *start.parents):
         if (folder / name).is_file():
             return folder / name
-    below = next((path for depth in ("*", "*/*") for path in sorted(start.glob(f"{depth}/{name}"))), None)
-    hint = f"one is below: goalseek -C {shlex.quote(str(below.parent.relative_to(start)))}; or " if below else ""
+    paths = [path for depth in ("*", "*/*") for path in sorted(start.glob(f"{depth}/{name}"))]
+    below = [f"goalseek -C {shlex.quote(str(path.parent.relative_to(start)))}" for path in paths]
+    number = "one is" if len(below) == 1 else f"{len(below)} are"
+    hint = f"{number} below: {abbreviate(below)}; or " if below else ""
     raise GoalseekError(f"no {name} in {start} or any folder above it", f"{hint}make one with: goalseek init")
 
 

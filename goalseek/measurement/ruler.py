@@ -17,7 +17,7 @@ from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
-from goalseek.humanize import abbreviate, pluralize
+from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest
@@ -146,18 +146,32 @@ def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
     return normal
 
 
-_FILES_LIMIT = 5
-
-
 class HeadDifferences(Struct, frozen=True):
     """What HEAD and the manifest have and the climb has not, in words.
 
-    ``ruler`` is what a new baseline would adopt. ``code`` is a sentence on writable files of HEAD that no commit since
-    the baseline has, nor the user's commit that the climb's code came from; "" where there are none.
+    ``keys`` and ``files`` are what a new baseline would adopt, those outside the manifest's folder last. ``code`` is a
+    sentence on writable files of HEAD that no commit since the baseline has, nor the user's commit that the climb's
+    code came from; "" where there are none.
     """
 
-    ruler: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     code: str = ""
+
+    @property
+    def ruler(self) -> tuple[str, ...]:
+        """Each key and each of the first files, and how many more there are."""
+        more = len(self.files) - MAX_NAMES
+        files = [f"file {path}" for path in self.files[:MAX_NAMES]]
+        return (*self.keys, *files, *([f"and {pluralize(more, 'more file')}"] if more > 0 else []))
+
+    @property
+    def in_one_line(self) -> str:
+        """A sentence on all of them, and the remedy after a semicolon; "" where nothing differs."""
+        noun = "file" if len(self.files) == 1 else "files"
+        names = [*self.keys, *([f"{noun} {abbreviate(self.files)}"] if self.files else [])]
+        verb, them = ("differ", "them") if len(self.keys) + len(self.files) > 1 else ("differs", "it")
+        return f"{', '.join(names)} {verb} from the pinned verifier; goalseek baseline adopts {them}" if names else ""
 
 
 def differences_of_head(loaded: ManifestFile, location: Location, baseline: str) -> HeadDifferences:
@@ -180,18 +194,16 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     except GitFailed:
         return HeadDifferences()
     ruler = Ruler.from_json(ruler_text)
-    messages = [f"key {key}" for key in differing_keys(loaded.manifest, ruler)]
+    keys = tuple(f"key {key}" for key in differing_keys(loaded.manifest, ruler))
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
-    messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
+    hidden_files = [f"{loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     programs = _provider_files(loaded.manifest, scope.prefix)
-    files = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs]
-    messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
-    more = len(files) - _FILES_LIMIT
-    messages += [f"and {pluralize(more, 'more file')}"] if more > 0 else []
+    paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs]
+    paths.sort(key=lambda path: not path.startswith(scope.prefix))
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
     names = abbreviate([quote_path(path) for path in new_paths])
     code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
-    return HeadDifferences(tuple(messages), code if names else "")
+    return HeadDifferences(keys, (*hidden_files, *map(quote_path, paths)), code if names else "")
 
 
 def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
@@ -256,4 +268,4 @@ def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> lis
         return []
     from goalseek.workspace import hidden_files
 
-    return hidden_files.changed_files(base / folder, ruler.hidden_from)[:_FILES_LIMIT]
+    return hidden_files.changed_files(base / folder, ruler.hidden_from)

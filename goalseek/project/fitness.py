@@ -143,9 +143,8 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
     differences = differences_from_head(project)
     if differences.code and notes_code:
         project.watch.on_note(with_manifest_option(differences.code, project.loaded.path))
-    for name in differences.ruler:
-        hint = with_manifest_option("goalseek baseline adopts it", project.loaded.path)
-        project.watch.on_note(f"{name} differs from the pinned verifier; {hint}")
+    if differences.in_one_line:
+        project.watch.on_note(with_manifest_option(differences.in_one_line, project.loaded.path))
     names = project.loaded.manifest.scope.share
     for note in project.shares.notes(names, project.standing.epoch):
         project.watch.on_note(note)

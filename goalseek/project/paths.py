@@ -27,23 +27,37 @@ from goalseek.workspace.shared_folders import SHARES_CHANGED
 _FILE = "folder"
 
 
+_TWO_NAMES = "two climbs need two names: give this manifest a project.name of its own, or climb there"
+
+
 def refuse_other_folder(loaded: ManifestFile, location: Location) -> None:
     """Raises GoalseekError where the climb of this name is that of another folder, which has such a manifest still."""
     if message := other_folder_message(loaded, location):
-        hint = "two climbs need two names: give this manifest a project.name of its own, or climb there"
-        raise GoalseekError(message, hint, USAGE)
+        raise GoalseekError(message, _TWO_NAMES, USAGE)
+
+
+def refuse_name_of_other_folder(name: str, folder: Path) -> None:
+    """Raises GoalseekError where a new manifest in the folder cannot have the name, which is another folder's."""
+    location = locate(folder)
+    if manifest := _manifest_of_other_folder(name, folder_prefix(location.top, folder), location):
+        raise GoalseekError(f"{manifest} is there already, and its name is {name!r}", _TWO_NAMES, USAGE)
 
 
 def other_folder_message(loaded: ManifestFile, location: Location) -> str:
     """A sentence naming the other folder whose climb this is; "" where it is this one's, nobody's, or a moved one's."""
     name = loaded.manifest.project.name
+    if manifest := _manifest_of_other_folder(name, _manifest_prefix(loaded, location), location):
+        return f"the climb {name!r} is that of the manifest in {manifest.parent}, not of {loaded.path}"
+    return ""
+
+
+def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Path | None:
+    """The manifest of the climb of this name, where it is in another folder than that with this prefix."""
     try:
         folder = os.fsdecode(_folder_file(location, name).read_bytes())
     except OSError:
-        return ""
-    if folder == _manifest_prefix(loaded, location) or not _has_manifest(location.top / folder, name):
-        return ""
-    return f"the climb {name!r} is that of the manifest in {location.top / folder}, not of {loaded.path}"
+        return None
+    return None if folder == prefix else _manifest_with_name(location.top / folder, name)
 
 
 def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = None) -> ManifestFile:
@@ -80,19 +94,20 @@ def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
     return folder_prefix(location.top, base_of(loaded, location.top))
 
 
-def _has_manifest(folder: Path, name: str) -> bool:
-    """Whether a manifest in the folder has this name."""
+def _manifest_with_name(folder: Path, name: str) -> Path | None:
+    """The manifest in the folder that has this name."""
     for path in folder.glob("goalseek*.toml"):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
-                return True
-    return False
+                return path
+    return None
 
 
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     """A hint how to write the records here that only git has; "" where there are none, and while a run writes them.
 
-    ``location`` is that of the repository, where it is known. Where the climb is another folder's, that is said.
+    There are none to miss before the first baseline. ``location`` is that of the repository, where it is known. Where
+    the climb is another folder's, that is said.
     """
     name = loaded.manifest.project.name
     ref = f"refs/goalseek/{name}/ledger"
@@ -104,6 +119,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         newest_number = _record_number(newest.last_line)
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
+        if last_number < 0:  # measurements that init made before the first baseline are no loss
+            git("cat-file", "-e", f"{ref}:ruler.json", git_dir=location.git_dir)
     except (GitFailed, GoalseekError, OSError, ValueError):
         return ""
     if newest_number <= last_number or lock_holder(location.own(name)):

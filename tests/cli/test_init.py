@@ -390,6 +390,52 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     assert said not in case.run("doctor", "--quick").stdout
 
 
+def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case) -> None:
+    case.check("init", *FLAGS)
+    service = case.folder / "service"
+    service.mkdir()
+    (service / "rank.txt").write_text("1\n")
+    case.commit()
+    said = f"{case.folder}/goalseek.toml is there already, and its name is 'demo'"
+    ended = case.run("init", *FLAGS, folder=service)
+    assert ended.exit_code == 2 and said in ended.stderr and "two climbs need two names" in ended.stderr
+    assert not (service / "goalseek.toml").exists()
+    with Shown(service, "init", columns=300) as terminal:
+        reply_to(terminal, ("1/6", "demo"))
+        terminal.hear(said)
+        reply_to(terminal, ("1/6", "billing"))
+        terminal.hear("2/6")
+    (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
+    seen = case.run("status", folder=service).stdout
+    assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
+    (service / "goalseek.toml").unlink()
+    ended = case.run("init", "--writable", "rank.txt", *FLAGS[6:], "--run", "echo score: 3", folder=service)
+    assert ended.exit_code == 0 and "missing or torn" not in ended.stderr, ended.stderr
+
+
+def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None:
+    (case.folder / "tests").mkdir()
+    (case.folder / "tests/test_a.py").write_text("import unittest\n")
+    (case.folder / "tests/helper.txt").write_text("1\n")
+    case.commit()
+    words, run = (*FLAGS[:2], *FLAGS[6:]), "python3 -m unittest discover -s tests && echo score: 5"
+    ended = case.run("init", *words, "--run", run, "--hidden", "tests/**")
+    assert ended.exit_code == 1 and "tests/** is hidden from this command: take it out of scope.hidden" in ended.stderr
+    (case.folder / "goalseek.toml").unlink()
+    ended = case.run("init", "--yes", *words, "--run", run)
+    assert ended.exit_code == 0, ended.stderr
+    assert written(case)["scope"] == {"writable": ["answer.txt"], "hidden": ["judge.sh"]}
+    (case.folder / "goalseek.toml").unlink()
+    with Shown(case.folder, "init", *words, "--score", "none", "--program", columns=200) as terminal:
+        reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("4/6", run))
+        terminal.hear("tests/** is hidden from this command")
+        reply_to(terminal, ("globs, or none [none]", ""))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
+    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+
+
 def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     words = ("--writable", "answer.txt", "--hidden", "none", "--run", "sh judge.sh", "--score", "none")
     ended = case.run("init", *words, "--metric", "minimize log loss")
@@ -426,9 +472,18 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 3
     assert '\n    [log]\n    branch_prefix = "climbs"\n' in ended.stderr, "as it can stand at the manifest's end"
+    comment = (case.folder / "goalseek.toml").read_text()
+    assert '\n#       [log]\n#       branch_prefix = "climbs"\n' in comment, "the remedy has its lines here too"
     ended = case.run("init", "--branch-prefix", "tries")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["log"] == {"branch_prefix": "tries"}
+    (case.folder / "goalseek.toml").unlink()
+    assert case.run("init", "--yes", *FLAGS, "--branch-prefix", "goalseek").exit_code == 3, "it was asked for"
+    (case.folder / "goalseek.toml").unlink()
+    ended = case.run("init", "--yes", *FLAGS)
+    assert ended.exit_code == 0, ended.stderr
+    assert "'goalseek' is in the way" in ended.stderr and "branch begins with climbs" in ended.stderr
+    assert written(case)["log"] == {"branch_prefix": "climbs"}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
         terminal.hear("'goalseek' is in the way")
@@ -486,6 +541,23 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
         reply_to(terminal, ("3/6", "judge/** judge.sh"))
         terminal.hear("4/6")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
+    (case.folder / "service").mkdir()
+    (case.folder / "service/rank.txt").write_text("1\n")
+    case.commit()
+    stderr = case.run("init", *FLAGS, "--hidden", "../judge/**", folder=case.folder / "service").stderr
+    assert "'answer.txt' matches no committed file" in stderr, "the first wrong one"
+    flags = ("--writable", "rank.txt", *FLAGS[4:], "--hidden", "../judge/**")
+    stderr = case.run("init", *flags, folder=case.folder / "service").stderr
+    assert "'../judge/**': paths cannot leave the manifest's folder" in stderr and "in the top folder" in stderr
+    assert "not committed" not in stderr
+    ended = case.run("init", *FLAGS, "--writable", "rank.txt", "--hidden", "labels.csv")
+    assert ended.exit_code == 0, "without a slash it matches everywhere"
+    (case.folder / "goalseek.toml").unlink()
+    (case.folder / "service/search").mkdir()
+    (case.folder / "service/search/rank.txt").write_text("1\n")
+    case.commit()
+    stderr = case.run("init", *FLAGS, "--writable", "search/rank.txt").stderr
+    assert "'search/rank.txt' matches no committed file\n  there is service/search/rank.txt\n" in stderr
 
 
 def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:

@@ -123,6 +123,24 @@ def test_what_is_no_cause_is_not_named(project: Project, line: str, files: dict[
     assert "the baseline has no number" in stderr and "not in the trees" not in stderr
 
 
+def test_what_is_shared_or_runs_is_no_cause_in_a_folder_of_a_monorepo_either(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "repository", below="service")
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": [".venv"]}
+    project.write({"../.venv/lib/x.py": "", "../libs/x.py": "", "../.gitignore": ".venv\n"})
+    (project.folder / ".venv").symlink_to("../.venv")
+    for line, is_cause in (
+        ("cannot parse ../.venv/lib/x.py", False),
+        ("../libs/x.py:12: Warning: No files were here", False),
+        ("cannot parse ../libs/x.py", True),
+    ):
+        set_judge(project, f"sys.exit('{line}')", scope=scope)
+        project.git("add", "service/hidden/judge.py", "service/goalseek.toml", ".gitignore")
+        project.git("commit", "--quiet", "--allow-empty", "-m", line)
+        stderr = project.run("baseline").stderr
+        assert "the baseline has no number" in stderr
+        assert ("`libs/` is not committed" in stderr, "`.venv/`" in stderr) == (is_cause, False)
+
+
 def test_a_submodule_and_a_link(project: Project, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far/x").write_text("1\n")

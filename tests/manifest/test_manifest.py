@@ -379,3 +379,8 @@ def test_it_is_found_from_any_folder_below_and_by_name_and_one_below_is_named(tm
     with pytest.raises(GoalseekError) as caught:
         loading.find(tmp_path)
     assert caught.value.hint == "one is below: goalseek -C 'native code'; or make one with: goalseek init"
+    (tmp_path / "services/billing").mkdir(parents=True)
+    (tmp_path / "services/billing/goalseek.toml").write_text(SMALLEST)
+    with pytest.raises(GoalseekError) as caught:
+        loading.find(tmp_path)
+    assert caught.value.hint.startswith("2 are below: goalseek -C 'native code', goalseek -C services/billing; or")

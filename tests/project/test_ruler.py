@@ -99,6 +99,21 @@ def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
     project.write({"other.txt": "2\n"})
     (project.top / "README.md").write_text("2\n")
     assert "part of the verifier: part/other.txt, README.md" in project.run("baseline").stderr
+    (project.top / "README.md").write_text("1\n")
+    project.write({"other.txt": "1\n"})
+    project.set_moves(answer(2))
+    project.check("baseline")
+    project.write({"other.txt": "2\n"})
+    for name in "abcdef":
+        (project.top / f"{name}.md").write_text("1\n")
+    project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
+    project.commit("others' work")
+    files = "part/other.txt, a.md, b.md, c.md, d.md and 2 more"
+    line = f"key metric, files {files} differ from the pinned verifier; goalseek baseline adopts them\n"
+    stderr = project.run("iterate").stderr
+    assert line in stderr and stderr.count("pinned verifier") == 1
+    assert "file d.md; goalseek baseline adopts it" in (shown := project.run("status").stdout)
+    assert "and 2 more files;" in shown and "e.md" not in shown
 
 
 def test_the_providers_own_program_is_not_named_as_part_of_the_verifier(project: Project) -> None:

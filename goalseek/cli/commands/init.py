@@ -25,19 +25,21 @@ from goalseek.cli.interview import (
     parse_globs,
     parse_name,
     parse_reading,
+    run_command,
 )
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, scorer_to_hide, self_reported_score
+from goalseek.doctor.isolation import describe_reading, hidden_tests, scorer_to_hide, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project.paths import refuse_name_of_other_folder
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
@@ -72,7 +74,8 @@ def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], g
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in answers.writable))
+        unfit = {*answers.writable, *hidden_tests(run_command(answers), answers.hidden, paths)}
+        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in unfit))
     return answers
 
 
@@ -151,6 +154,8 @@ def run(options: argparse.Namespace) -> int:
     paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
+    if "name" in given and not is_left:
+        refuse_name_of_other_folder(given["name"], path.parent)
     try:
         answers = _first_answers_of(options, path, is_left, given, interview)
         loaded, measurement = _measure(options, path, answers, interview)
@@ -190,10 +195,10 @@ def _first_answers_of(
             given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
         return replace(answers, **given)
     answers = first_answers(options, path.parent, interview.paths, given)
-    if not _asks(options):
+    if not (_asks(options) or (options.yes and "branch_prefix" not in given)):
         return answers
-    prefix = free_branch_prefix(path.parent, answers.branch_prefix)
-    return interview.ask_all(replace(answers, branch_prefix=prefix), given)
+    answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, _asks(options)))
+    return interview.ask_all(answers, given) if _asks(options) else answers
 
 
 def _measure(
