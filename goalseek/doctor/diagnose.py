@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.doctor.isolation import SPLIT, hidden_tests
+from goalseek.doctor.isolation import SPLIT, hidden_tests, unseen_by_scorer
 from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
@@ -166,8 +166,7 @@ def unseen_file_hint(
     if command.sees == "both":
         return ""
     if command.sees == "hidden":
-        text = 'sees = "hidden" shows it none of the candidate\'s code'
-        return f"{command.name}: {text}: name what it needs in the `outputs` of a command before it"
+        return unseen_by_scorer(manifest, command, project.folder, below, _printed(run_folder))
     is_hidden = matcher(manifest.scope.hidden)
     complaints = (
         word for line in _last_lines(run_folder) if _COMPLAINT.search(line) for word in _words_with_path(line)

@@ -11,7 +11,9 @@ from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.exposure import (
     HASH_INSTEAD,
+    SCRIPTS,
     UNCHECKED,
+    candidate_scripts,
     exposing_commands,
     later_check,
     named_paths,
@@ -31,6 +33,7 @@ SPLIT = (
     'one that sees = "hidden" scores them'
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
 COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
@@ -47,6 +50,9 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
             continue
         is_exposing = command.name in exposing_commands(manifest)
         text, remedy = _separation(command, outputs, is_exposing)
+        if is_exposing and command.sees == "hidden" and (scripts := candidate_scripts(manifest, command)):
+            names = ", ".join(map(quote_path, sorted(scripts)))
+            text, remedy = f": runs {names}, which the candidate can write: it scores itself", HIDE_SCRIPT
         if command == timed_program(manifest):
             text, remedy = _timed_separation(manifest, command)
         yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
@@ -96,6 +102,22 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Ch
         if script := own_script(command, visible):
             text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
             yield CheckResult("isolation", True, text, COMMIT_HIDDEN)
+
+
+def unseen_by_scorer(
+    manifest: Manifest, command: VerifyCommand, folder: Path, paths: Collection[str], printed: str
+) -> str:
+    """A hint for a command that sees hidden files only, and failed: a script of its own is to be hidden, not handed on.
+
+    ``paths`` are the committed ones, below the manifest's ``folder``; ``printed`` is what the command printed.
+    """
+    is_hidden = matcher(manifest.scope.hidden)
+    named = named_paths(command, {path: folder / path for path in paths if is_hidden(path)})
+    scripts = sorted(path for path in named & set(paths) if path.endswith(SCRIPTS) and not is_hidden(path))
+    text = f'{command.name}: sees = "hidden" shows it none of the candidate\'s code'
+    if script := next((path for path in scripts if posixpath.basename(path) in printed), ""):
+        return f"{text}, and it runs {quote_path(script)}: {HIDE_SCRIPT}"
+    return f"{text}: name what it needs in the `outputs` of a command before it"
 
 
 def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[CheckResult]:

@@ -16,16 +16,18 @@ EXPOSED = "candidate code can read the hidden files"
 
 
 def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in which candidate code runs beside hidden files; none where nothing is hidden.
+    """The verify commands in which candidate code runs beside hidden files.
 
-    A program that is only timed is not among them: see ``timed_program``.
+    A program that is only timed is not among them: see ``timed_program``. Where nothing is hidden, only those are that
+    should score without candidate code, and run a script of the candidate.
     """
-    if not manifest.scope.hidden and manifest.scope.hidden_from is None:
-        return ()
     commands, timed = manifest.verify, timed_program(manifest)
     hidden = [command for command in commands if command != timed and command.sees == "hidden"]
-    handed_on = [command for command in hidden if started_outputs(manifest, command)]
-    return tuple(command.name for command in commands if command.sees == "both" or command in handed_on)
+    exposing = [command for command in hidden if candidate_scripts(manifest, command)]
+    if manifest.scope.hidden or manifest.scope.hidden_from is not None:
+        exposing += [command for command in hidden if started_outputs(manifest, command)]
+        exposing += [command for command in commands if command.sees == "both"]
+    return tuple(command.name for command in commands if command in exposing)
 
 
 _PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
@@ -37,6 +39,28 @@ def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
     is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
     words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
     return set(filter(is_output, (word.removeprefix("./") for word in words)))
+
+
+_INTERPRETERS = "python[0-9.]*|uv run|(?:ba|da|z|k)?sh|perl|ruby|node|Rscript|julia|lua|php|source"
+_SCRIPT = re.compile(rf"""(?<![\w.-])(?:{_INTERPRETERS})(?=\s+(?:-\S+\s+)*([^\s;&|()]+))""")
+
+
+def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
+    """The scripts that a command runs by an interpreter, and that a candidate can write: none that is hidden."""
+    scope, before = manifest.scope, manifest.verify[: manifest.verify.index(command)]
+    outputs = [glob for other in before if other.sees != "hidden" for glob in other.outputs]
+    is_hidden, is_output = matcher(scope.hidden), matcher(outputs)
+    # A file of hidden_from takes the place of one that a writable glob matches.
+    is_writable = matcher(() if scope.hidden_from else (*scope.writable, *scope.generated))
+    is_read_only = matcher(scope.read_only)
+    words = {word.strip("'\"") for word in _SCRIPT.findall(text_of(command))}
+    words |= {word.replace(".", "/") + ".py" for word in words if not word.endswith(SCRIPTS)}  # python -m
+    paths = {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
+    return {
+        path
+        for path in paths
+        if not is_hidden(path) and (is_output(path) or (is_writable(path) and not is_read_only(path)))
+    }
 
 
 def timed_program(manifest: Manifest) -> VerifyCommand | None:

@@ -65,6 +65,32 @@ def test_a_program_that_was_handed_on_and_prints_the_number_is_candidate_code(pr
     assert not [one for one in findings(project, "--quick") if not one["ok"] and one["name"] == "isolation"]
 
 
+def test_a_scoring_script_that_the_candidate_can_write_is_to_be_hidden_and_never_handed_on(project: Project) -> None:
+    project.write({"grade.py": "print('score: 1')\n", "hidden/run.sh": "exec python3 grade.py\n"})
+    predict = {**SPLIT["verify"][0], "outputs": ["out.json"]}
+    metric = {"source": "stdout", "regex": "score: (.*)", "direction": "maximize", "command": "judge"}
+    scope = {"writable": ["answer.json", "*.py"], "hidden": ["hidden/**"]}
+    for run in ("python3 grade.py", "sh hidden/run.sh"):
+        judge = {"name": "judge", "run": run, "sees": "hidden"}
+        project.set_manifest({"scope": scope, "metric": metric, "verify": [predict, judge]})
+        project.commit("a scorer in the root")
+        failed = project.run("baseline").stderr
+        assert "and it runs grade.py: hide it: name it in scope.hidden" in failed and "name what it needs" not in failed
+    for run in ("python3 -u grade.py", ["python3", "./grade.py"], "cd . && python3 -m grade"):
+        judge = {"name": "judge", "run": run, "sees": "hidden"}
+        handed = {**predict, "outputs": ["out.json", "grade.py"]}
+        project.set_manifest({"scope": scope, "metric": metric, "verify": [handed, judge]})
+        (cross,) = [one for one in findings(project, "--quick") if not one["ok"] and one["name"] == "isolation"]
+        assert cross["text"] == "judge: runs grade.py, which the candidate can write: it scores itself"
+        assert "hide it: name it in scope.hidden" in cross["remedy"]
+    project.commit("the scorer is handed on")
+    assert f"{EXPOSED}: judge sees both" in project.run("iterate").stderr
+    for table, outputs in (({"hidden": ["grade.py", "hidden/**"]}, ["grade.py"]), ({"read_only": ["grade.py"]}, [])):
+        handed = {**predict, "outputs": ["out.json", *outputs]}
+        project.set_manifest({"scope": {**scope, **table}, "metric": metric, "verify": [handed, judge]})
+        assert not [one for one in findings(project, "--quick") if not one["ok"] and one["name"] == "isolation"]
+
+
 @pytest.mark.parametrize("tables", [SPLIT, READ_ONLY], ids=["split", "nothing hidden"])
 def test_where_nothing_hidden_is_shown_nothing_is_said(project: Project, tables: dict[str, Any]) -> None:
     project.set_manifest(tables)
