@@ -325,8 +325,8 @@ def test_a_snapshot_that_says_otherwise_is_named(project: Project) -> None:
     project.climb("iterate", "-n", "16")
     path = project.results.with_name("standing.json")
     assert audited(project) == []
-    path.write_text(path.read_text().replace('"tried":', '"tried":1'))
-    assert named(project) == [("standing.json, tried", "the snapshot differs from the records")]
+    path.write_text(path.read_text().replace('"keeps":', '"keeps":1'))
+    assert named(project) == [("standing.json, keeps", "the snapshot differs from the records")]
 
 
 def test_the_records_come_back_byte_for_byte_after_everything_is_gone(climbed: Project) -> None:
