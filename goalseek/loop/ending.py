@@ -120,7 +120,9 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     if iterations:
         parts.append(f"{standing.keeps} kept of {iterations}")
     parts += _format_cost(standing, manifest, iterations)
-    return " · ".join([*parts, "your checkout is untouched", "goalseek promote" if standing.keeps else "goalseek log"])
+    following = "goalseek promote" if standing.keeps else "goalseek log"
+    following = "goalseek status" if standing.worse_than_baseline else following  # which names the way back
+    return " · ".join([*parts, "your checkout is untouched", following])
 
 
 def _format_result(standing: Standing, manifest: Manifest) -> str:

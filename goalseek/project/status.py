@@ -234,7 +234,12 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
 
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
-    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing."""
+    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing.
+
+    Where that was settled as worse than the baseline, the sentence says so, and names the way back.
+    """
+    if warning := standing.worse_than_baseline:
+        return warning
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes the kept changes home"

@@ -187,6 +187,26 @@ class TestSettling:
         assert project.run("settle", "results.jsonl").exit_code == 2
 
     @pytest.mark.slow
+    def test_a_best_that_is_worse_than_the_baseline_is_said_with_the_way_back(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        assert "goalseek promote takes" in project.run("status").stdout
+        assert "warning" not in project.run("promote").stderr
+        (home() / "during").write_text("if grep -q 90 answer.json; then shift=-95; fi\n")
+        ended = project.run("settle")
+        (record,) = of_kind(project, "settle")
+        assert record["interval"][1] < 0, ended.stderr
+        warning = f"settling found the best worse than the baseline: {record['why']}; goalseek revert 1 takes"
+        status, preview = project.run("status").stdout, project.run("promote")
+        assert f"next: goalseek iterate goes on; {warning}" in status and "goalseek promote takes" not in status
+        assert f"warning: {warning}" in preview.stderr and "this was a preview" in preview.stdout
+        assert project.run("iterate", "--until", "score>=2").stdout.splitlines()[-1].endswith("· goalseek status")
+        assert project.run("revert", "1").exit_code == 0
+        assert "settling found" not in project.run("status").stdout
+
+    @pytest.mark.slow
     def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(
         self, make_project: Callable[..., Project]
     ) -> None:

@@ -65,9 +65,12 @@ def run(options: argparse.Namespace) -> int:
     if options.patch == "-" and wants_json(options):
         raise GoalseekError("--patch - and --json would both write to standard output", "name a file for the patch")
     manifest = load_manifest(options)
-    if load_standing(manifest).baseline is None:
+    standing = load_standing(manifest)
+    if standing.baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
+    if warning := standing.worse_than_baseline:
+        print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     if not options.measure:
         with contextlib.closing(open_repository(manifest)) as repository:
             return _carry_out(options, manifest, repository, _planner(options, manifest, repository), None)
