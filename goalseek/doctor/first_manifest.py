@@ -59,6 +59,7 @@ _METRICS = {
 }
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
 _NUMBER = r"([-+.\deE]+)"
+_WORD_BEFORE_GROUP = re.compile(r"(?<![\\\w])([A-Za-z_]\w+)(?:\\s|[\s:=*+])+\((?!\?)")  # accuracy of accuracy ([0-9.]+)
 _FILE_NAME = re.compile(r"""["']([\w./-]+\.[A-Za-z]\w*)["']""")
 
 
@@ -217,7 +218,7 @@ def answers_in(path: Path) -> Answers:
 def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
     metric = {"direction": answers.direction}
-    first_word = re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)  # accuracy of accuracy: ([0-9.]+)
+    first_word = _WORD_BEFORE_GROUP.search(answers.regex) or re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)
     name = answers.metric or (first_word[1] if first_word else "run_time" if answers.timing else "")
     if name and name != answers.query:
         metric["name"] = name

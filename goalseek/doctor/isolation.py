@@ -55,6 +55,13 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
         yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
 
 
+def self_reported_score(manifest: Manifest) -> str:
+    """What is to be said, with its remedy, where the candidate's own process makes the score; "" where it does not."""
+    command = _source_of(manifest, manifest.metric)
+    notes = _self_reports(manifest, command) if command else ()
+    return next((f"{command.name}{text}; {remedy}" for text, remedy in notes if command and remedy), "")
+
+
 def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
     """The first of the ``visible`` files that a command which scores among hidden files names; "" for none."""
     words = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words_of(command))

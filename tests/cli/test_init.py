@@ -11,7 +11,7 @@ import pytest
 from doctor_cases import Case, make_case
 from shown import Shown
 
-from goalseek.doctor.first_manifest import Answers, guess_answers, with_own_python
+from goalseek.doctor.first_manifest import Answers, guess_answers, manifest_table, with_own_python
 
 FLAGS = (
     *("--writable", "answer.txt", "--hidden", "judge.sh", "--score", "sh judge.sh"),
@@ -41,7 +41,7 @@ def kinds(case: Case) -> list[str]:
 def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 0, ended.stderr
-    assert "score = 5, in" in ended.stdout
+    assert "score = 5, in" in ended.stdout and "note: " not in ended.stdout
     assert "the number to maximize" in ended.stdout
     assert "next: git add goalseek.toml && git commit -m 'Something to climb', then goalseek doctor" in ended.stdout
     proposer = tomllib.loads(ended.stdout[ended.stdout.index("[provider]") :])["provider"]
@@ -190,6 +190,36 @@ def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
     (case.folder / "goalseek.toml").unlink()
     assert case.run("init", *words, "points", "--direction", "maximise", "--query", "test").exit_code == 0
     assert written(case)["metric"] == {"name": "points", "direction": "maximize", "query": "test"}
+
+
+def test_a_score_that_the_candidate_prints_itself_is_said_and_named_by_its_word(case: Case) -> None:
+    (case.folder / "train.sh").write_text("echo 'accuracy 0.9'\n")
+    case.commit()
+    words = ("--writable", "train.sh", "--run", "sh train.sh", "--direction", "maximize")
+    ended = case.run("init", *words, "--regex", "accuracy ([0-9.]+)")
+    assert ended.exit_code == 0, ended.stderr
+    (note,) = [line for line in ended.stdout.splitlines() if line.startswith("note: ")]
+    assert note.startswith("note: run prints its own score: self-reported; read the number from a command that sees")
+    assert note.partition("; ")[0].removeprefix("note: ") in case.run("doctor", "--quick").stdout
+    assert written(case)["metric"]["name"] == "accuracy" and "accuracy = 0.9, in" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("regex", "name"),
+    [
+        (r"accuracy ([0-9.]+)", "accuracy"),
+        (r"test accuracy:\s+(\S+)", "accuracy"),
+        (r"loss = (\S+) after", "loss"),
+        (r"epoch (?:\d+) loss\s*=\s*(\S+)", "loss"),
+        (r"loss: .*?(\d+)", "loss"),
+        (r"\bscore\s(\d+)", None),
+        (r"(\d+)", None),
+        (r"in 3 (\d+)", None),
+    ],
+)
+def test_the_metric_has_the_name_of_the_word_before_the_group(regex: str, name: str | None) -> None:
+    answers = Answers("demo", ("a.py",), run="python a.py", direction="maximize", regex=regex)
+    assert manifest_table(answers)["metric"].get("name") == name
 
 
 def test_yes_takes_what_is_found_by_looking(case: Case) -> None:

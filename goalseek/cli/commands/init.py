@@ -31,7 +31,7 @@ from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, scorer_to_hide
+from goalseek.doctor.isolation import describe_reading, scorer_to_hide, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -171,6 +171,8 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
+    if note := self_reported_score(loaded.manifest):
+        print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
     files = [os.path.relpath(file, folder) for file in (path, program) if file]
