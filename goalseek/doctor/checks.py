@@ -131,8 +131,11 @@ def check_environment(context: DoctorContext) -> Iterator[CheckResult]:
     for note in editable_installs.notes(project.loaded.manifest, project.confines):
         text, _, remedy = note.partition("; ")
         yield CheckResult("environment", True, text, remedy)
-    if context.config.manifest.scope.share:
-        yield CheckResult("environment", True, "no shared folder imports your checkout, and none shows a hidden file")
+    scope = context.config.manifest.scope
+    if scope.share:
+        hides = bool(scope.hidden or scope.hidden_from)
+        text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides
+        yield CheckResult("environment", True, text)
 
 
 def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:

@@ -85,7 +85,12 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     project.write({"hidden/evaluate.py": "open('data/test.csv'); open('data/none.csv'); open('data'); '\\0'\n"})
     project.set_manifest({**SPLIT, "scope": {**SPLIT["scope"], "share": ["data", "answers"]}})
     project.commit("shared")
-    found = [one for one in findings(project, "--quick") if one["text"].startswith("candidate code can read")]
+    every = findings(project, "--quick")
+    found = [one for one in every if one["text"].startswith("candidate code can read")]
+    imports = "no shared folder imports your checkout"
+    assert [one["text"] for one in every if one["name"] == "environment"] == [
+        f"{imports}, and no path is both shared and hidden"
+    ]
     assert [one["text"] for one in found] == [
         "candidate code can read data/test.csv, which hidden hidden/evaluate.py names",
         "candidate code can read answers, data/true_labels.csv, and the name says that answers are in it",
@@ -94,6 +99,8 @@ def test_doctor_names_answers_in_a_shared_folder_that_a_hidden_file_or_their_nam
     moved = "mv data/test.csv hidden && git add --force hidden/test.csv && git commit -m 'Hide the answers'"
     assert f"mkdir -p hidden && {moved}, and let the scorer read hidden/test.csv" in found[0]["remedy"]
     assert "take answers out of scope.share, and let" in found[1]["remedy"] and "scope.hidden" not in str(found)
+    project.set_manifest({"scope": {**READ_ONLY["scope"], "share": ["data", "answers"]}})
+    assert [one["text"] for one in findings(project, "--quick") if one["name"] == "environment"] == [imports]
 
 
 def test_how_answers_in_a_shared_folder_are_hidden_is_said_as_lines_that_work(project: Project) -> None:
