@@ -23,7 +23,7 @@ from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider
-from goalseek.providers.registry import make_permitted_provider, provider_commands
+from goalseek.providers.registry import advise_provider, make_permitted_provider, provider_commands
 from goalseek.sandbox.executables import missing_script
 
 LIVE_SECONDS = 120.0
@@ -45,7 +45,8 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
     project, config = evaluation.project, evaluation.config
     manifest, table = config.manifest, project.loaded.manifest.provider
     if table is None:
-        remedy = 'goalseek iterate --provider tune, or provider.name = "command" with provider.command in the manifest'
+        files = writable_files(project.repository, config.scope, entries)
+        remedy = f"{advise_provider(file.read() for file in files)}, or a program of yours (goalseek help providers)"
         yield CheckResult("provider", True, "the manifest names none", remedy)
         return
     chosen = make_permitted_provider(project.loaded, table)

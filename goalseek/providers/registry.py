@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +21,8 @@ from goalseek.values import StopReason
 
 PROVIDERS = ("command", "replay", "scripted", "tune")
 PRESETS = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent")
+AGENT_ADVICE = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
+TUNE_ADVICE = "goalseek iterate --provider tune"
 WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they need no sandbox
 Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
@@ -141,9 +143,14 @@ class ProviderChoice:
         """The provider's keys. Raises GoalseekError where none is named."""
         table = self.asked or loaded.manifest.provider
         if table is None:
-            hint = '--provider tune, or in the manifest: provider.name = "command" with provider.command'
+            hint = f'{AGENT_ADVICE}; or in the manifest: provider.name = "command" with provider.command'
             raise GoalseekError("no provider is named: who is to propose?", hint)
         return table
+
+
+def advise_provider(contents: Iterable[bytes]) -> str:
+    """What to type where no provider is named: ``tune`` where one of the writable files marks constants for it."""
+    return TUNE_ADVICE if any(b"goalseek:" in content for content in contents) else AGENT_ADVICE
 
 
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:

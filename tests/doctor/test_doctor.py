@@ -107,6 +107,17 @@ def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(
         assert found["text"].endswith("the number goes to 135 from 96") and "metric.direction" in found["remedy"]
 
 
+def test_who_may_propose_is_tune_only_where_constants_are_marked(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
+    agent = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
+    assert found["ok"] and found["remedy"] == f"{agent}, or a program of yours (goalseek help providers)"
+    (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
+    case.commit()
+    (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
+    assert found["remedy"].startswith("goalseek iterate --provider tune, or a program of yours")
+
+
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
     made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
     (found,) = check_seed(made)

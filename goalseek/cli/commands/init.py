@@ -38,10 +38,10 @@ from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
-_WHO_PROPOSES = """\
-goalseek doctor, then say who proposes: goalseek iterate --provider NAME takes an agent (goalseek help agents).
+_PROGRAM_PROPOSES = """\
 For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
 [provider]
 name = "command"
@@ -271,5 +271,7 @@ def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[s
     if loaded.manifest.provider:
         return f"{commit}goalseek doctor, then goalseek iterate"
     files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
-    is_marked = any(b"goalseek:" in file.read_bytes() for file in files if file.is_file())
-    return commit + ("goalseek doctor, then goalseek iterate --provider tune" if is_marked else _WHO_PROPOSES)
+    advice = advise_provider(file.read_bytes() for file in files if file.is_file())
+    if advice == TUNE_ADVICE:
+        return f"{commit}goalseek doctor, then {advice}"
+    return f"{commit}goalseek doctor, then say who proposes: {advice}.\n{_PROGRAM_PROPOSES}"
