@@ -181,9 +181,21 @@ class TestSettling:
     def test_settle_answers_in_json_and_takes_no_copy(self, make_project: Callable[..., Project]) -> None:
         project = project_of(make_project)
         project.climb("iterate", "-n", "1")
+        assert "the best is not settled" in project.run("show", "settled").stderr
         events = [json.loads(line) for line in project.run("--json", "settle").stdout.splitlines()]
         (settled,) = [event for event in events if event["event"] == "settle"]
-        assert settled["record"]["why"] == of_kind(project, "settle")[0]["why"]
+        (record,) = of_kind(project, "settle")
+        assert settled["record"]["why"] == record["why"]
+        head, columns, *rows = project.check("show", "settled").splitlines()
+        assert head == f"score, settled at iteration 1: {record['why']}" and columns.split() == [
+            "pair",
+            "baseline",
+            "best",
+        ]
+        shown = [tuple(map(float, row.split()[1:])) for row in rows]
+        assert shown == [pytest.approx(pair, rel=1e-3) for pair in record["pairs"]]
+        assert json.loads(project.check("--json", "show", "settle"))["pairs"] == record["pairs"]
+        assert "has pairs" in project.run("show", "settled", "--diff").stderr
         assert project.run("settle", "results.jsonl").exit_code == 2
 
     @pytest.mark.slow

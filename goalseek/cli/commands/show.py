@@ -21,12 +21,17 @@ from goalseek.views.log_table import RecordPage
 from goalseek.views.terminal_text import painter, replace_unprintable, terminal_width
 
 _DIGITS_MOST = 18
+_SETTLED = ("settled", "settle")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``show`` takes."""
     parser.add_argument(
-        "which", nargs="?", default="last", metavar="N|best", help="an iteration, best or baseline (default: last)"
+        "which",
+        nargs="?",
+        default="last",
+        metavar="N|best",
+        help="an iteration, best, baseline, or settled for its pairs (default: last)",
     )
     parser.add_argument("--diff", action="store_true", help="print the patch")
     parser.add_argument("--all", action="store_true", help="with --diff: everything that changed since the baseline")
@@ -41,6 +46,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the record, or the parts that the options name."""
     manifest = load_manifest(options)
+    if options.which in _SETTLED:
+        return _show_settled(options, manifest)
     record = find_record(manifest, options.which)
     if options.all and not options.diff:
         raise GoalseekError("--all goes with --diff", f"goalseek show {options.which} --diff --all")
@@ -67,6 +74,27 @@ def run(options: argparse.Namespace) -> int:
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
         print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record), parents)))
     return 0
+
+
+def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
+    """Prints what was settled of the best, with its pairs. Raises GoalseekError where nothing is settled."""
+    if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
+        raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
+    record = load_standing(manifest).settled
+    if record is None:
+        raise GoalseekError("the best is not settled", with_manifest_option("goalseek settle", options.manifest))
+    if wants_json(options):
+        print_json(options, record)
+        return 0
+    print(f"{record.metric}, settled at iteration {record.iteration}: {record.why}")
+    for name, before, after in (("pair", "baseline", "best"), *map(_format_pair, enumerate(record.pairs, start=1))):
+        print(f"{name:>6}  {before:>12}  {after:>12}")
+    return 0
+
+
+def _format_pair(numbered: tuple[int, tuple[float, float]]) -> tuple[str, str, str]:
+    number, (before, after) = numbered
+    return str(number), format_number(before), format_number(after)
 
 
 def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[str, str]:
@@ -138,7 +166,7 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     elif which.isascii() and which.isdigit() and len(which) <= _DIGITS_MOST:
         record = history.iteration(int(which))
     else:
-        raise GoalseekError(f"{which!r} is no iteration's number, best, baseline or last", "see: goalseek log")
+        raise GoalseekError(f"{which!r} is no iteration's number, best, baseline, last or settled", "see: goalseek log")
     if record is None:
         from goalseek.project.paths import fetch_hint
 
