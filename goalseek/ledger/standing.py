@@ -142,6 +142,17 @@ class Standing(Struct, frozen=True):
         return next_turn(self.rotation.without(self.taken_back), search, own, self._scale)
 
     @property
+    def worse_than_baseline(self) -> str:
+        """That settling found the best worse than the baseline, beyond doubt, and the way back; "" where it did not."""
+        settled = self.settled
+        if settled is None or settled.interval is None or settled.interval[1] >= 0:
+            return ""
+        return (
+            f"settling found the best worse than the baseline: {settled.why}; goalseek revert {settled.iteration} "
+            "takes the newest kept change back, goalseek baseline --from HEAD starts from your own code"
+        )
+
+    @property
     def proposers(self) -> tuple[Proposer, ...]:
         """Everyone who has proposed under this ruler, and what they have gained."""
         return proposers_of(self.rotation.without(self.taken_back), self._scale)

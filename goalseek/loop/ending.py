@@ -17,7 +17,6 @@ from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
-from goalseek.project.progress import worse_than_baseline
 from goalseek.project.project import Project
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
@@ -122,7 +121,7 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
         parts.append(f"{standing.keeps} kept of {iterations}")
     parts += _format_cost(standing, manifest, iterations)
     following = "goalseek promote" if standing.keeps else "goalseek log"
-    following = "goalseek status" if worse_than_baseline(standing) else following  # which names the way back
+    following = "goalseek status" if standing.worse_than_baseline else following  # which names the way back
     return " · ".join([*parts, "your checkout is untouched", following])
 
 

@@ -31,7 +31,6 @@ from goalseek.project.progress import (
     needs_settling,
     own_label,
     small_set_warning,
-    worse_than_baseline,
 )
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
@@ -245,7 +244,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
 
     Where that was settled as worse than the baseline, the sentence says so, and names the way back.
     """
-    if warning := worse_than_baseline(standing):
+    if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""

@@ -30,7 +30,6 @@ from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_optio
 from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
-from goalseek.project.progress import worse_than_baseline
 from goalseek.project.project import Project
 from goalseek.views.terminal_text import one_line, painter
 from goalseek.workspace.hidden_files import answer_notes_at_head
@@ -86,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if standing.baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
-    if warning := worse_than_baseline(standing):
+    if warning := standing.worse_than_baseline:
         print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
     if not (options.measure or is_ablating):
