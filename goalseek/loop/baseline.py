@@ -21,7 +21,6 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import Standing
 from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
@@ -62,7 +61,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
         iteration.steps.forget("evidence")
         remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
         error = baseline_error(decision.verdict.why, iteration.folder, remedy=remedy)
-        if source is None and (hint := _kept_hint(iteration.standing)):
+        if source is None and (hint := _kept_hint(project)):
             error.hint = f"{hint}; or {error.hint}"
         raise error
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
@@ -74,11 +73,12 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     return log(iteration, result, ruler)
 
 
-def _kept_hint(standing: Standing) -> str:
+def _kept_hint(project: Project) -> str:
     """What to do where a kept change may be why a new verifier refuses the incumbent; "" where none was kept."""
-    if standing.incumbent is None or not standing.keeps:
+    incumbent = project.standing.incumbent
+    if incumbent is None or not project.standing.keeps:
         return ""
-    number = standing.incumbent.iteration
+    number = incumbent.iteration
     text = f"the incumbent is kept change {number}, which the verifier took before: goalseek revert {number}"
     return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
 

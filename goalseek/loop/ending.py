@@ -9,13 +9,21 @@ from dataclasses import replace
 
 from goalseek.disk import machine_error
 from goalseek.errors import USAGE, GoalseekError, Interrupted
-from goalseek.humanize import at_least, better_or_worse, format_distinct, format_dollars, format_number, format_percent
+from goalseek.humanize import (
+    at_least,
+    better_or_worse,
+    format_distinct,
+    format_dollars,
+    format_number,
+    format_percent,
+)
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
+from goalseek.project.fitness import differences_from_head
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.project import Project
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
@@ -37,7 +45,10 @@ def reporting_end(project: Project) -> Iterator[None]:
     with _writing_early_end(project, lambda stop: _report_failure(project, stop, first_seq)):
         yield
     stop = project.stop or Stop(StopReason.COUNT, "done")
-    stop = _with_manifest_named(project, replace(stop, line=last_line(project.standing, project.loaded.manifest)))
+    line = last_line(project.standing, project.loaded.manifest)
+    if line and (text := differences_from_head(project).in_one_line):
+        line += f" · {text}"
+    stop = _with_manifest_named(project, replace(stop, line=line))
     _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
     project.watch.on_stopped(stop)
 

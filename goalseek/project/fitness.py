@@ -72,7 +72,8 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     for note in scope_notes(project, entries):
         project.watch.on_note(note)
     manifest = project.config().manifest if incumbent else project.loaded.manifest
-    _check_tree(project, entries, manifest, project.began == "asked for")
+    if text := _check_tree(project, entries, manifest, project.began == "asked for").in_one_line:
+        project.watch.on_note(with_manifest_option(text, project.loaded.path))
     _note_other_direction(project)
     if incumbent is None:
         _check_uncommitted(project, "HEAD")
@@ -96,7 +97,9 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     preflight.refuse_nothing_writable(project, files)
     for note in preflight.writable_notes(project, files):
         project.watch.on_note(note)
-    _check_tree(project, head, project.loaded.manifest, source == "the incumbent")
+    differences = _check_tree(project, head, project.loaded.manifest, source == "the incumbent")
+    if differences.ruler:
+        project.watch.on_note(f"adopts: {', '.join(differences.ruler)}")
     _check_uncommitted(project, source)
 
 
@@ -126,10 +129,13 @@ def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]
     yield from preflight.writable_notes(project, entries)
 
 
-def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manifest, notes_code: bool) -> None:
-    """The checks of every tree. ``manifest`` is the one that programs are started by: that of a climb is pinned.
+def _check_tree(
+    project: Project, entries: Mapping[str, Entry], manifest: Manifest, notes_code: bool
+) -> HeadDifferences:
+    """The checks of every tree; gives what differs from the pinned verifier.
 
-    ``notes_code`` is whether a note names HEAD's writable files that are not in the climb.
+    ``manifest`` is the one that programs are started by: that of a climb is pinned. ``notes_code`` is whether a note
+    names HEAD's writable files that are not in the climb.
     """
     preflight.refuse_unfit(project, entries)
     for note in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
@@ -143,8 +149,6 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
     differences = differences_from_head(project)
     if differences.code and notes_code:
         project.watch.on_note(with_manifest_option(differences.code, project.loaded.path))
-    if differences.in_one_line:
-        project.watch.on_note(with_manifest_option(differences.in_one_line, project.loaded.path))
     names = project.loaded.manifest.scope.share
     for note in project.shares.notes(names, project.standing.epoch):
         project.watch.on_note(note)
@@ -152,6 +156,7 @@ def _check_tree(project: Project, entries: Mapping[str, Entry], manifest: Manife
         project.watch.on_note(f"of the shared folders only {MAX_FILES} files are looked at for changes")
     if project.ledger.mended:
         project.watch.on_note(project.ledger.mended)
+    return differences
 
 
 def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Manifest) -> None:

@@ -214,17 +214,6 @@ def needs_settling(manifest: Manifest, standing: Standing) -> bool:
     return is_noisy and standing.settled is None
 
 
-def worse_than_baseline(standing: Standing) -> str:
-    """That settling found the best worse than the baseline, beyond doubt, and the way back; "" where it did not."""
-    settled = standing.settled
-    if settled is None or settled.interval is None or settled.interval[1] >= 0:
-        return ""
-    return (
-        f"settling found the best worse than the baseline: {settled.why}; goalseek revert {settled.iteration} takes "
-        "the newest kept change back, goalseek baseline --from HEAD starts from your own code"
-    )
-
-
 def small_set_warning(metric: Metric, standing: Standing) -> str | None:
     """A warning where five keeps or more have gained less than 4·√(p(1 - p)/n) on n examples, p being the baseline's.
 

@@ -110,8 +110,11 @@ class TestStatus:
         not_climbed = "HEAD's answer.json is not in the climb; goalseek baseline --from HEAD climbs from it"
         not_climbed += ", and leaves the kept changes: goalseek promote, and merge them first"
         assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED, not_climbed]
-        assert not_climbed in climbed.run("iterate", "--new").stderr
-        assert not_climbed in climbed.run("baseline").stderr
+        ended = climbed.run("iterate", "--new")
+        assert not_climbed in ended.stderr
+        assert ended.stdout.rstrip().endswith("· file hidden/judge.sh differs: goalseek baseline adopts it")
+        stderr = climbed.run("baseline").stderr
+        assert not_climbed in stderr and "adopts: file hidden/judge.sh\n" in stderr and "adopts it" not in stderr
         (seen,) = rows(climbed.run("status", "--json"))
         assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 8, 3)
 
