@@ -330,7 +330,8 @@ def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     command = next(command for command in loaded.manifest.verify if command.name == metric.command)
     if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
-        return f"{how}; or read what it prints: --regex 'accuracy: ([0-9.]+)'"
+        form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
+        return f"{how}; or read what it prints, at 6/6 or by --metric: {form}"
     return hint
 
 

@@ -116,12 +116,12 @@ def refuse_branch(repository: Repository, name: str) -> None:
     answer = repository.git_as_user("check-ref-format", "--branch", name)
     if answer.exit_code or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
-    if name.split("/")[0] == "goalseek":
-        raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
     parts = name.split("/")
     above = [f"refs/heads/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
     existing = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
     existing_above = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
+    if parts[0] == "goalseek" and "refs/heads/goalseek" not in (*existing, *existing_above):
+        raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
     is_link = not repository.git_as_user("symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
     if existing or is_link or set(existing_above) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"

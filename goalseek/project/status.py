@@ -240,16 +240,18 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
 
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
-    """A sentence on what ``goalseek promote`` would take home, keeps of an earlier ruler included; "" for nothing.
+    """A sentence on what ``goalseek promote`` may take home, keeps of an earlier ruler included; "" for nothing.
 
-    Where that was settled as worse than the baseline, the sentence says so, and names the way back.
+    Which of it HEAD has already takes merges of git, which promote makes. Where it was settled as worse than the
+    baseline, the sentence says so, and names the way back.
     """
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
-        return f"{settles}goalseek promote takes the kept changes home"
-    return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""
+        return f"{settles}goalseek promote takes home what HEAD lacks of the kept changes"
+    before = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
+    return before if standing.epoch else ""
 
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:

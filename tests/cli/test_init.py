@@ -72,11 +72,13 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
 
 
 def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
-    (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
     case.write(judge_sh='read value rest < answer.txt; echo "score: $value"\n')
     case.commit()
-    assert "goalseek iterate --provider tune" in case.check("init", *FLAGS)
+    (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
+    said = "next: git add goalseek.toml answer.txt && git commit -m 'Something to climb', then goalseek doctor"
+    assert f"{said}, then goalseek iterate --provider tune" in case.check("init", *FLAGS)
     (case.folder / "goalseek.toml").unlink()
+    case.commit()
     assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
     quick = case.run("doctor", "--quick")
     assert quick.exit_code == 0, quick.stdout
@@ -434,6 +436,15 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
         terminal.hear("\n")
         assert terminal.ended() == 0
     assert written(case)["scope"] == {"writable": ["answer.txt"]}
+
+
+def test_a_number_that_is_printed_is_asked_for_in_the_form_of_an_answer(case: Case) -> None:
+    case.write(judge_sh="echo MRR 0.5; cat answer.txt\n")
+    case.commit()
+    ended = case.run("init", *FLAGS[:6], "--metric", "maximize MRR")
+    form = "maximize MRR /MRR ([0-9.]+)/"
+    assert ended.exit_code == 1 and f"at 6/6 or by --metric: {form}\n" in ended.stderr
+    assert "MRR = 0.5" in case.check("init", "--metric", form)
 
 
 def test_none_is_an_answer_of_flags_too(case: Case) -> None:

@@ -447,6 +447,11 @@ class TestNames:
             *("goalseek", "goalseek/demo", "goalseek/other"),
         ):
             assert repr(name) in refused(climbed, 2, "--branch", name)
+        assert "has the tool's own branches" in refused(climbed, 2, "--branch", "goalseek")
+        climbed.git("branch", "goalseek")
+        for name in ("goalseek", "goalseek/below"):
+            assert f"the branch {name!r} exists, or a branch is in its way" in refused(climbed, 2, "--branch", name)
+        climbed.git("branch", "-d", "goalseek")
         for name in ("two words", "-x", "a..b", "ends.lock"):
             assert "name for a branch" in refused(climbed, 2, f"--branch={name}")
         refused(climbed, 2, "--branch", "link")

@@ -29,7 +29,7 @@ def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_lat
     assert said(project).startswith("demo: finished as asked")
     project.climb()
     project.climb("baseline")
-    following = "goalseek promote takes home what was kept before the last baseline"
+    following = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
     assert next_of(project) == f"goalseek iterate goes on; {following}"
     project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
     project.commit()
@@ -49,7 +49,9 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
     assert project.run("promote", "--patch", "-").stdout == "", "a mailbox without a message"
     assert "better" not in project.git("for-each-ref")
     project.climb()
-    assert next_of(project) == "goalseek iterate goes on; goalseek promote takes the kept changes home"
+    assert (
+        next_of(project) == "goalseek iterate goes on; goalseek promote takes home what HEAD lacks of the kept changes"
+    )
 
 
 def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(played: Projects) -> None:
@@ -133,6 +135,11 @@ def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> N
     over = "limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
     assert next_of(project) == f"{over}goalseek iterate --new"
     project.climb("iterate", "--new", "--forever")
-    assert next_of(project) == f"{over}goalseek iterate --new; goalseek promote takes the kept changes home"
+    assert (
+        next_of(project)
+        == f"{over}goalseek iterate --new; goalseek promote takes home what HEAD lacks of the kept changes"
+    )
     told = project.run("report", "-o", "-", "--format", "md").stdout
-    assert told.endswith("`goalseek iterate --new`; `goalseek promote` takes the kept changes home\n")
+    assert told.endswith(
+        "`goalseek iterate --new`; `goalseek promote` takes home what HEAD lacks of the kept changes\n"
+    )

@@ -174,7 +174,10 @@ class TestSettling:
         status = json.loads(project.run("--json", "status").stdout)
         spent = status["spend"]["seconds"]
         settles = "" if share else "goalseek settle measures the gain afresh; "
-        assert status["next"] == f"goalseek iterate goes on; {settles}goalseek promote takes the kept changes home"
+        assert (
+            status["next"]
+            == f"goalseek iterate goes on; {settles}goalseek promote takes home what HEAD lacks of the kept changes"
+        )
         charged = sum(record["seconds"] for record in settled)
         assert spent == pytest.approx(seconds + charged, abs=1e-3) and bool(charged) == bool(share)
 

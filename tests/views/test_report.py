@@ -133,7 +133,7 @@ class TestOfAProject:
             "verify command",
             "judge",
             "Sandbox none, verifier both",
-            "goalseek promote takes the kept changes home",
+            "goalseek promote takes home what HEAD lacks of the kept changes",
             "No guard is set",
             "finished as asked",
             "% not reported verifier",
@@ -725,8 +725,8 @@ class TestWriting:
     ("text", "told"),
     [
         (
-            "goalseek iterate goes on; goalseek promote takes the kept changes home",
-            "`goalseek iterate` goes on; `goalseek promote` takes the kept changes home",
+            "goalseek iterate goes on; goalseek promote takes home what HEAD lacks of the kept changes",
+            "`goalseek iterate` goes on; `goalseek promote` takes home what HEAD lacks of the kept changes",
         ),
         (
             "limits.iterations = 6 is reached, 6 spent; raise it in the manifest, or begin with: goalseek iterate --new",

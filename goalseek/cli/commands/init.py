@@ -6,6 +6,7 @@ The answers come from flags, from questions at a terminal, or from guesses by fi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -37,10 +38,14 @@ from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
+from goalseek.git.location import locate
+from goalseek.git.paths import folder_prefix
+from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.paths import refuse_name_of_other_folder
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
+from goalseek.workspace.scope import manifest_scope
 
 _PROGRAM = "program.md"
 _PROGRAM_PROPOSES = """\
@@ -180,7 +185,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
-    files = [os.path.relpath(file, folder) for file in (path, program) if file]
+    files = [os.path.relpath(file, folder) for file in (path, program, *_uncommitted_writable_files(loaded)) if file]
     print(f"next: {with_manifest_option(next_steps(loaded, interview.paths, files), path)}")
     return 0
 
@@ -268,6 +273,15 @@ def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
         return None
     path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     return path
+
+
+def _uncommitted_writable_files(loaded: ManifestFile) -> list[Path]:
+    """The writable files whose changes are not in HEAD, from which a climb begins."""
+    location = locate(loaded.folder)
+    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
+    with contextlib.closing(Repository(location, "init")) as repository:
+        changed = [path for _, path in repository.changed_files()]
+    return [location.top / path for path in changed if scope.kind(path) == "writable"]
 
 
 def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:

@@ -96,7 +96,8 @@ class Reader:
 def project_state(source: Source, has_kept: bool, is_live: bool = False) -> ProjectState:
     """The present state of the project beside its records; of a copy only what to do next."""
     if source.loaded is None:
-        command = "promote takes the kept changes home" if has_kept else "status says what comes next"
+        promotes = "promote takes home what HEAD lacks of the kept changes"
+        command = promotes if has_kept else "status says what comes next"
         return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
     bounds = {guard.name: describe_bounds(guard, None) for guard in source.loaded.manifest.guard}
     try:
