@@ -19,18 +19,19 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers
-from goalseek.workspace.scope import Scope, manifest_scope
+from goalseek.workspace.hidden_files import hidden_paths, visible_answers
+from goalseek.workspace.scope import Scope, manifest_scope, paths_below
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
-    """Notes on the answers that candidate code, or the timed program, can read. ``entries`` are the tree's files."""
+    """Notes on the answers, and scripts that score, that can be read. ``entries`` are the tree's files."""
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
     hidden = hidden_paths(project.folder, config.manifest, config.scope.prefix, config.hidden_from, entries)
     if answers := list(readable_answers(config.manifest, hidden)):
         yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    for text, remedy in shared_answers(project.folder, config.manifest, hidden):
+    paths = paths_below(config.scope.prefix, entries)
+    for text, remedy in visible_answers(project.folder, config.manifest, hidden, paths):
         yield f"{text}; {remedy}"
 
 

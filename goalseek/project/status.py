@@ -19,7 +19,7 @@ from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
-from goalseek.manifest.exposure import exposure_note
+from goalseek.manifest.exposure import exposure_note, may_show_scorer
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
@@ -185,11 +185,11 @@ def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, st
 
 
 def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
-    if not loaded.manifest.scope.share:
+    if not loaded.manifest.scope.share and not may_show_scorer(loaded.manifest):
         return ()
-    from goalseek.workspace.hidden_files import shared_answers_at_head
+    from goalseek.workspace.hidden_files import visible_answers_at_head
 
-    return tuple(shared_answers_at_head(loaded, location))
+    return tuple(visible_answers_at_head(loaded, location))
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:

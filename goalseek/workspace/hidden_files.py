@@ -25,7 +25,7 @@ from goalseek.git.location import Location
 from goalseek.git.objects import Entry
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
-from goalseek.manifest.exposure import SCRIPTS, read_small, text_of, words_in
+from goalseek.manifest.exposure import SCRIPTS, read_small, text_of, visible_scorers, words_in
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
 from goalseek.own_folders import read_regular
@@ -170,8 +170,19 @@ def shared_answers(folder: Path, manifest: Manifest, hidden: Mapping[str, Path])
             said |= paths
 
 
-def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
-    """Notes on answers in shared folders, which candidate code can read; the hidden files are those of HEAD."""
+def visible_answers(
+    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], paths: Iterable[str]
+) -> Iterator[Note]:
+    """Notes on scripts that score, and on answers in shared folders, that the agent or candidate code can read.
+
+    ``paths`` are those of a tree, below ``folder``; see ``shared_answers``.
+    """
+    yield from visible_scorers(manifest, set(paths) - hidden.keys())
+    yield from shared_answers(folder, manifest, hidden)
+
+
+def visible_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
+    """The same notes, with their remedies, on the files of HEAD."""
     manifest, folder, paths = loaded.manifest, base_of(loaded, location.top), b""
     hidden_from: Listing = ()
     with contextlib.suppress(GitFailed):  # there is no commit
@@ -180,8 +191,9 @@ def shared_answers_at_head(loaded: ManifestFile, location: Location) -> Iterator
         if outside := folder_of(folder, manifest):
             hidden_from = list_hidden(outside, location.top)
     prefix = folder_prefix(location.top, folder)
-    hidden = hidden_paths(folder, manifest, prefix, hidden_from, map(os.fsdecode, paths.split(b"\0")))
-    for text, remedy in shared_answers(folder, manifest, hidden):
+    names = [os.fsdecode(path) for path in paths.split(b"\0")]
+    hidden = hidden_paths(folder, manifest, prefix, hidden_from, names)
+    for text, remedy in visible_answers(folder, manifest, hidden, paths_below(prefix, names)):
         yield f"{text}; {remedy}"
 
 
