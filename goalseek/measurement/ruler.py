@@ -19,7 +19,7 @@ from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.rules import words_of
+from goalseek.manifest.rules import authors_of, words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
@@ -179,8 +179,10 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     messages += [f"file {loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     programs = _provider_files(loaded.manifest, scope.prefix)
-    files = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs]
-    messages += [f"file {quote_path(path)}" for path in files[:_FILES_LIMIT]]
+    started = _started_files(loaded.manifest, scope.prefix)
+    files = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs & started]
+    named = [quote_path(path) + " of the provider" * (path in programs) for path in files[:_FILES_LIMIT]]
+    messages += [f"file {name}" for name in named]
     more = len(files) - _FILES_LIMIT
     messages += [f"and {pluralize(more, 'more file')}"] if more > 0 else []
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
@@ -198,10 +200,16 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
 
 
 def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that the provider's command names, without those that a command of the verifier names as well."""
-    words = (manifest.provider.command if manifest.provider else None) or ()
+    """The paths that the providers' commands name, without those that a command of the verifier names as well."""
+    words = {word for table in authors_of(manifest.provider, manifest.search.rotate) for word in table.command or ()}
     verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
+
+
+def _started_files(manifest: Manifest, prefix: str) -> set[str]:
+    """The programs that providers start from the checkout, as they are there; what these run is the climb's."""
+    tables = authors_of(manifest.provider, manifest.search.rotate)
+    return {prefix + os.path.normpath(table.command[0]) for table in tables if table.command}
 
 
 def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
