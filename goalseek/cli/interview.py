@@ -76,12 +76,12 @@ class Interview:
         return answers
 
     def _hide_scorer(self, answers: Answers) -> Answers:
-        """Asks once more what is hidden, where nothing is and a committed file scores."""
-        script, glob = scorer_to_hide(answers.score, answers.writable, self.paths)
-        if answers.hidden or not script:
+        """Asks once more what is hidden, where a committed file scores that is not."""
+        script, glob = scorer_to_hide(answers.score, answers.writable, answers.hidden, self.paths)
+        if not script:
             return answers
-        print(f"    {script} scores, and nothing is hidden: hide {glob}?", file=sys.stderr)
-        return self.ask("hidden", replace(answers, hidden=(glob,)))
+        print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
+        return self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
         """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""

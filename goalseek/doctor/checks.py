@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from goalseek.doctor.cheats import Cheat
-from goalseek.doctor.isolation import isolation_notes, timing_notes, visible_scorers
+from goalseek.doctor.isolation import isolation_notes, timing_notes
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
@@ -20,7 +20,7 @@ from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
 from goalseek.sandbox.environment import notify_problem, program_environment
-from goalseek.workspace.hidden_files import hidden_paths, shared_answers, visible_code
+from goalseek.workspace.answers import hidden_paths, visible_answers
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
@@ -143,12 +143,8 @@ def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:
     hidden = hidden_paths(folder, manifest, context.config.scope.prefix, context.config.hidden_from, context.entries)
     is_unclear = preflight.is_time_unclear(context.project.loaded)
     yield from isolation_notes(manifest, is_unclear)
-    prefix, kind = context.project.places.prefix, context.config.scope.kind
-    others = {path.removeprefix(prefix) for path in context.entries if kind(path) not in ("hidden", "writable")}
-    yield from visible_scorers(manifest, others)
     yield from () if is_unclear else timing_notes(manifest, hidden)
-    code = visible_code(folder, manifest, context.config.scope.prefix, context.entries)
-    for text, remedy in shared_answers(folder, manifest, hidden, code):
+    for text, remedy in visible_answers(folder, manifest, context.config.scope.prefix, hidden, context.entries):
         yield CheckResult("isolation", True, text, remedy)
 
 

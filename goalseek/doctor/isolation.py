@@ -17,6 +17,7 @@ from goalseek.manifest.exposure import (
     exposing_commands,
     later_check,
     named_paths,
+    own_script,
     readable_answers,
     started_outputs,
     timed_program,
@@ -34,7 +35,6 @@ SPLIT = (
 )
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
-COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -73,15 +73,16 @@ def self_reported_score(manifest: Manifest) -> str:
     return next((f"{command.name}{text}; {remedy}" for text, remedy in notes if command and remedy), "")
 
 
-def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
-    """The first of the ``visible`` files that a command which scores among hidden files names; "" for none."""
-    words = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words_of(command))
-    return next((word for word in words if command.sees == "hidden" and word in visible), "")
+def scorer_to_hide(
+    command: str, writable: Sequence[str], hidden: Sequence[str], paths: Collection[str]
+) -> tuple[str, str]:
+    """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none.
 
-
-def scorer_to_hide(command: str, writable: Sequence[str], paths: Collection[str]) -> tuple[str, str]:
-    """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none."""
-    others = set(paths) - (changeable := set(filter(matcher(tuple(writable)), paths)))
+    None is asked for that is hidden already, or that ``writable`` names itself.
+    """
+    changeable = set(filter(matcher(tuple(writable)), paths))
+    is_hidden = matcher(tuple(hidden))
+    others = {path for path in paths if path not in writable and not is_hidden(path)}
     script = own_script(VerifyCommand(run=command, sees="hidden"), others)
     glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
     return script, script if any(map(matcher((glob,)), changeable)) else glob
@@ -94,14 +95,6 @@ def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collectio
     if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
         return ()
     return tuple(pattern for pattern in hidden if any(map(matcher((pattern,)), tests)))
-
-
-def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[CheckResult]:
-    """A note on each command that scores among hidden files by a script that is not hidden itself."""
-    for command in manifest.verify:
-        if script := own_script(command, visible):
-            text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
-            yield CheckResult("isolation", True, text, COMMIT_HIDDEN)
 
 
 def unseen_by_scorer(

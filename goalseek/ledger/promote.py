@@ -125,10 +125,8 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
 
     It has them if each file that they changed is as they left it.
     """
-    cumulative: list[frozenset[str]] = []
-    for change in chain.changes:
-        files = {difference.path for difference in objects.differences(change.before, change.after)}
-        cumulative.append(frozenset(files.union(*cumulative[-1:])))
+    files = ({difference.path for difference in objects.differences(one.before, one.after)} for one in chain.changes)
+    cumulative = list(itertools.accumulate(files, set[str].union))
     for count in range(len(cumulative), 0, -1):
         for tree, applied in ((chain.changes[0].before, 0), (chain.changes[count - 1].after, count)):
             changed = {difference.path for difference in objects.differences(base_tree, tree)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
+from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 
 EXPOSED = "candidate code can read the hidden files"
@@ -110,6 +111,33 @@ def fixed_seed_line(text: str) -> int | None:
     return next((number for number, line in lines if _FIXED_SEED.search(_COMMENT.split(line)[0])), None)
 
 
+def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
+    """The first of the ``visible`` files that a command which scores among hidden files names; "" for none."""
+    words = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words_of(command))
+    return next((word for word in words if command.sees == "hidden" and word in visible), "")
+
+
+def may_show_scorer(manifest: Manifest) -> bool:
+    """Whether a command that scores among hidden files names a script that no glob hides; no file is looked at."""
+    is_hidden = matcher(manifest.scope.hidden)
+    commands = [command for command in manifest.verify if command.sees == "hidden"]
+    words = {posixpath.normpath(posixpath.join(one.cwd, word)) for one in commands for word in words_of(one)}
+    return any(word.endswith(SCRIPTS) and not is_hidden(word) for word in words)
+
+
+def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[tuple[str, str]]:
+    """A note, with its remedy, on each command that scores by one of the ``visible`` files.
+
+    They are all that is not hidden; what the candidate can write itself is left to ``candidate_scripts``.
+    """
+    is_writable, is_read_only = matcher(manifest.scope.writable), matcher(manifest.scope.read_only)
+    for command in manifest.verify:
+        script = own_script(command, visible)
+        if script and (is_read_only(script) or not is_writable(script)):
+            yield f"{command.name}: the agent and its code can read {quote_path(script)}, which scores", COMMIT_HIDDEN
+
+
+COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read

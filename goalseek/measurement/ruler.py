@@ -19,7 +19,7 @@ from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.rules import words_of
+from goalseek.manifest.rules import authors_of, words_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
@@ -198,12 +198,14 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     hidden_files = [f"{loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     programs = _provider_files(loaded.manifest, scope.prefix)
-    paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs]
+    started = _started_files(loaded.manifest, scope.prefix)
+    paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs & started]
     paths.sort(key=lambda path: not path.startswith(scope.prefix))
+    files = [quote_path(path) + " of the provider" * (path in programs) for path in paths]
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
     names = abbreviate([quote_path(path) for path in new_paths])
     code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
-    return HeadDifferences(keys, (*hidden_files, *map(quote_path, paths)), code if names else "")
+    return HeadDifferences(keys, (*hidden_files, *files), code if names else "")
 
 
 def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
@@ -230,10 +232,16 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
 
 
 def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that the provider's command names, without those that a command of the verifier names as well."""
-    words = (manifest.provider.command if manifest.provider else None) or ()
+    """The paths that the providers' commands name, without those that a command of the verifier names as well."""
+    words = {word for table in authors_of(manifest.provider, manifest.search.rotate) for word in table.command or ()}
     verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
+
+
+def _started_files(manifest: Manifest, prefix: str) -> set[str]:
+    """The programs that providers start from the checkout, as they are there; what these run is the climb's."""
+    tables = authors_of(manifest.provider, manifest.search.rotate)
+    return {prefix + os.path.normpath(table.command[0]) for table in tables if table.command}
 
 
 def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM
 from goalseek.sandbox import editable_installs
-from goalseek.workspace import hidden_files
+from goalseek.workspace import answers
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
@@ -28,17 +28,16 @@ _LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
 
 
 def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
-    """Notes on a timed program that nothing checks, and on the answers that it, or candidate code, can read.
+    """Notes on a timed program that nothing checks, and on what it, or candidate code, can read of who judges.
 
     ``entries`` are the tree's files.
     """
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
     folder, manifest, prefix = project.folder, config.manifest, config.scope.prefix
-    hidden = hidden_files.hidden_paths(folder, manifest, prefix, config.hidden_from, entries)
     if note := unchecked_note(manifest):
         yield note
-    code = hidden_files.visible_code(folder, manifest, prefix, entries)
-    yield from hidden_files.answer_notes(folder, manifest, hidden, code)
+    hidden = answers.hidden_paths(folder, manifest, prefix, config.hidden_from, entries)
+    yield from answers.answer_notes(folder, manifest, prefix, hidden, entries)
 
 
 def fixed_seed_note(objects: Objects, config: Config, tree: str) -> str:

@@ -116,7 +116,7 @@ def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
     assert "and 2 more files;" in shown and "e.md" not in shown
 
 
-def test_the_providers_own_program_is_not_named_as_part_of_the_verifier(project: Project) -> None:
+def test_a_script_that_the_provider_runs_as_the_climb_has_it_is_named_and_its_program_is_not(project: Project) -> None:
     project.write({"propose.sh": "true\n"})
     project.set_manifest({"provider": {"name": "command", "command": ["sh", "./propose.sh"]}})
     project.commit("a provider")
@@ -126,7 +126,17 @@ def test_the_providers_own_program_is_not_named_as_part_of_the_verifier(project:
     project.write({"propose.sh": "echo\n", "other.txt": "2\n"})
     project.commit("another provider")
     differences = project.run("status").stdout
-    assert "propose.sh" not in differences and "file other.txt" in differences
+    text = "file propose.sh of the provider differs from the pinned verifier; goalseek baseline adopts it"
+    assert "file propose.sh of the provider; goalseek baseline adopts it" in differences
+    assert "file other.txt" in differences and f"note: {text}" in project.run("iterate").stderr
+    provider = {
+        "name": "scripted",
+        "script": "moves.toml",
+        "fallback": [{"name": "command", "command": ["./propose.sh"]}],
+    }
+    project.set_manifest({"provider": provider})
+    project.git("update-index", "--chmod=+x", "propose.sh")
+    assert "propose.sh" not in project.run("status").stdout, "it is started from the checkout"
 
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:

@@ -224,9 +224,9 @@ def _measure(
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
-        script, glob = scorer_to_hide(answers.score, answers.writable, interview.paths)
-        if script and not answers.hidden:
-            text = f"{script} scores, and nothing is hidden: the agent and its code can read it"
+        script, glob = scorer_to_hide(answers.score, answers.writable, answers.hidden, interview.paths)
+        if script:
+            text = f"{script} scores, and is not hidden: the agent and its code can read it"
             print_message(options, f"{text}; hide {glob}, and what it compares with")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)

@@ -32,7 +32,7 @@ from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
 from goalseek.views.terminal_text import one_line, painter
-from goalseek.workspace.hidden_files import answer_notes_at_head
+from goalseek.workspace.answers import answer_notes_at_head
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
 

@@ -1,0 +1,285 @@
+"""Answers that candidate code can read in shared folders, and scripts that score in its sight."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import posixpath
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+
+from msgspec import structs
+
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import git
+from goalseek.git.ignore import matcher
+from goalseek.git.location import Location
+from goalseek.git.paths import folder_prefix, quote_path
+from goalseek.humanize import MAX_NAMES, abbreviate
+from goalseek.manifest.exposure import (
+    HASH_INSTEAD,
+    SCRIPTS,
+    may_show_scorer,
+    read_small,
+    readable_answers,
+    text_of,
+    timed_program,
+    visible_scorers,
+    words_in,
+)
+from goalseek.manifest.loading import ManifestFile, base_of
+from goalseek.manifest.tables import Manifest, ScopeTable
+from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
+from goalseek.workspace.hidden_files import folder_of, list_hidden
+from goalseek.workspace.scan import ListedFile, Listing, list_folder
+from goalseek.workspace.scope import is_tool_cache, paths_below
+from goalseek.workspace.shared_folders import MAX_FILES
+
+_HIDDEN_MOST = 300  # how many hidden files are read
+_COPIES_MOST = 64_000_000  # bytes that are read in search of copies
+_PARTS_MOST = 4  # of a path that a script puts together
+_SPLIT = "split it: the features stay"
+Note = tuple[str, str]  # what candidate code can read, and the remedy
+
+
+def hidden_paths(
+    folder: Path, manifest: Manifest, prefix: str, hidden_from: Listing, paths: Iterable[str]
+) -> dict[str, Path]:
+    """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder.
+
+    ``paths`` are those of a tree, ``prefix`` is that folder's in it, ``hidden_from`` are the files of that key.
+    """
+    files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), paths_below(prefix, paths))}
+    return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
+
+
+def visible_code(folder: Path, manifest: Manifest, paths: Iterable[str]) -> dict[str, Path]:
+    """The writable files and the scripts among ``paths`` that are not hidden, where they lie below ``folder``."""
+    is_hidden, is_writable = matcher(manifest.scope.hidden), matcher(manifest.scope.writable)
+    code = (path for path in paths if path.endswith(SCRIPTS) or is_writable(path))
+    return {path: folder / path for path in code if not is_hidden(path)}
+
+
+def shared_answers(
+    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Mapping[str, Path]
+) -> Iterator[Note]:
+    """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
+
+    A column of theirs is one of a hidden file, a hidden file or a command beside them names them, they are copies of
+    one, or their name says so. What ``scope.share`` names is relative to ``folder``; ``hidden`` are the hidden files
+    and ``code`` the ``visible_code`` where they lie on disk, by the path that commands find them at.
+    """
+    if not (shares := manifest.scope.share):
+        return
+    listing = _list_shared(folder, shares)
+    known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
+    copies = list(_copies(folder, listing, known))
+    copied = set[str]().union(*(paths for _, paths in copies))
+    said: set[str] = set()
+    others = {item.path: folder / item.path for item in listing if item.path not in copied}
+    for column in find_answer_columns(others, known):
+        what = f"column {quote_path(column.name)} of {quote_path(column.path)}"
+        remedy = _remove([column.path]) if column.is_whole else f"{_SPLIT}, that column goes to the hidden files"
+        yield f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has", remedy
+        said.add(column.path)
+    names = ("and the name says that answers are in it", set(filter(_is_named_answer, others)))
+    found: list[tuple[bool, str, list[str]]] = []
+    reasons = ((False, _files_by_reason(folder, manifest, known)), (True, copies), (False, [names]))
+    for is_copy, why, files in ((is_copy, *reason) for is_copy, group in reasons for reason in group):
+        found.append((is_copy, why, sorted(files - said)))
+        said |= files
+    needed = _files_of_candidate(folder, manifest, code) if any(paths for _, _, paths in found) else set()
+    for is_copy, why, paths in found:
+        own = [path for path in paths if path not in needed or is_copy]
+        if own:
+            remedy = _remove(own[:MAX_NAMES]) if is_copy else _move(manifest.scope, own[:MAX_NAMES])
+            yield f"candidate code can read {_names(own)}, {why}", remedy
+        if mixed := [path for path in paths if path not in own]:
+            yield f"candidate code can read {_names(mixed)}, {why}", f"{_SPLIT}, the answers go to the hidden files"
+
+
+def _list_shared(folder: Path, shares: Iterable[str]) -> list[ListedFile]:
+    """The files that are shared, by their paths below ``folder``."""
+    listing: list[ListedFile] = []
+    for name in shares:
+        with contextlib.suppress(OSError):  # what no command can use either
+            if (folder / name).is_file():
+                listing.append(ListedFile(name, (folder / name).stat().st_size, 0))
+            else:
+                files = list_folder(folder / name, MAX_FILES - len(listing), _is_library)
+                listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
+    return listing
+
+
+def _names(paths: Iterable[str]) -> str:
+    return abbreviate([quote_path(path) for path in paths])
+
+
+def visible_answers(
+    folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
+) -> Iterator[Note]:
+    """Notes on scripts that score, and on answers in shared folders, that the agent or candidate code can read.
+
+    ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; see ``shared_answers``.
+    """
+    own = paths_below(prefix, paths)
+    yield from visible_scorers(manifest, set(own) - hidden.keys())
+    yield from shared_answers(folder, manifest, hidden, visible_code(folder, manifest, own))
+
+
+def answer_notes(
+    folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
+) -> Iterator[str]:
+    """The same notes with their remedies, and one on the answers that the timed program can read."""
+    if answers := list(readable_answers(manifest, hidden)):
+        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
+    for text, remedy in visible_answers(folder, manifest, prefix, hidden, paths):
+        yield f"{text}; {remedy}"
+
+
+def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
+    """These notes on the files of HEAD."""
+    manifest = loaded.manifest
+    if not (manifest.scope.share or timed_program(manifest) or may_show_scorer(manifest)):
+        return
+    folder, paths = base_of(loaded, location.top), b""
+    hidden_from: Listing = ()
+    with contextlib.suppress(GitFailed):  # there is no commit
+        paths = git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD", git_dir=location.git_dir)
+    with contextlib.suppress(GoalseekError):  # a climb refuses it, and says why
+        if outside := folder_of(folder, manifest):
+            hidden_from = list_hidden(outside, location.top)
+    prefix = folder_prefix(location.top, folder)
+    names = list(map(os.fsdecode, paths.split(b"\0")))
+    hidden = hidden_paths(folder, manifest, prefix, hidden_from, names)
+    yield from answer_notes(folder, manifest, prefix, hidden, names)
+
+
+def _remove(paths: Sequence[str]) -> str:
+    return f"where no run needs it: rm {_shell_words(paths)}"
+
+
+def _move(scope: ScopeTable, paths: Sequence[str]) -> str:
+    """The line that moves answers out of what is shared, where git ignores them, to where they are hidden."""
+    names = [posixpath.basename(path) for path in paths]
+    if scope.hidden_from:
+        line = f"mv {_shell_words(paths)} {shlex.quote(scope.hidden_from)}"
+    else:
+        globs = (re.fullmatch(r"([\w./-]+)/\*\*", glob) for glob in scope.hidden)
+        own = next((glob[1] for glob in globs if glob), "")
+        folder = own or "hidden"
+        names = [f"{folder}/{name}" for name in names]
+        line = f"mkdir -p {folder} && mv {_shell_words(paths)} {folder} && git add --force {_shell_words(names)}"
+        line += " && git commit -m 'Hide the answers'"
+        line += "" if own else f", with scope.hidden = {json.dumps([*scope.hidden, 'hidden/**'], ensure_ascii=False)}"
+    unshared = [quote_path(path) for path in paths if path in scope.share]
+    line += f", take {', '.join(unshared)} out of scope.share" if unshared else ""
+    return f"move it to the hidden files: {line}, and let the scorer read {', '.join(map(quote_path, names))}"
+
+
+def _shell_words(paths: Iterable[str]) -> str:
+    return " ".join(map(shlex.quote, paths))
+
+
+def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
+    """The files in shared folders that each hidden file names, and each command that runs beside them."""
+    for path, file in hidden.items():
+        yield f"which hidden {quote_path(path)} names", _files_named_in(folder, manifest, path, file)
+    for command in manifest.verify:
+        if command.sees == "hidden":
+            files = _shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1)
+            programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
+            yield f"which the command {command.name} names", files - programs
+
+
+def _files_of_candidate(folder: Path, manifest: Manifest, code: Mapping[str, Path]) -> set[str]:
+    """The files in shared folders that the code of a candidate names, or a command that runs it: it needs them."""
+    named = [_files_named_in(folder, manifest, path, file) for path, file in sorted(code.items())[:_HIDDEN_MOST]]
+    for command in manifest.verify:
+        if command.sees != "hidden":
+            named.append(_shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1))
+    return set[str]().union(*named)
+
+
+def _files_named_in(folder: Path, manifest: Manifest, path: str, file: Path) -> set[str]:
+    """The files in shared folders that the text of ``file``, which commands find at ``path``, names."""
+    text, is_script = read_small(file), path.endswith(SCRIPTS)
+    words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
+    words |= {word for word in words_in(text) if "/" in word} if is_script else set()
+    return _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
+
+
+def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
+    """The files of a listing that are copies of hidden files; the largest are not looked at where that would be long.
+
+    Only those of one size are read.
+    """
+    originals, copies = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+    for path, file in hidden.items():
+        with contextlib.suppress(OSError):
+            originals[file.stat().st_size].append(path)
+    for item in listing:
+        if item.kind in ("file", "program"):
+            copies[item.size].append(item.path)
+    read_bytes = 0
+    for size in sorted(originals.keys() & copies.keys() - {0}):
+        read_bytes += size * len(originals[size] + copies[size])
+        if read_bytes > _COPIES_MOST:
+            return
+        digests = {path: _digest_of(folder / path) for path in copies[size]}
+        for original in originals[size]:
+            digest = _digest_of(hidden[original])
+            same = {path for path in copies[size] if digests[path] == digest != ""}
+            yield f"a copy of hidden {quote_path(original)}", same
+
+
+def _digest_of(file: Path) -> str:
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[str], parts: int) -> set[str]:
+    """The files in shared folders that words name, or that so many ``parts`` of them join to, below one of ``bases``.
+
+    In ``Path("data") / "labels.csv"`` there are two.
+    """
+    shares, found = manifest.scope.share, set[str]()
+    for _ in range(parts):
+        paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
+        inside = {path for path in paths if any(f"{path}/".startswith(f"{name}/") for name in shares)}
+        found |= {path for path in inside if _is_file(folder / path)}
+        above = {path for path in paths if any(name.startswith(f"{path}/") for name in shares)}
+        bases = above | {path for path in inside - found if _is_folder(folder / path)}
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a text that can be no path
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_library(path: str) -> bool:
+    return is_tool_cache(path) or not {"site-packages", "dist-packages", "node_modules"}.isdisjoint(path.split("/"))
+
+
+def _is_named_answer(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    is_answer = ANSWER.search(name)
+    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
