@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from goalseek.doctor.provider_checks import refuse_unseen_scripts
 from goalseek.errors import LimitReached
 from goalseek.evaluation.holdout import look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
@@ -41,6 +42,7 @@ def check_before_climb(project: Project) -> None:
         project.watch.on_note(note)
     check_refs(project)
     check_provider(project, entries)
+    refuse_unseen_scripts(project, entries)
 
 
 class Invocation:
