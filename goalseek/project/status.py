@@ -25,7 +25,14 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.progress import direction_warning, guard_notice, needs_settling, own_label, small_set_warning
+from goalseek.project.progress import (
+    direction_warning,
+    guard_notice,
+    needs_settling,
+    own_label,
+    small_set_warning,
+    unmoved_warning,
+)
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -167,6 +174,8 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
+    if unmoved_text := unmoved_warning(standing):
+        yield unmoved_text
     if direction_text := direction_warning(metric, standing):
         yield direction_text
 
@@ -238,7 +247,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes the kept changes home"
-    return "goalseek promote takes home what was kept before the last baseline" if standing.epoch else ""
+    return "goalseek promote takes home what was kept before the last baseline" if standing.has_kept else ""
 
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:
