@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from goalseek.cli.streams import handle_write_error
 from goalseek.errors import GoalseekError
 from goalseek.manifest.rules import query_fault
 from goalseek.process import wait_for_line
@@ -51,6 +52,16 @@ def apply_query(options: argparse.Namespace, plain: Any) -> Any:
         return jmespath.search(options.query, plain)
     except jmespath.exceptions.JMESPathError as error:
         raise GoalseekError(f"--query {query_fault(options.query, error)}", "see https://jmespath.org") from None
+
+
+def print_bytes(content: bytes) -> None:
+    """Writes bytes to standard output as they are."""
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(content)
+    except OSError as error:
+        handle_write_error(1, error)
+    sys.stdout.flush()
 
 
 def print_message(options: argparse.Namespace, text: str) -> None:

@@ -25,7 +25,7 @@ class _Stream(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError as error:
-            _handle_write_error(self.fileno(), error)
+            handle_write_error(self.fileno(), error)
         return len(text)
 
     def flush(self) -> None:
@@ -33,7 +33,7 @@ class _Stream(io.TextIOWrapper):
         try:
             super().flush()
         except OSError as error:
-            _handle_write_error(self.fileno(), error)
+            handle_write_error(self.fileno(), error)
 
 
 def prepare_streams() -> None:
@@ -60,17 +60,7 @@ def prepare_streams() -> None:
                 setattr(sys, name, _Stream(buffer, stream.encoding, ERROR_HANDLER, **buffering))
 
 
-def print_bytes(content: bytes) -> None:
-    """Writes bytes to standard output as they are."""
-    sys.stdout.flush()
-    try:
-        sys.stdout.buffer.write(content)
-    except OSError as error:
-        _handle_write_error(1, error)
-    sys.stdout.flush()
-
-
-def _handle_write_error(descriptor: int, error: OSError) -> None:
+def handle_write_error(descriptor: int, error: OSError) -> None:
     """Redirects the descriptor to ``/dev/null``; raises unless the output may be dropped.
 
     It may on stderr, and where the terminal is gone (EIO): a process that should end with its terminal got SIGHUP, and

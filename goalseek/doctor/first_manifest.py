@@ -113,7 +113,7 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     direction, query, regex = _reading(text)
     guess = replace(guess, score=_command_for(folder, judges[0]), direction=direction, query=query, regex=regex)
     if not program:
-        return replace(guess, outputs=guess.writable)
+        return guess
     named = [*dict.fromkeys(_FILE_NAME.findall(_text(folder / program)))]
     handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
     if not handed_on and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
@@ -140,7 +140,7 @@ def _command_for(folder: Path, script: str) -> str:
         return ""
     runner = _RUNNERS[PurePosixPath(script).suffix]
     if runner == "python":
-        runner = own_python(folder) or next(filter(shutil.which, ("python", "python3")), "python")
+        runner = own_python(folder) or next(filter(shutil.which, ("python3", "python")), "python3")
     writes_json = "--output" in _text(folder / script)
     return f"{runner} {shlex.quote(script)}" + (' --output "$GOALSEEK_RUN_DIR/metrics.json"' if writes_json else "")
 

@@ -17,6 +17,7 @@ from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.fitness import writable_files
 from goalseek.project.preflight import CheckResult
+from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
@@ -25,6 +26,7 @@ from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider
 from goalseek.providers.registry import advise_provider, make_permitted_provider, provider_commands
 from goalseek.sandbox.executables import missing_script
+from goalseek.values import StopReason
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
@@ -154,6 +156,14 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
     launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
     launch.folder.mkdir(parents=True, exist_ok=True)
     return launch
+
+
+def refuse_unseen_scripts(project: Project, entries: Mapping[str, Entry]) -> None:
+    """Raises GoalseekError where a provider's command runs a script that its tree lacks."""
+    config = project.config() if project.standing.incumbent else project.config_for_baseline()
+    text, remedy = unseen_script_hint(Evaluation(project, config), provider_commands(project.provider()), entries)
+    if text:
+        raise GoalseekError(f"provider: {text}", remedy, StopReason.PROVIDER)
 
 
 def unseen_script_hint(

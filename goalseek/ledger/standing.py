@@ -73,7 +73,9 @@ class Standing(Struct, frozen=True):
     has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
     are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it
     leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person
-    who takes a change back. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in ``Played``.
+    who takes a change back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the
+    measured candidates of this epoch, None once one gave another number than the baseline. ``script_digest`` and
+    ``script_count`` are what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -95,6 +97,8 @@ class Standing(Struct, frozen=True):
     best: MeasuredCommit | None = None
     last: IterationRecord | None = None
     keeps: int = 0
+    has_kept: bool = False
+    unmoved: int | None = 0
     taken_back: dict[int, int] = field(default_factory=dict)
     stagnation: int = 0
     provider_failures: int = 0
@@ -224,6 +228,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             keeps=0,
+            unmoved=0,
             taken_back={},
             settled=None,
             holdout=(),
@@ -236,6 +241,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     following = structs.replace(
         following,
         tried=standing.tried + (not record.stacked),
+        unmoved=_count_unmoved(standing, record.metric.value),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
@@ -246,8 +252,14 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
     commit = _measured_commit(record)
     return structs.replace(
-        following, incumbent=commit, best=commit, keeps=standing.keeps + 1, stagnation=0, settled=None
+        following, incumbent=commit, best=commit, keeps=standing.keeps + 1, has_kept=True, stagnation=0, settled=None
     )
+
+
+def _count_unmoved(standing: Standing, value: float | None) -> int | None:
+    if value is None or standing.unmoved is None or standing.baseline is None:
+        return standing.unmoved
+    return standing.unmoved + 1 if value == standing.baseline.value else None
 
 
 def proposal_of(record: IterationRecord) -> Proposal:

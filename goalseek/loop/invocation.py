@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from goalseek.doctor.provider_checks import refuse_unseen_scripts
 from goalseek.errors import LimitReached
 from goalseek.evaluation.holdout import look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
@@ -23,8 +24,14 @@ from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.fitness import answer_notes, check_fit, check_provider
 from goalseek.project.landing import check_refs
-from goalseek.project.limits import RUN_STOP_REASONS, budget_warnings, median_iteration_seconds, why_stop
-from goalseek.project.progress import new_warnings, progress_of, small_set_warning
+from goalseek.project.limits import (
+    RUN_STOP_REASONS,
+    best_home_hint,
+    budget_warnings,
+    median_iteration_seconds,
+    why_stop,
+)
+from goalseek.project.progress import new_warnings, progress_of, small_set_warning, unmoved_warning
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.values import Stop, StopReason, Usage
@@ -41,6 +48,7 @@ def check_before_climb(project: Project) -> None:
         project.watch.on_note(note)
     check_refs(project)
     check_provider(project, entries)
+    refuse_unseen_scripts(project, entries)
 
 
 class Invocation:
@@ -110,6 +118,8 @@ class Invocation:
         project, config = self.project, self._config
         assert project.stop and config
         is_run_over = project.stop.reason in RUN_STOP_REASONS
+        if text := unmoved_warning(project.standing):
+            project.watch.on_note(with_manifest_option(text, project.loaded.path))
         cost = seconds_to_settle(config.manifest, project.standing)
         if is_run_over or (project.stop.reason == StopReason.COUNT and cost < _SETTLING_SHARE * self._seconds):
             settle_at_end(Evaluation(project, config))
@@ -138,7 +148,7 @@ class Invocation:
         played = Played(standing.script_digest, standing.script_count)
         turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
         why = project.provider().in_turn(turn.names).played_out(standing.tried, played)
-        hint = "add a [[move]], or a recording; or take the best home: goalseek promote"
+        hint = "add a [[move]], or a recording" + best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
 

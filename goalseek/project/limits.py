@@ -253,9 +253,12 @@ def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
     since = pluralize(standing.stagnation, "iteration")
     why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
     look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
-    return Stop(
-        StopReason.NEEDS_HUMAN, why, f"{look}; then: {NEW_RUN_COMMAND}; or take the best home: goalseek promote"
-    )
+    return Stop(StopReason.NEEDS_HUMAN, why, f"{look}; then: {NEW_RUN_COMMAND}{best_home_hint(standing)}")
+
+
+def best_home_hint(standing: Standing) -> str:
+    """The last part of a hint, on taking the best home; "" where nothing was ever kept."""
+    return "; or take the best home: goalseek promote" if standing.has_kept else ""
 
 
 def _budget_stop(

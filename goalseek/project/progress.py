@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # status asks for the progress alone
     from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
+MIN_UNMOVED = 5
 MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
@@ -231,6 +232,13 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
         f"{standing.keeps} kept changes gained {format_number(gain)} on {metric.examples} examples, where chance "
         f"reaches {format_number(bound)}: a larger set, or a [holdout], would tell"
     )
+
+
+def unmoved_warning(standing: Standing) -> str:
+    """A warning where five candidates or more were measured, and all gave the baseline's number; else ""."""
+    if (standing.unmoved or 0) < MIN_UNMOVED:
+        return ""
+    return "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
 
 
 def guard_notice(manifest: Manifest, standing: Standing) -> str:

@@ -31,6 +31,7 @@ from goalseek.project.progress import (
     needs_settling,
     own_label,
     small_set_warning,
+    unmoved_warning,
 )
 from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
@@ -173,6 +174,8 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
+    if unmoved_text := unmoved_warning(standing):
+        yield unmoved_text
     if direction_text := direction_warning(metric, standing):
         yield direction_text
 
@@ -252,7 +255,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes home what HEAD lacks of the kept changes"
     before = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
-    return before if standing.epoch else ""
+    return before if standing.has_kept else ""
 
 
 def _silence_text(state: dict[str, Any], holder: Holder) -> str:

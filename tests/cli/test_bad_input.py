@@ -359,20 +359,22 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     command = {"name": "command", "command": ["sh", "agent.sh"]}
     project.set_manifest({"provider": command, "verify": [{"name": "judge", "run": "sh ./judge.sh"}]})
     project.commit()
-    project.write({"judge.sh": FILES["hidden/judge.sh"], "agent.sh": "echo '{\"score\": 2}' > answer.json"})
+    project.write({"judge.sh": FILES["hidden/judge.sh"]})
     refused(project, 1, "judge: judge.sh is in your checkout, but not committed: add it")
+    project.write({"agent.sh": "echo '{\"score\": 2}' > answer.json"})
     project.git("add", "judge.sh")
     project.git("commit", "-qm", "judge")
     missing = "agent.sh is in your checkout, but not committed where the agent's tree is taken from"
     doctor = project.run("doctor", "--quick")
     assert doctor.exit_code == 1 and f"✗ provider     {missing}" in doctor.stdout
-    failed = project.climb()[-1]
-    assert failed["reason"] == "provider_failed" and f"; {missing}: commit it" in failed["why"]
+    refused(project, 3, f"provider: {missing}", "commit it")
+    assert project.run("baseline").exit_code == 0
     project.commit()
     later = "agent.sh was committed after the baseline, and the agent's tree is that of the climb"
     assert f"✗ provider     {later}" in project.run("doctor", "--quick").stdout
     remedy = "goalseek baseline takes it into the climb; or keep it outside of the repository"
-    assert f"; {later}: {remedy}" in project.climb()[-1]["why"]
+    stopped = project.run("iterate")
+    assert stopped.exit_code == 3 and f"provider: {later}" in stopped.stderr and remedy in stopped.stderr
     assert project.run("baseline").exit_code == 0
     assert project.run("doctor", "--quick").exit_code == 0
     assert project.climb()[-1]["outcome"] == "kept"
@@ -380,7 +382,7 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     project.set_manifest({**tables, "provider": {"name": "command", "command": ["sh", "-c", "sh tool.sh"]}})
     project.write({"tool.sh": "echo '{\"score\": 3}' > answer.json"})
     project.commit()
-    assert ": goalseek baseline --from HEAD takes it into the climb" in project.climb()[-1]["why"]
+    assert "goalseek baseline --from HEAD takes it into the climb" in project.run("iterate").stderr
     assert project.run("baseline", "--from", "HEAD").exit_code == 0
     assert project.climb()[-1]["outcome"] == "kept"
 

@@ -142,7 +142,9 @@ def test_the_verifiers_place_has_what_setup_gives_and_the_outputs_before_it_and_
     project.climb()
     judged = 'sh hidden/judge.sh && cat "$GOALSEEK_RUN_DIR/metrics.json"'
     there = shell(project, judged)
-    assert (there.stdout, there.stderr) == (answer(2), "")
+    assert there.stdout == answer(2)
+    (view,) = there.stderr.splitlines()
+    assert view.startswith("goalseek: the view of judge, the last of 2 verify commands: sees both; run folder /")
     older = shell(project, "cat build/app; ls out.json || true", "--at", "0")
     assert older.stdout == "built\n"
     assert "these outputs of that measurement were not kept: out.json; see log.keep_outputs" in older.stderr

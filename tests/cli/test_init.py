@@ -660,7 +660,7 @@ def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_i
     (tmp_path / "train.py").write_text('open("guesses.csv", "w")\n')
     (tmp_path / "score.py").write_text('open("guesses.csv")\n')
     paths = ["train.py", "score.py"]
-    assert guess_answers(tmp_path, paths).run in ("python train.py", "python3 train.py")
+    assert guess_answers(tmp_path, paths).run == "python3 train.py"
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True)
     python.touch()
@@ -693,3 +693,5 @@ def test_what_looking_around_finds(tmp_path: Path) -> None:
     assert guess.run.split()[1:] == ["score.py"] and not guess.score, "it runs the candidate: where no hidden file is"
     assert guess.hidden == ("tests/**",)
     assert guess_answers(tmp_path / "...", []) == Answers("project")
+    guess = guess_answers(folder, ["prompt.txt", "score.py"])
+    assert (guess.writable, guess.outputs) == (("prompt.txt",), ()), "no command leaves what may change"

@@ -143,3 +143,21 @@ def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> N
     assert told.endswith(
         "`goalseek iterate --new`; `goalseek promote` takes home what HEAD lacks of the kept changes\n"
     )
+
+
+def test_a_number_that_no_candidate_moves_names_doctor_and_nothing_is_to_be_taken_home(project: Project) -> None:
+    unmoved = "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
+    project.write({"hidden/judge.sh": 'echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+    project.commit()
+    project.set_moves(*map(answer, range(2, 8)))
+    assert unmoved not in project.run("iterate", "-n", "4").stderr
+    assert unmoved not in said(project)
+    ended = project.run("iterate", "-n", "1")
+    assert f"note: {unmoved}\n" in ended.stderr and unmoved in said(project)
+    project.set_manifest({"limits": {"stagnation_stop": 5}})
+    stopped = project.run("iterate")
+    assert "say what to try" in stopped.stderr and "promote" not in stopped.stderr + next_of(project)
+    project.write({"hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
+    project.commit()
+    project.check("baseline")
+    assert unmoved not in said(project) and "promote" not in next_of(project)

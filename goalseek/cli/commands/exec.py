@@ -116,7 +116,8 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             "GOALSEEK_SEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        _print_note(f"{command.name}: sees {command.sees}; run folder {folder}")
+        which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
+        _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
         variables = environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp")
         yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
 
@@ -143,6 +144,6 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
             workspace.clean()
 
 
-def _print_note(text: str) -> None:
-    if sys.stderr.isatty():
+def _print_note(text: str, is_always: bool = False) -> None:
+    if is_always or sys.stderr.isatty():
         print(f"goalseek: {text}", file=sys.stderr)

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest, refuse
-from goalseek.cli.output import print_json, print_message, wants_json
-from goalseek.cli.streams import print_bytes
+from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs

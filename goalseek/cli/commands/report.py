@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest, start_folder
-from goalseek.cli.output import print_answer, print_message, wants_json
-from goalseek.cli.streams import print_bytes
+from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export, refuse_records
 from goalseek.project.observer import Observer

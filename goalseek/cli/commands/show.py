@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, print_message, wants_json
-from goalseek.cli.streams import print_bytes
+from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.records import IterationRecord
