@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
 
-from goalseek.doctor.trial import GARBAGE, check_seed
+from goalseek.doctor.trial import GARBAGE, check_seed, check_steps
 from goalseek.evaluation.measurements import MeasuredValue
+from goalseek.manifest.loading import load
+from goalseek.manifest.tables import Holdout, Manifest
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -102,6 +104,20 @@ def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(
     if not metric:
         assert found["text"].startswith("garbage is better than your code: every writable file filled with garbage")
         assert found["text"].endswith("the number goes to 135 from 96") and "metric.direction" in found["remedy"]
+
+
+def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    manifest = load(case.folder / "goalseek.toml").manifest
+
+    def said(value: float, *recorded: float | None, other: float | None = None, of: Manifest = manifest) -> list[str]:
+        numbers = (value, value if other is None else other)
+        return [one.text for one in check_steps(of, [MeasuredValue(one, {}, (), 1.0) for one in numbers], recorded)]
+
+    text = "1 case of 8 is a step of 0.125: repeatable is not general"
+    assert said(0.375) == said(0.5, None, 0.625, 1.0) == [text]
+    assert not said(0.5) and not said(0.375, 0.4567) and not said(0.375, other=0.5) and not said(1.375)
+    assert not said(0.375, of=replace(manifest, holdout=Holdout(run="sh final.sh", query="score")))
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
