@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from goalseek.doctor.cheats import Cheat, count_runs, measure_cheats
@@ -29,7 +29,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.advice import fixed_seed_hint, wall_time_hint
+from goalseek.statistics.advice import count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
@@ -73,6 +73,8 @@ def try_verifier(
             subject = replace(subject, known=(*subject.known, measurement))
         seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
         yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
+        records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
+        yield from check_steps(manifest, subject.known, [record.metric.value for record in records])
         finding = check_sabotage(project, subject)
         is_fit = finding.ok
         yield finding
@@ -154,6 +156,20 @@ def check_seed(known: Sequence[MeasuredValue], note: str = "") -> Iterator[Check
         yield CheckResult("seed", True, text, remedy)
     elif hint := fixed_seed_hint(median([measurement.seconds for measurement in known])):
         yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
+
+
+def check_steps(
+    manifest: Manifest, known: Sequence[MeasuredValue], recorded: Iterable[float | None]
+) -> Iterator[CheckResult]:
+    """A finding where the number is the share of a few cases and no holdout measures others.
+
+    ``known`` are runs of one tree, ``recorded`` the numbers of the climb, None for a candidate without one.
+    """
+    values = {measurement.value for measurement in known}
+    count = count_cases({*values, *(value for value in recorded if value is not None)})
+    if count and len(values) == 1 and manifest.holdout is None:
+        text = f"1 case of {count} is a step of {format_number(1 / count)}: repeatable is not general"
+        yield CheckResult("steps", True, text, "a [holdout] measures others: goalseek help noise")
 
 
 def _as_candidate(manifest: Manifest, candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:

@@ -5,7 +5,7 @@ and what to do about it, in words.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, 
 from goalseek.statistics.scale import median
 
 ITERATIONS = 100
+MOST_CASES = 30
 LONG_SECONDS = 5.0
 LARGE_SPREAD = 0.1  # of wall times, as a share of their median
 
@@ -194,3 +195,14 @@ def _effect(report: NoiseReport, size: float) -> str:
 
 def _size(report: NoiseReport, size: float) -> str:
     return format_percent(size) if report.in_percent else f"{size:.3g}"
+
+
+def count_cases(values: Iterable[float]) -> int | None:
+    """The least number of cases, at most 30, of which all these numbers are exact shares; None where there is none.
+
+    Also None where they tell too little: all are 0, 1/2 or 1.
+    """
+    distinct = set(values)
+    counts = range(2, MOST_CASES + 1)
+    count = next((n for n in counts if all(0 <= x <= 1 and round(x * n) / n == x for x in distinct)), 2)
+    return count if count > 2 else None

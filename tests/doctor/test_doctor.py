@@ -14,9 +14,11 @@ from doctor_cases import JUDGE, Ended, make_case
 from noisy import METRIC
 from project import Project, answer
 
-from goalseek.doctor.trial import GARBAGE, check_seed, check_wall_times
+from goalseek.doctor.trial import GARBAGE, check_seed, check_steps, check_wall_times
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.manifest.exposure import fixed_seed_line
+from goalseek.manifest.loading import load
+from goalseek.manifest.tables import Holdout, Manifest
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -116,6 +118,20 @@ def test_who_may_propose_is_tune_only_where_constants_are_marked(tmp_path: Path)
     case.commit()
     (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
     assert found["remedy"].startswith("goalseek iterate --provider tune, or a program of yours")
+
+
+def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> None:
+    case = make_case(tmp_path)
+    manifest = load(case.folder / "goalseek.toml").manifest
+
+    def said(value: float, *recorded: float | None, other: float | None = None, of: Manifest = manifest) -> list[str]:
+        numbers = (value, value if other is None else other)
+        return [one.text for one in check_steps(of, [MeasuredValue(one, {}, (), 1.0) for one in numbers], recorded)]
+
+    text = "1 case of 8 is a step of 0.125: repeatable is not general"
+    assert said(0.375) == said(0.5, None, 0.625, 1.0) == [text]
+    assert not said(0.5) and not said(0.375, 0.4567) and not said(0.375, other=0.5) and not said(1.375)
+    assert not said(0.375, of=replace(manifest, holdout=Holdout(run="sh final.sh", query="score")))
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
