@@ -45,7 +45,8 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
-            result = _describe_result((record,), record, chain)
+            is_last = change is chain.changes[-1] and chain.result is not None and chain.result.taken_back is not None
+            result = _describe_result((record,), chain.result if is_last else record, chain)
             message = f"{commit_title(record)}\n\n{record.why}\n\n{result}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
@@ -66,8 +67,7 @@ def squash(
     result = _describe_result(records, chain.result if is_of_last else records[-1], chain)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
-    iterations = tuple(record.iteration for record in records)
-    return [PromotedCommit(promoted[-1].tree, message, iterations, records, files)]
+    return [PromotedCommit(promoted[-1].tree, message, tuple(record.iteration for record in records), records, files)]
 
 
 def commit_title(record: IterationRecord) -> str:
@@ -85,7 +85,8 @@ def _describe_result(records: Sequence[IterationRecord], result: IterationRecord
     first = next(record for record in records if record.epoch == records[-1].epoch)
     text = f"{name}: some kept changes are left out"
     if result and (value := result.metric.value) is not None:
-        before = first.metric.incumbent if first.epoch == result.epoch else None
+        is_together = first.epoch == result.epoch and (len(records) > 1 or result is first)
+        before = first.metric.incumbent if is_together else None
         text = f"{name}: {_format_values(before, value, result.metric.unit)}"
         text += " (under an earlier verifier)" if result.epoch < chain.epoch else ""
     if result and settled and settled.iteration == result.iteration:

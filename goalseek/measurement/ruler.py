@@ -198,8 +198,9 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     hidden_files = [f"{loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
     programs = _provider_files(loaded.manifest, scope.prefix)
-    started = _started_files(loaded.manifest, scope.prefix)
-    paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in programs & started]
+    own = programs & _started_files(loaded.manifest, scope.prefix)
+    own |= _files_named(loaded.manifest.notify.command or (), loaded.manifest, scope.prefix)
+    paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in own]
     paths.sort(key=lambda path: not path.startswith(scope.prefix))
     files = [quote_path(path) + " of the provider" * (path in programs) for path in paths]
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
@@ -232,8 +233,13 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
 
 
 def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that the providers' commands name, without those that a command of the verifier names as well."""
+    """The paths that the providers' commands name, as ``_files_named`` by them."""
     words = {word for table in authors_of(manifest.provider, manifest.search.rotate) for word in table.command or ()}
+    return _files_named(words, manifest, prefix)
+
+
+def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[str]:
+    """The paths that these words are, without those that a command of the verifier names as well."""
     verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
 

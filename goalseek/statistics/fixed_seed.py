@@ -19,22 +19,26 @@ def has_fixed_seed(metric: Metric, candidate_values: Sequence[float], incumbent_
     """Whether the candidate gives one number under every seed, though its incumbent's runs hardly ever agree so often.
 
     With three runs or more, those before the last were improbable to agree, and the last agrees too. False where the
-    manifest allows that, and at the end of a scale, 0, 1 or 100, where what is perfect always is.
+    manifest allows that.
     """
-    count = max(len(candidate_values) - 1, MIN_CANDIDATE_RUNS)
-    return _is_one_number(metric, candidate_values) and is_tie_improbable(incumbent_values, count)
+    return _is_improbable(metric, candidate_values, incumbent_values, len(candidate_values) - 1)
 
 
 def can_more_runs_tell(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
     """Whether the candidate has given one number so far, and as many runs as it may have tell if by chance."""
-    most = metric.max_repeats
-    is_open = _is_one_number(metric, candidate_values) and len(candidate_values) < most
-    return is_open and is_tie_improbable(incumbent_values, max(most - 1, MIN_CANDIDATE_RUNS))
+    is_open = len(candidate_values) < metric.max_repeats
+    return is_open and _is_improbable(metric, candidate_values, incumbent_values, metric.max_repeats - 1)
 
 
-def _is_one_number(metric: Metric, values: Sequence[float]) -> bool:
-    is_tie = len(values) >= MIN_CANDIDATE_RUNS and len(set(values)) == 1
-    return is_tie and values[0] not in _ENDS_OF_SCALES and not metric.allow_fixed_seed
+def _is_improbable(metric: Metric, values: Sequence[float], incumbent_values: Sequence[float], runs: int) -> bool:
+    """Whether ``values`` agree, and so many runs of the incumbent hardly ever would.
+
+    More than two are asked of a coarse metric only, and not at the end of a scale, where what is perfect always is.
+    """
+    if len(values) < MIN_CANDIDATE_RUNS or len(set(values)) > 1 or metric.allow_fixed_seed:
+        return False
+    is_end = values[0] in _ENDS_OF_SCALES
+    return is_tie_improbable(incumbent_values, MIN_CANDIDATE_RUNS if is_end else max(runs, MIN_CANDIDATE_RUNS))
 
 
 def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:

@@ -37,6 +37,9 @@ def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Proje
     found = promoted(climbed, "--branch", "home")
     assert ([commit["iterations"] for commit in found["commits"]], found["unlike_best"]) == ([[1], [4]], [])
     assert parts(climbed, "home") == ["2", "1", "5"]
+    assert "\n\nscore: 8; candidate" in found["commits"][-1]["message"], (
+        "as it was measured without what was taken back"
+    )
     assert "those of the best commit, as it was measured" in climbed.check("promote")
     (whole,) = promoted(climbed, "--squash")["commits"]
     assert whole["message"].endswith(

@@ -117,17 +117,19 @@ def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
 
 
 def test_a_script_that_the_provider_runs_as_the_climb_has_it_is_named_and_its_program_is_not(project: Project) -> None:
-    project.write({"propose.sh": "true\n"})
-    project.set_manifest({"provider": {"name": "command", "command": ["sh", "./propose.sh"]}})
+    project.write({"propose.sh": "true\n", "tell.sh": "true\n"})
+    provider = {"name": "command", "command": ["sh", "./propose.sh"]}
+    project.set_manifest({"provider": provider, "notify": {"command": ["./tell.sh"]}})
     project.commit("a provider")
     project.check("baseline")
     ended = project.run("show", "best", "--diff")
     assert ended.exit_code == 2 and "nothing is kept yet" in ended.stderr
-    project.write({"propose.sh": "echo\n", "other.txt": "2\n"})
+    project.write({"propose.sh": "echo\n", "other.txt": "2\n", "tell.sh": "echo\n"})
     project.commit("another provider")
     differences = project.run("status").stdout
-    text = "file propose.sh of the provider differs from the pinned verifier; goalseek baseline adopts it"
+    text = "files other.txt, propose.sh of the provider differ from the pinned verifier; goalseek baseline adopts them"
     assert "file propose.sh of the provider; goalseek baseline adopts it" in differences
+    assert "tell.sh" not in differences, "it is told of the climb, and measures nothing"
     assert "file other.txt" in differences and f"note: {text}" in project.run("iterate").stderr
     provider = {
         "name": "scripted",

@@ -87,9 +87,10 @@ def test_on_a_coarse_metric_more_runs_that_agree_tell_a_fixed_seed() -> None:
     assert sum(run.of == "candidate" for run in runs) < 8
 
 
-def test_what_is_perfect_in_every_run_has_no_fixed_seed() -> None:
+def test_what_is_perfect_on_a_coarse_metric_has_no_fixed_seed_and_on_another_it_has() -> None:
     runs = runs_of("candidate", 0.0, 0.0, 0.0) + runs_of("incumbent", 100.3)
-    assert verdict_of(next_step(DOWN, baseline_state(*SPREAD), runs)).reason == Reason.BETTER
+    assert verdict_of(next_step(DOWN, baseline_state(*COARSE), runs)).reason == Reason.BETTER
+    assert verdict_of(next_step(DOWN, baseline_state(*SPREAD), runs)).reason == Reason.SEED_FIXED
 
 
 def test_an_incumbent_that_gives_one_number_itself_makes_no_tie_improbable() -> None:

@@ -22,6 +22,7 @@ OTHER_NAMES = {
     "interpreter": "troubleshooting",
     "mark": "providers",
     "notification": "overnight",
+    "notify": "overnight",
     "outage": "agents",
     "sandbox": "security",
     "stack": "noise",
