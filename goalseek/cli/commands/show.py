@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
-        by = load_standing(manifest).taken_back.get(record.iteration)
+        is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
+        by = None if is_in_tip else load_standing(manifest).taken_back.get(record.iteration)
         page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC), by)
         history = History(manifest.results)
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
