@@ -77,7 +77,7 @@ class Interview:
 
     def _hide_scorer(self, answers: Answers) -> Answers:
         """Asks once more what is hidden, where a committed file scores that is not."""
-        script, glob = scorer_to_hide(answers.score, answers.writable, answers.hidden, self.paths)
+        script, glob = scorer_to_hide(answers.score, answers.run, answers.writable, answers.hidden, self.paths)
         if not script:
             return answers
         print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)

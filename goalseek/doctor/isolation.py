@@ -74,18 +74,21 @@ def self_reported_score(manifest: Manifest) -> str:
 
 
 def scorer_to_hide(
-    command: str, writable: Sequence[str], hidden: Sequence[str], paths: Collection[str]
+    command: str, run: str, writable: Sequence[str], hidden: Sequence[str], paths: Collection[str]
 ) -> tuple[str, str]:
     """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none.
 
-    None is asked for that is hidden already, or that ``writable`` names itself.
+    None is asked for that is hidden already, or that ``writable`` names itself. The glob is that of its folder, unless
+    ``run``, the candidate's command, names something there, or a candidate may change something there.
     """
     changeable = set(filter(matcher(tuple(writable)), paths))
     is_hidden = matcher(tuple(hidden))
     others = {path for path in paths if path not in writable and not is_hidden(path)}
     script = own_script(VerifyCommand(run=command, sees="hidden"), others)
     glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
-    return script, script if any(map(matcher((glob,)), changeable)) else glob
+    is_inside = matcher((glob,))
+    is_shared = any(map(is_inside, (*changeable, *(word.removeprefix("./") for word in run.split()))))
+    return script, script if is_shared else glob
 
 
 def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collection[str]) -> tuple[str, ...]:

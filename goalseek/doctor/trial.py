@@ -29,7 +29,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.advice import count_cases, fixed_seed_hint, wall_time_hint
+from goalseek.statistics.advice import MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
@@ -158,6 +158,9 @@ def check_seed(known: Sequence[MeasuredValue], note: str = "") -> Iterator[Check
         yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
 
 
+_NUMBERS_THAT_TELL = 3
+
+
 def check_steps(
     manifest: Manifest, known: Sequence[MeasuredValue], recorded: Iterable[float | None]
 ) -> Iterator[CheckResult]:
@@ -166,9 +169,12 @@ def check_steps(
     ``known`` are runs of one tree, ``recorded`` the numbers of the climb, None for a candidate without one.
     """
     values = {measurement.value for measurement in known}
-    count = count_cases({*values, *(value for value in recorded if value is not None)})
-    if count and len(values) == 1 and manifest.holdout is None:
-        text = f"1 case of {count} is a step of {format_number(1 / count)}: repeatable is not general"
+    numbers = {*values, *(value for value in recorded if value is not None)}
+    examples = manifest.metric.examples
+    count = examples if examples and examples <= MOST_CASES else count_cases(numbers)
+    is_known = examples is not None or len(numbers) >= _NUMBERS_THAT_TELL
+    if count and (examples or 0) <= MOST_CASES and is_known and len(values) == 1 and manifest.holdout is None:
+        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
         yield CheckResult("steps", True, text, "a [holdout] measures others: goalseek help noise")
 
 

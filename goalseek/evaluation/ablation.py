@@ -86,7 +86,7 @@ def ablate(
     changes = tuple(
         _judge(evaluation, runs, chain, change.record, pairs)
         for change in chain.changes
-        if change.record.iteration in numbers
+        if change.record.iteration in numbers and change.record.taken_back is None  # a person's word stands
     )
     useless = sorted((change for change in changes if not change.earns), key=lambda change: change.errors)
     if not useless:

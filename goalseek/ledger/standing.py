@@ -151,10 +151,16 @@ class Standing(Struct, frozen=True):
         settled = self.settled
         if settled is None or settled.interval is None or settled.interval[1] >= 0:
             return ""
+        command = self.how_to_take_back(settled.iteration)
         return (
-            f"settling found the best worse than the baseline: {settled.why}; goalseek revert {settled.iteration} "
+            f"settling found the best worse than the baseline: {settled.why}; {command} "
             "takes the newest kept change back, goalseek baseline --from HEAD starts from your own code"
         )
+
+    def how_to_take_back(self, number: int) -> str:
+        """The command that takes back what iteration ``number`` kept; where that was a revert, with a kept change."""
+        is_revert = number in self.taken_back.values()
+        return "goalseek revert N (goalseek log --kept)" if is_revert else f"goalseek revert {number}"
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:

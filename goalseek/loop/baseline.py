@@ -79,7 +79,8 @@ def _kept_hint(project: Project) -> str:
     if incumbent is None or not project.standing.keeps:
         return ""
     number = incumbent.iteration
-    text = f"the incumbent is kept change {number}, which the verifier took before: goalseek revert {number}"
+    text = f"the incumbent is of iteration {number}, which the verifier took before"
+    text = f"{text}: {project.standing.how_to_take_back(number)}"
     return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
 
 

@@ -95,6 +95,9 @@ def _find_kept(project: Project, number: int) -> IterationRecord:
             "on a branch of your own: goalseek baseline --from REV"
         )
         raise GoalseekError(f"{message}, and is a part of that", hint, USAGE)
+    if record.taken_back is not None and number not in standing.taken_back.values():
+        message = f"iteration {number} took iteration {record.taken_back} back, and is not in effect any more"
+        raise GoalseekError(message, _LIST_KEPT, USAGE)
     if by := standing.taken_back.get(number):
         message = f"iteration {number} was taken back already, by iteration {by}"
         raise GoalseekError(message, f"goalseek revert {by} brings it back", USAGE)

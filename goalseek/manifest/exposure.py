@@ -112,17 +112,22 @@ def fixed_seed_line(text: str) -> int | None:
 
 
 def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
-    """The first of the ``visible`` files that a command which scores among hidden files names; "" for none."""
-    words = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words_of(command))
-    return next((word for word in words if command.sees == "hidden" and word in visible), "")
+    """The first of the ``visible`` files that a command which scores among hidden files runs; "" for none.
+
+    It runs its first word, and the scripts that it names; other files are what it reads.
+    """
+    words = [word for index, word in enumerate(words_of(command)) if index == 0 or word.endswith(SCRIPTS)]
+    paths = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words)
+    return next((path for path in paths if command.sees == "hidden" and path in visible), "")
 
 
 def may_show_scorer(manifest: Manifest) -> bool:
     """Whether a command that scores among hidden files names a script that no glob hides; no file is looked at."""
     is_hidden = matcher(manifest.scope.hidden)
     commands = [command for command in manifest.verify if command.sees == "hidden"]
-    words = {posixpath.normpath(posixpath.join(one.cwd, word)) for one in commands for word in words_of(one)}
-    return any(word.endswith(SCRIPTS) and not is_hidden(word) for word in words)
+    scripts = [(one, word) for one in commands for word in words_of(one) if word.endswith(SCRIPTS)]
+    scripts += [(one, words_of(one)[0]) for one in commands if "/" in words_of(one)[0]]
+    return not all(is_hidden(posixpath.normpath(posixpath.join(one.cwd, word))) for one, word in scripts)
 
 
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -137,7 +142,7 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[tu
             yield f"{command.name}: the agent and its code can read {quote_path(script)}, which scores", COMMIT_HIDDEN
 
 
-COMMIT_HIDDEN = "commit it under scope.hidden, or keep it outside (goalseek help recipe-hidden)"
+COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
 SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read

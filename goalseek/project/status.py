@@ -236,10 +236,12 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
         return "watch it: goalseek log --last 5"
     if standing.baseline is None:
         return "goalseek doctor, then goalseek iterate"
+    warning = standing.worse_than_baseline
     if status in ("failed", "blocked") and written_step:
-        return written_step
+        return f"{written_step}; {warning}" if warning else written_step
     if limit_text:
-        return f"{limit_text}; {promote_hint}" if promote_hint and "goalseek promote" not in limit_text else limit_text
+        is_new = bool(promote_hint) and (bool(warning) or "goalseek promote" not in limit_text)
+        return f"{limit_text}; {promote_hint}" if is_new else limit_text
     return f"goalseek iterate goes on; {promote_hint or 'nothing is kept yet'}"
 
 

@@ -14,7 +14,7 @@ ANSWER = re.compile("(?i)label|answer|truth|target|solution")
 _LEAST_ROWS = 8
 _SUFFIXES = (".csv", ".tsv", ".txt", ".data")
 _FILES_MOST = 300  # of shared ones, whose first lines are read
-_SIZE_MOST = 64_000_000  # bytes of a file that is read to its end
+_SIZE_MOST = 8_000_000  # bytes of a file that is read to its end
 _LONGEST_LINE = 100_000
 
 Column = tuple[str, ...]

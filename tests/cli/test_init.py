@@ -377,9 +377,8 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     words = (*FLAGS[:2], *FLAGS[6:], "--score", "sh eval/judge.sh")
     ended = case.run("init", *words)
     assert ended.exit_code == 0, ended.stderr
-    assert "eval/judge.sh scores, and is not hidden" in ended.stderr and "hide eval/**" in ended.stderr
     said = "score: the agent and its code can read eval/judge.sh, which scores"
-    assert f"note: {said}; commit it under scope.hidden" in ended.stderr
+    assert f"note: {said}; name it in scope.hidden" in ended.stderr
     assert said in case.run("status").stdout
     assert f"note: {said}" in case.run("iterate", "--provider", "tune").stderr
     assert [line[0] for line in case.run("doctor", "--quick").stdout.splitlines() if said in line] == ["!"]

@@ -112,7 +112,9 @@ class TestStatus:
         assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED, not_climbed]
         ended = climbed.run("iterate", "--new")
         assert not_climbed in ended.stderr
-        assert ended.stdout.rstrip().endswith("· file hidden/judge.sh differs from the pinned verifier; goalseek baseline adopts it")
+        assert ended.stdout.rstrip().endswith(
+            "· file hidden/judge.sh differs from the pinned verifier; goalseek baseline adopts it"
+        )
         stderr = climbed.run("baseline").stderr
         assert not_climbed in stderr and "adopts: file hidden/judge.sh\n" in stderr and "adopts it" not in stderr
         (seen,) = rows(climbed.run("status", "--json"))

@@ -128,9 +128,16 @@ def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> N
         numbers = (value, value if other is None else other)
         return [one.text for one in check_steps(of, [MeasuredValue(one, {}, (), 1.0) for one in numbers], recorded)]
 
-    text = "1 case of 8 is a step of 0.125: repeatable is not general"
-    assert said(0.375) == said(0.5, None, 0.625, 1.0) == [text]
-    assert not said(0.5) and not said(0.375, 0.4567) and not said(0.375, other=0.5) and not said(1.375)
+    text = "1 case of 8 is a step of 0.125: it repeats, and says little of other cases"
+    few, many = (replace(manifest, metric=replace(manifest.metric, examples=count)) for count in (8, 100))
+    assert said(0.375, of=few) == said(0.5, None, 0.625, 1.0) == [text]
+    assert (
+        not said(0.375)
+        and not said(0.5, 0.625, 1.0, of=many)
+        and not said(0.375, 0.4567)
+        and not said(0.375, other=0.5)
+        and not said(1.375)
+    )
     assert not said(0.375, of=replace(manifest, holdout=Holdout(run="sh final.sh", query="score")))
 
 

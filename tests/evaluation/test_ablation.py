@@ -23,7 +23,9 @@ class Chain:
         self.gains = gains
         self.end = frozenset(gains) - set(out)
         self.changes = [
-            SimpleNamespace(record=SimpleNamespace(iteration=number, hypothesis_summary=f"change {number}"))
+            SimpleNamespace(
+                record=SimpleNamespace(iteration=number, hypothesis_summary=f"change {number}", taken_back=None)
+            )
             for number in gains
         ]
 

@@ -108,8 +108,9 @@ def test_taking_back_a_revert_brings_the_change_back(climbed: Project) -> None:
     record = reverted(climbed, "5", "--why", "it was needed")
     assert (record["metric"]["value"], parts(climbed, TIP)) == (10, ["2", "3", "5"])
     assert record["hypothesis_summary"] == 'Revert "Revert "b is 3""'
-    assert "nothing of iteration 5" in refused(climbed, 2, "5")
+    assert "iteration 5 took iteration 2 back, and is not in effect any more" in refused(climbed, 2, "5")
     assert reverted(climbed, "2")["metric"]["value"] == 8
+    assert "not in effect any more" in refused(climbed, 2, "5"), "another has taken it back since"
     climbed.check("audit")
 
 

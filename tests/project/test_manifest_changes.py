@@ -28,7 +28,7 @@ SCOPE: dict[str, Any] = {"writable": WRITABLE, "hidden": ["hidden/**"]}
 START = {**FILES, "notes.txt": "notes\n", "old.txt": "old\n"}
 JUDGED = [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}]
 ALWAYS = {"direction": "maximize", "query": "score", "noise": "always"}
-NAMED = re.compile(r"goalseek (?:iterate|baseline)(?: --from \w+| --new)?")
+NAMED = re.compile(r"goalseek (?:iterate|baseline)(?! --provider NAME)(?: --from \w+| --new)?")
 PHASES = ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE")
 
 
@@ -149,7 +149,7 @@ def wider(project: Project) -> None:
 LEFT_OUT = "no longer writable, so taken from HEAD: notes.txt"
 BETWEEN = [
     Row("as it was, where a keep removed a named file", lambda project: None, shown="writable files"),
-    Row("a verifier in a new file", another_judge, (0, "key scope differs"), shown="goalseek baseline adopts it"),
+    Row("a verifier in a new file", another_judge, (0, "key scope"), shown="goalseek baseline adopts it"),
     Row("narrower", only_answers(), baseline=(0, LEFT_OUT)),
     Row(
         "only what a keep removed",

@@ -33,7 +33,7 @@ from goalseek.cli.output import YES, ask, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, hidden_tests, scorer_to_hide, self_reported_score
+from goalseek.doctor.isolation import describe_reading, hidden_tests, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
@@ -42,6 +42,7 @@ from goalseek.git.location import locate
 from goalseek.git.paths import folder_prefix
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
+from goalseek.manifest.exposure import unchecked_note
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.paths import refuse_name_of_other_folder
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
@@ -181,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
-    if note := self_reported_score(loaded.manifest):
+    if (note := self_reported_score(loaded.manifest)) and not unchecked_note(loaded.manifest):
         print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
@@ -224,10 +225,6 @@ def _measure(
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
         if answers.sees == "both" and answers.hidden:
             print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
-        script, glob = scorer_to_hide(answers.score, answers.writable, answers.hidden, interview.paths)
-        if script:
-            text = f"{script} scores, and is not hidden: the agent and its code can read it"
-            print_message(options, f"{text}; hide {glob}, and what it compares with")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)

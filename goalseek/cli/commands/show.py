@@ -10,7 +10,7 @@ from pathlib import Path
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.humanize import format_number, pluralize
+from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -88,14 +88,15 @@ def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
         print_json(options, record)
         return 0
     print(f"{record.metric}, settled at iteration {record.iteration}: {record.why}")
-    for name, before, after in (("pair", "baseline", "best"), *map(_format_pair, enumerate(record.pairs, start=1))):
+    rows = [_format_pair(number, *pair, record.unit) for number, pair in enumerate(record.pairs, start=1)]
+    for name, before, after in (("pair", "baseline", "best"), *rows):
         print(f"{name:>6}  {before:>12}  {after:>12}")
     return 0
 
 
-def _format_pair(numbered: tuple[int, tuple[float, float]]) -> tuple[str, str, str]:
-    number, (before, after) = numbered
-    return str(number), format_number(before), format_number(after)
+def _format_pair(number: int, before: float, after: float, unit: str) -> tuple[str, str, str]:
+    was, is_now = format_distinct(before, after, unit=unit)
+    return str(number), was, is_now
 
 
 def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[str, str]:
