@@ -24,8 +24,7 @@ from goalseek.views.terminal_text import one_line
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
-    other = "approve" if parser.prog.endswith("decline") else "decline"
-    parser.epilog = f"A verdict that rejects the change stays: then the climb only goes on, as after {other}."
+    parser.epilog = "Where the verdict rejects the change, approve and decline do the same: the climb goes on."
 
 
 def run(options: argparse.Namespace) -> int:

@@ -15,16 +15,22 @@ from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
 OTHER_NAMES = {
+    "ablate": "promote",
     "cheat": "manifest-metric",
     "execvp": "troubleshooting",
+    "fresh": "overnight",
     "guard": "manifest-metric",
     "holdout": "noise",
     "interpreter": "troubleshooting",
     "mark": "providers",
     "notification": "overnight",
     "notify": "overnight",
+    "odds": "noise",
     "outage": "agents",
+    "plateau": "overnight",
+    "rotate": "overnight",
     "sandbox": "security",
+    "settled": "noise",
     "stack": "noise",
     "tune": "providers",
 }

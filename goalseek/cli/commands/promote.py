@@ -59,7 +59,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without", metavar="N", action="append", default=[], help="leave out a kept iteration; repeatable, or 3,7"
     )
-    parser.add_argument("--ablate", action="store_true", help="leave out each kept change that does not earn its lines")
+    ablate_help = (
+        "leave out each kept change that does not earn its lines; without --branch or --patch, only say what that costs"
+    )
+    parser.add_argument("--ablate", action="store_true", help=ablate_help)
     parser.add_argument("--pairs", type=int, metavar="N", help=f"pairs for each of them (default: {PAIRS})")
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
 

@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "which",
         nargs="?",
         default="last",
-        metavar="N|best",
+        metavar="N|best|baseline|settled",
         help="an iteration, best, baseline, or settled for its pairs (default: last)",
     )
     parser.add_argument("--diff", action="store_true", help="print the patch")
