@@ -95,10 +95,12 @@ def unchecked_note(manifest: Manifest) -> str:
 
 def exposure_note(manifest: Manifest) -> str:
     """A note that candidate code can read what the manifest hides; "" where it cannot."""
-    if not (names := exposing_commands(manifest)):
-        return ""
-    verb = "see" if len(names) > 1 else "sees"
-    return f"{EXPOSED}: {' and '.join(names)} {verb} both; goalseek doctor says how to separate them"
+    names = exposing_commands(manifest)
+    commands = [command for command in manifest.verify if command.name in names]
+    both = [one.name for one in commands if one.sees == "both" or not candidate_scripts(manifest, one)]
+    why = [f"{' and '.join(both)} {'see' if len(both) > 1 else 'sees'} both"] if both else []
+    why += [f"{name} runs a script that the candidate can write" for name in names if name not in both]
+    return f"{EXPOSED}: {', '.join(why)}; goalseek doctor says how to separate them" if why else ""
 
 
 _FIXED_SEED = re.compile(r"\b(?:\w*seed|srand|default_rng)\(\s*\d+\s*\)|\brandom_state\s*=\s*\d")

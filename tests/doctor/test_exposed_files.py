@@ -84,7 +84,7 @@ def test_a_scoring_script_that_the_candidate_can_write_is_to_be_hidden_and_never
         assert cross["text"] == "judge: runs grade.py, which the candidate can write: it scores itself"
         assert "hide it: name it in scope.hidden" in cross["remedy"]
     project.commit("the scorer is handed on")
-    assert f"{EXPOSED}: judge sees both" in project.run("iterate").stderr
+    assert f"{EXPOSED}: judge runs a script that the candidate can write" in project.run("iterate").stderr
     for table, outputs in (({"hidden": ["grade.py", "hidden/**"]}, ["grade.py"]), ({"read_only": ["grade.py"]}, [])):
         handed = {**predict, "outputs": ["out.json", *outputs]}
         project.set_manifest({"scope": {**scope, **table}, "metric": metric, "verify": [handed, judge]})
