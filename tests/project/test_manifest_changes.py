@@ -297,7 +297,7 @@ def test_a_baseline_says_that_a_kept_change_may_be_why_a_new_verifier_refuses_th
     project.write({"hidden/judge.sh": 'if grep -q "score.: 2" answer.json; then exit 9; fi\n' + JUDGE})
     project.commit()
     stderr = project.run("baseline").stderr
-    assert "the incumbent is kept change 1" in stderr and "goalseek baseline --from HEAD" in stderr
+    assert "the incumbent is of iteration 1" in stderr and "goalseek baseline --from HEAD" in stderr
     assert project.check("revert", "1")
     assert project.climb("baseline")[-1]["outcome"] == "baseline"
     project.write({"hidden/judge.sh": "exit 9\n"})

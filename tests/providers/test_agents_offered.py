@@ -179,4 +179,5 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
     assert used.cached_tokens == used.input_tokens * 2 // 5
     assert 0 <= used.input_tokens // 5 - used.output_tokens < 20, "the last answer may have been counted at its begin"
     left = load_maker(name).read(Printed(-9, "", "", lambda pattern: agent.made().read_home(name, pattern)))  # type: ignore[union-attr]
-    assert usage_of_call(left, session).tokens == used.tokens, "where goalseek died too, only its HOME is left"
+    missing = used.tokens - usage_of_call(left, session).tokens
+    assert 0 <= missing <= 160, "where goalseek died too, only its HOME is left, which may lack the last answer"
