@@ -113,7 +113,8 @@ def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     names = [command["name"] for command in record["verify"]]
     assert names.count("build") == 1 and names.count("time") >= 2
     built = [row for row in artifact(project, 1, "verifier.log").splitlines() if "Building" in row]
-    assert len(built) == 1 and "answer.c" in built[0], "the control: a cold folder would compile three"
+    assert built[0].startswith("[1/2]") and "answer.c" in built[0], "the candidate's folder is warm"
+    assert [row[:5] for row in built[1:]] == ["[1/4]", "[2/4]", "[3/4]"], "the control: the incumbent's own is cold"
     assert not (project.top / "build").exists()
 
 
