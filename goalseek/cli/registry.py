@@ -93,7 +93,8 @@ COMMANDS = {
 }
 
 
-MODULES = {"decline": "approve", "serve": "report", "settle": "report"}
+_GUESTS = {"approve": ("decline",), "baseline": ("revert",), "report": ("serve", "settle")}
+MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 OPTIONS = {

@@ -22,7 +22,7 @@ from goalseek.evaluation.measurements import Target, measure_target, trial_folde
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
-from goalseek.manifest.exposure import SCRIPTS
+from goalseek.manifest.exposure import SCRIPTS, text_of
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
@@ -81,8 +81,7 @@ def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         text = "it fails outside the sandbox too: the sandbox is not the cause"
         return CheckResult("outside", not remedy, text, remedy)
-    runs = (command.run if isinstance(command.run, str) else " ".join(command.run) for command in manifest.verify)
-    for text in (log, "\n".join(runs)):
+    for text in (log, "\n".join(map(text_of, manifest.verify))):
         if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
             break
     shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'

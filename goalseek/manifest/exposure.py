@@ -123,8 +123,14 @@ def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
     return next((path for path in paths if command.sees == "hidden" and path in visible), "")
 
 
-def may_show_scorer(manifest: Manifest) -> bool:
-    """Whether a command that scores among hidden files names a script that no glob hides; no file is looked at."""
+def may_show_answers(manifest: Manifest) -> bool:
+    """Whether files have to be looked at to know what candidate code can read of the answers, or of who scores.
+
+    That is where paths are shared, where a program is timed, and where a command that scores among hidden files names
+    a script that no glob hides.
+    """
+    if manifest.scope.share or timed_program(manifest):
+        return True
     is_hidden = matcher(manifest.scope.hidden)
     commands = [command for command in manifest.verify if command.sees == "hidden"]
     scripts = [(one, word) for one in commands for word in words_of(one) if word.endswith(SCRIPTS)]

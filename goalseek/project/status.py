@@ -19,7 +19,7 @@ from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.locks import Holder, lock_holder
-from goalseek.manifest.exposure import exposure_note, may_show_scorer, timed_program
+from goalseek.manifest.exposure import exposure_note, may_show_answers
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
@@ -194,8 +194,7 @@ def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, st
 
 
 def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
-    manifest = loaded.manifest
-    if not (manifest.scope.share or timed_program(manifest) or may_show_scorer(manifest)):
+    if not may_show_answers(loaded.manifest):
         return ()
     from goalseek.workspace.answers import answer_notes_at_head
 

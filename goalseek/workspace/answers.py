@@ -24,11 +24,10 @@ from goalseek.humanize import MAX_NAMES, abbreviate
 from goalseek.manifest.exposure import (
     HASH_INSTEAD,
     SCRIPTS,
-    may_show_scorer,
+    may_show_answers,
     read_small,
     readable_answers,
     text_of,
-    timed_program,
     visible_scorers,
     words_in,
 )
@@ -145,7 +144,7 @@ def answer_notes(
 def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
     """These notes on the files of HEAD."""
     manifest = loaded.manifest
-    if not (manifest.scope.share or timed_program(manifest) or may_show_scorer(manifest)):
+    if not may_show_answers(manifest):
         return
     folder, paths = base_of(loaded, location.top), b""
     hidden_from: Listing = ()

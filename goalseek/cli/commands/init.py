@@ -42,7 +42,7 @@ from goalseek.git.location import locate
 from goalseek.git.paths import folder_prefix
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
-from goalseek.manifest.exposure import unchecked_note
+from goalseek.manifest.exposure import EXPOSED, unchecked_note
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.paths import refuse_name_of_other_folder
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
@@ -224,7 +224,7 @@ def _measure(
             hidden = " ".join(answers.hidden) or "nothing"
             print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
         if answers.sees == "both" and answers.hidden:
-            print_message(options, "candidate code can read the hidden files: the command that runs it sees both")
+            print_message(options, f"{EXPOSED}: the command that runs it sees both")
         plain = first_manifest.manifest_table(answers)
         loaded = first_manifest.check_manifest(path, plain)
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
