@@ -77,10 +77,12 @@ def git_as_user(
 def run_git(
     *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> process.CompletedProgram:
-    """A hardened git command. Raises GoalseekError where there is no git."""
+    """A hardened git command. Raises GoalseekError where there is no git, FileNotFoundError where no ``folder``."""
     try:
         return process.run(["git", *HARDENED, *arguments], environment(**(variables or {})), stdin, folder)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if error.filename != "git":
+            raise
         raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
 
 

@@ -73,9 +73,13 @@ class Objects:
 
     @classmethod
     def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
-        """Makes the tool's own git directory where it is missing or incomplete."""
+        """Makes the tool's own git directory where it is missing or incomplete. Raises OSError for a full disk."""
         if not (git_dir / "info" / "attributes").exists():
-            git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
+            try:
+                git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
+            except GitFailed:
+                refuse_full(git_dir)  # git does not say why it cannot write
+                raise
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
             write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)

@@ -91,28 +91,31 @@ class Workspace:
         self._store.close()
 
     def sync_to(self, history: Callable[[str], Iterable[AgentCommit]]) -> None:
-        """Brings the tree and its git history to the last commit of the history.
+        """Brings the tree and its git history to the last commit of the history, or makes them anew.
 
         ``history(label)`` gives the commits after the one with that label, oldest first; all for an unknown label.
         """
-        has_changed = False
         if not self.is_whole():
             self.tree.label = ""
-        if not self.tree.label and self.tree.load() and self.git_folder.load():
-            try:
+        try:
+            is_loaded = not self.tree.label and self.tree.load() and self.git_folder.load()
+            if is_loaded:
                 self.clean()
-                has_changed = bool(self.tree.label)
-            except (MissingObject, ObjectsFailed, OSError):  # another repository's, or the tool's own copy is gone
-                self.tree.label = ""
-        is_new = not self.tree.label or self._tree_label().scope_key != self._scope_key
-        with self._build_context(self.root) if is_new else contextlib.nullcontext():
-            if is_new:
-                self._create()
-            for commit in history(self._tree_label().label):
-                self._apply(commit)
-                has_changed = True
-            if has_changed:
-                self._mirror()
+            if self._tree_label().scope_key == self._scope_key:
+                self._add(history, has_changed=is_loaded)
+                return
+        except (MissingObject, ObjectsFailed, GitFailed, OSError):  # another repository's, or a part of it is gone
+            self.tree.label = ""
+        with self._build_context(self.root):
+            self._create()
+            self._add(history)
+
+    def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
+        for commit in history(self._tree_label().label):
+            self._apply(commit)
+            has_changed = True
+        if has_changed:
+            self._mirror()
 
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""

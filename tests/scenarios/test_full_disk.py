@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ from red_team.attacks import LEVELS
 from skips import levels
 
 from goalseek.cli.main import run
+from goalseek.disk import full_disk_error
+from goalseek.errors import GitFailed
+from goalseek.git.objects import Objects
 
 pytestmark = pytest.mark.slow
 ITERATIONS = 14
@@ -137,6 +141,22 @@ def test_filled_by_somebody_in_the_middle_of_a_phase(
     assert iterate(project, "--forever")[0] == 0
     assert_same(project, calm)
     assert_sound(project)
+
+
+@pytest.mark.needs("mount")
+def test_a_git_folder_for_which_there_is_no_room_is_a_full_disk(tmp_path: Path) -> None:
+    refused = 0
+    with mounted(tmp_path / "disk") as place:
+        for pages in ROOMS:
+            filler = fill(place, pages)
+            try:
+                Objects.prepare(place / "git", place / "git" / "objects", "sha1")
+            except (OSError, GitFailed) as error:
+                refused += 1
+                assert full_disk_error(error), (pages, error)
+            filler.unlink()
+            shutil.rmtree(place / "git")
+    assert refused
 
 
 FILL = 'dd if=/dev/zero of="{place}" bs=1M count=100 || echo FILLED'

@@ -2,11 +2,12 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer, home
+from project import Project, Projects, answer, home
 from shell_agent import better, play
 
 from goalseek.cli.main import run as command_line
@@ -111,6 +112,15 @@ def test_a_same_size_edit_with_the_old_modification_time_is_found(project: Proje
     scores = range(2, 9)
     records = play(project, *(step(answer(score).strip("\n")) for score in scores))
     assert [record["metric"]["value"] for record in records] == list(scores)
+
+
+@pytest.mark.parametrize("part", ["objects", "scratch"])
+def test_where_a_part_of_the_cache_was_removed_the_workspace_is_made_anew(played: Projects, part: str) -> None:
+    project = played(answer(2), more=(answer(3), answer(4)))
+    project.climb("iterate", "-n", "1")
+    shutil.rmtree(project.trees() / "workspace.git" / part)
+    assert project.climb("iterate", "-n", "1")[-1]["outcome"] == "kept"
+    assert project.git("show", "HEAD:answer.json", folder=project.trees() / "workspace") + "\n" == answer(3)
 
 
 def test_a_relative_cache_folder_is_ignored_as_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
