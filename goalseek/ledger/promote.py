@@ -17,6 +17,7 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.records import IterationRecord, SettleRecord, parse_record
+from goalseek.ledger.standing import take_back
 from goalseek.values import Outcome, StopReason
 
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
@@ -41,12 +42,19 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
         try:
             after = merge_trees(objects, change.before, tree, change.after)
         except Conflicts as conflicts:
-            raise _conflict_error(change.record, conflicts) from None
+            which = f"iteration {change.record.iteration} ({commit_title(change.record)})"
+            message = f"{which} does not apply there: conflicts in {', '.join(conflicts.files)}"
+            hint = (
+                "nothing was written; promote without --onto, and merge or rebase that branch yourself; "
+                "or climb on from there: goalseek baseline --from REV"
+            )
+            raise GoalseekError(message, hint, BAD_FINDING) from None
         if after != tree:
             files = _quote_paths(objects.differences(tree, after))
             record = change.record
             is_last = change is chain.changes[-1] and chain.result is not None and chain.result.taken_back is not None
-            result = _describe_result((record,), chain.result if is_last else record, chain)
+            measured = chain.result if is_last else record if change.after == record.tree_hash else None
+            result = _describe_result((record,), measured, chain)
             message = f"{commit_title(record)}\n\n{record.why}\n\n{result}\n"
             promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
         tree = after
@@ -82,16 +90,17 @@ def _describe_result(records: Sequence[IterationRecord], result: IterationRecord
     numbers that decided. Numbers of an earlier epoch than the chain's last are marked.
     """
     name, settled = records[-1].metric.name, chain.settled
-    first = next(record for record in records if record.epoch == records[-1].epoch)
+    numbers = {record.iteration for record in records if record.epoch == records[-1].epoch}
+    first = next(change for change in chain.changes if change.record.iteration in numbers)
     text = f"{name}: some kept changes are left out"
     if result and (value := result.metric.value) is not None:
-        is_together = first.epoch == result.epoch and (len(records) > 1 or result is first)
-        before = first.metric.incumbent if is_together else None
+        before = first.value_before if first.record.epoch == result.epoch else None
         text = f"{name}: {_format_values(before, value, result.metric.unit)}"
-        text += " (under an earlier verifier)" if result.epoch < chain.epoch else ""
+        newest = chain.result or chain.changes[-1].record
+        text += " (under an earlier verifier)" if result.epoch < newest.epoch else ""
     if result and settled and settled.iteration == result.iteration:
         values = f"{_format_values(settled.baseline, settled.best, settled.unit)}, settled: {settled.why}"
-        is_all = first.base_commit_hash == settled.baseline_commit_hash
+        is_all = first.record.base_commit_hash == settled.baseline_commit_hash
         text = f"{name}: {values}" if is_all else f"{text}\n{name} since the baseline: {values}"
     is_exposed = any(record.isolation.verifier == "both" for record in records)
     return f"{text}; candidate code could read the hidden files" if is_exposed else text
@@ -145,16 +154,6 @@ def iterations_in(objects: Objects, chain: KeptChain, tree: str) -> list[int]:
     return [change.record.iteration for change in chain.changes if change.record.iteration not in left]
 
 
-def _conflict_error(record: IterationRecord, conflicts: Conflicts) -> GoalseekError:
-    title, files = commit_title(record), ", ".join(conflicts.files)
-    message = f"iteration {record.iteration} ({title}) does not apply there: conflicts in {files}"
-    hint = (
-        "nothing was written; promote without --onto, and merge or rebase that branch yourself; "
-        "or climb on from there: goalseek baseline --from REV"
-    )
-    return GoalseekError(message, hint, BAD_FINDING)
-
-
 def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
     return tuple(quote_path(difference.path) for difference in differences)
 
@@ -164,11 +163,15 @@ MAX_HEADS = 2000
 
 @dataclass(frozen=True)
 class KeptChange:
-    """One kept iteration: the tree before its change, and the tree after it."""
+    """One kept iteration: the tree before its change, and the tree after it.
+
+    ``value_before`` is what the former gave under the same verifier, None where nobody measured it.
+    """
 
     record: IterationRecord
     before: str
     after: str
+    value_before: float | None
 
 
 @dataclass(frozen=True)
@@ -187,14 +190,18 @@ class KeptChain:
     settled: SettleRecord | None = None
 
     @property
-    def epoch(self) -> int:
-        """The last epoch in which one of them, or the best, was measured."""
-        return (self.result or self.changes[-1].record).epoch
-
-    @property
     def iterations(self) -> list[int]:
         """The numbers of the changes."""
         return [change.record.iteration for change in self.changes]
+
+    @property
+    def taken_back(self) -> dict[int, int]:
+        """The changes that a person took back, each with the iteration that did so."""
+        taken_back: dict[int, int] = {}
+        for record in (change.record for change in self.changes):
+            if record.taken_back is not None:
+                taken_back = take_back(taken_back, record.taken_back, record.iteration)
+        return taken_back
 
 
 def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> KeptChain:
@@ -203,12 +210,13 @@ def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> K
     Raises GoalseekError naming iteration, title and files where one stands on what is left out.
     """
     changes: list[KeptChange] = []
+    values = {(change.record.epoch, change.before): change.value_before for change in chain.changes}
     before = tree = chain.start
     for change in chain.changes:
         tree = _merge_on(objects, before, tree, change.before, change.record)  # a baseline between them, if any
         if change.record.iteration not in numbers:
             after = _merge_on(objects, change.before, tree, change.after, change.record)
-            changes.append(KeptChange(change.record, tree, after))
+            changes.append(KeptChange(change.record, tree, after, values.get((change.record.epoch, tree))))
             tree = after
         before = change.after
     end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
@@ -231,22 +239,15 @@ def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptC
 
     A base that has such a change needs the revert, and where a later change stands on it, both stay too.
     """
-    in_effect: set[int] = set()
-    subjects: dict[int, int] = {}  # which change each iteration makes, or takes back, or brings back
-    for record in (change.record for change in chain.changes):
-        number = record.iteration
-        subjects[number] = number if record.taken_back is None else subjects.get(record.taken_back, number)
-        in_effect ^= {subjects[number]}
+    reverts = {change.record.iteration for change in chain.changes if change.record.taken_back is not None}
     try:
-        shorter = leave_out(objects, chain, set(chain.iterations) - in_effect)
-        results = {_last_tree(objects, one, base_tree) for one in (chain, shorter)}
+        shorter = leave_out(objects, chain, reverts.union(chain.taken_back))
+        results = {
+            (base_tree, *(one.tree for one in replay(objects, each, base_tree)))[-1] for each in (chain, shorter)
+        }
     except GoalseekError:
         return chain
     return shorter if shorter.end == chain.end and len(results) == 1 else chain
-
-
-def _last_tree(objects: Objects, chain: KeptChain, base_tree: str) -> str:
-    return next((commit.tree for commit in reversed(replay(objects, chain, base_tree))), base_tree)
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
@@ -282,7 +283,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
 
 def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
     changes = [
-        KeptChange(after, str(before.tree_hash), str(after.tree_hash))
+        KeptChange(after, str(before.tree_hash), str(after.tree_hash), after.metric.incumbent)
         for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]
@@ -302,17 +303,15 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
             if isinstance(record, SettleRecord):
                 yield record
             elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
-                _refuse_other_tree(_commit(repository, str(record.commit_hash)), record)
+                commit = _commit(repository, str(record.commit_hash))
+                if commit.tree != record.tree_hash:
+                    said = f"record {record.seq} says {record.tree_hash}"
+                    message = f"the tree of {commit.name} is {commit.tree}, and {said}"
+                    raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
                 yield record
     except (UnreadableCommit, ValueError) as error:
         name = error.name if isinstance(error, UnreadableCommit) else name
         raise GoalseekError(f"ledger commit {name}: {error}", "run: goalseek audit", StopReason.TAMPERED) from None
-
-
-def _refuse_other_tree(commit: Commit, record: IterationRecord) -> None:
-    if commit.tree != record.tree_hash:
-        message = f"the tree of {commit.name} is {commit.tree}, and record {record.seq} says {record.tree_hash}"
-        raise GoalseekError(message, "run: goalseek audit", StopReason.TAMPERED)
 
 
 def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:

@@ -68,6 +68,7 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
+    ``tries`` counts the iterations since the baseline, without a person's reverts.
     ``tip`` is where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it,
     also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
     has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
@@ -88,6 +89,7 @@ class Standing(Struct, frozen=True):
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
+    tries: int = 0
     tried: int = 0
     script_digest: str = ""
     script_count: int = 0
@@ -214,6 +216,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         direction=record.metric.direction,
         unit=record.metric.unit,
         last_iteration=record.iteration,
+        tries=standing.tries + (record.taken_back is None),
         last=record,
         settling=(),
         outcomes=outcomes,
@@ -235,6 +238,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             pool=(),
             keeps=0,
             unmoved=0,
+            tries=0,
             taken_back={},
             settled=None,
             holdout=(),

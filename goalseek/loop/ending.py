@@ -124,13 +124,12 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     """
     if standing.baseline is None or standing.best is None:
         return ""
-    iterations = standing.last_iteration - standing.baseline.iteration
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
     if exposing_commands(manifest):
         parts.append(EXPOSED)
-    if iterations:
-        parts.append(f"{standing.keeps} kept of {iterations}")
-    parts += _format_cost(standing, manifest, iterations)
+    if standing.tries:
+        parts.append(f"{standing.keeps} kept of {standing.tries}")
+    parts += _format_cost(standing, manifest)
     following = "goalseek promote" if standing.keeps else "goalseek log"
     following = "goalseek status" if standing.worse_than_baseline else following  # which names the way back
     return " · ".join([*parts, "your checkout is untouched", following])
@@ -141,8 +140,9 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
     name, before, after = standing.metric, standing.baseline.value, standing.best.value
     unit = standing.unit
     if not standing.keeps:
-        has_tried = standing.last_iteration > standing.baseline.iteration
-        return f"{name} {format_number(before, unit)}" + (", nothing beat it" if has_tried else "")
+        why = ", nothing beat it" if standing.tries else ""
+        why = ", all that was kept was taken back" if standing.taken_back else why
+        return f"{name} {format_number(before, unit)}{why}"
     settled = standing.settled
     if settled:
         before, after = settled.baseline, settled.best
@@ -182,7 +182,7 @@ def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
     return [f"holdout {' → '.join(format_distinct(before.value, after.value))}"]
 
 
-def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> list[str]:
+def _format_cost(standing: Standing, manifest: Manifest) -> list[str]:
     """The run's dollars, and what each kept change of it took; "about" where no bill says so, or "at least"."""
     usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
     dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
@@ -190,6 +190,6 @@ def _format_cost(standing: Standing, manifest: Manifest, iterations: int) -> lis
         return []
     is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
     about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
-    of_run = " in this run" if standing.spend.iterations < iterations else ""
+    of_run = " in this run" if standing.spend.iterations < standing.tries else ""
     each = f", {format_dollars(dollars / kept)} a kept change" if kept > 1 else ""
     return [f"{at_least(usage)}{about}{format_dollars(dollars)}{of_run}{each}"]

@@ -173,7 +173,7 @@ def progress_of(
         best=standing.best.value,
         climb=(standing.baseline.value, *(value for value in reversed(keeps) if value is not None)),
         kept=standing.keeps,
-        tried=standing.last_iteration - standing.baseline.iteration,
+        tried=standing.tries,
         stagnation=standing.stagnation,
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
         spendings=spendings,

@@ -255,6 +255,10 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     if standing.keeps:
         settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         return f"{settles}goalseek promote takes home what HEAD lacks of the kept changes"
+    if standing.taken_back:
+        return (
+            "all that was kept since the baseline was taken back; goalseek promote takes home what HEAD lacks of that"
+        )
     before = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
     return before if standing.has_kept else ""
 

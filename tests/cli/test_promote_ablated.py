@@ -77,6 +77,14 @@ def test_what_does_not_earn_its_lines_is_named_and_left_out_where_nothing_is_los
     assert parts(climbed, "refs/goalseek/demo/tip") == ["5", "5", "2"], "the climb stays as it is"
 
 
+def test_a_patch_that_cannot_be_written_is_refused_before_anything_is_measured(climbed: Project) -> None:
+    ended = climbed.run("promote", "--ablate", "--patch", "gone/home.patch")
+    assert (ended.exit_code, runs()) == (2, []) and "--patch gone/home.patch: No such file" in ended.stderr
+    climbed.write({"old.patch": "old\n"})
+    climbed.check("promote", "--ablate", "--without", "1,2,3", "--patch", "old.patch")
+    assert (climbed.folder / "old.patch").read_text() == "old\n", "there was nothing to write"
+
+
 def test_a_killed_ablation_goes_on_with_the_runs_that_are_missing(climbed: Project) -> None:
     home("hold").touch()
     climbed.kill_when(home("held"), "promote", "--ablate", "--branch", "home")

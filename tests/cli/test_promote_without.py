@@ -37,7 +37,7 @@ def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Proje
     found = promoted(climbed, "--branch", "home")
     assert ([commit["iterations"] for commit in found["commits"]], found["unlike_best"]) == ([[1], [4]], [])
     assert parts(climbed, "home") == ["2", "1", "5"]
-    assert "\n\nscore: 8; candidate" in found["commits"][-1]["message"], (
+    assert "\n\nscore: 8 (was 4); candidate" in found["commits"][-1]["message"], (
         "as it was measured without what was taken back"
     )
     assert "those of the best commit, as it was measured" in climbed.check("promote")
@@ -47,6 +47,12 @@ def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Proje
     )
     climbed.check("revert", "5")
     assert numbers(climbed) == [[1], [2], [4]]
+    climbed.check("revert", "1")
+    first, last = promoted(climbed)["commits"]
+    assert "score: some kept changes are left out;" in first["message"] and "score: 9; candidate" in last["message"]
+    (whole,) = promoted(climbed, "--squash")["commits"]
+    assert "score: 9 (was 3); candidate" in whole["message"], "as the first change was not there either"
+    climbed.check("revert", "7")
     diff = climbed.run("show", "best", "--diff")
     assert diff.stdout.count("diff --git") == 1 and "show best --diff --all" in diff.stderr
     assert climbed.check("show", "best", "--diff", "--all").count("diff --git") == 3
@@ -62,6 +68,10 @@ def test_a_base_that_has_the_change_gets_the_revert(climbed: Project) -> None:
     assert [commit["iterations"] for commit in found["commits"]] == [[5]]
     assert found["commits"][0]["message"].startswith('Revert "b is 3"\n\nnot ours\n')
     assert parts(climbed, "again") == ["2", "1", "5"]
+    for base in ("--onto", "HEAD"), ():
+        ended = climbed.run("promote", *base, "--without", "2")
+        assert ended.exit_code == 2 and "--without 2: iteration 5 took it back, so it is out already" in ended.stderr
+    assert numbers(climbed, "--onto", "HEAD", "--without", "5") == [], "the user's own code keeps it"
 
 
 def test_reverts_of_changes_on_the_same_lines_cancel_out(tmp_path: Path) -> None:
@@ -81,6 +91,7 @@ def test_without_leaves_a_change_out_and_says_that_nobody_has_measured_the_rest(
     found = promoted(climbed, "--without", "2", "--branch", "home")
     assert ([commit["iterations"] for commit in found["commits"]], found["without"]) == ([[1], [4]], [2])
     assert parts(climbed, "home") == ["2", "1", "5"]
+    assert "score: some kept changes are left out;" in found["commits"][-1]["message"]
     assert numbers(climbed, "--without", "1,2") == numbers(climbed, "--without", "1", "--without", "2") == [[4]]
     (whole,) = promoted(climbed, "--without", "1", "--squash")["commits"]
     assert whole["message"].endswith(
@@ -123,9 +134,12 @@ def test_log_show_report_and_export_say_what_was_taken_back_and_audit_checks_the
     assert 'not ours; Revert "b is 3"' in log and log.count("\n") == 1
     climbed.check("report", "-o", "page.md")
     page = (climbed.folder / "page.md").read_text()
-    assert "2 kept of 5 tries" in page and "taken back by 5: " in page
+    assert "2 kept of 4 tries" in page and "taken back by 5: " in page
     climbed.check("report", "-o", "page.html")
-    assert "<span>taken back by iteration 5</span>" in (climbed.folder / "page.html").read_text()
+    assert (
+        '<span class="title"><s>b is 3</s> taken back by iteration 5</span>'
+        in (climbed.folder / "page.html").read_text()
+    )
     climbed.check("log", "-o", "table.csv")
     rows = list(csv.DictReader((climbed.folder / "table.csv").read_text().splitlines()))
     assert [(row["reason"], row["taken_back"]) for row in rows[4:]] == [("better", ""), ("taken_back", "2")]

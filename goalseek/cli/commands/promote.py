@@ -90,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     if warning := standing.worse_than_baseline:
         print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
+    if is_ablating and options.patch is not None and options.patch != "-":
+        _refuse_patch(Path(options.patch))
     if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
             make_plan = _planner(options, manifest, repository, left_out)
@@ -110,6 +112,13 @@ class _Measured:
 
     project: Project | None = None
     ablation: Ablation | None = None
+
+
+def _refuse_patch(path: Path) -> None:
+    """Raises GoalseekError where the patch could not be written, hours before it is; leaves the path as it is."""
+    if not path.is_fifo():  # its reader waits for the patch
+        with contextlib.suppress(InterruptedError), open_export(path, "--patch"):
+            raise InterruptedError
 
 
 def _ablate(options: argparse.Namespace, project: Project, plan: Plan) -> Ablation | None:
@@ -153,6 +162,10 @@ def _planner(
         raise GoalseekError(f"--onto {options.onto}: there is no such commit", "name a commit, branch or tag")
     tree = repository.tree_of(base)
     head = None if options.onto is not None else repository.resolve("HEAD")
+
+    if again := sorted(left_out & whole.taken_back.keys()):
+        message = f"--without {again[0]}: iteration {whole.taken_back[again[0]]} took it back, so it is out already"
+        raise GoalseekError(message, "see: goalseek promote")
 
     def chain_on(objects: Objects, base_tree: str) -> KeptChain:
         chain = promote.without_reverts(objects, whole, base_tree)

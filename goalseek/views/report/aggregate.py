@@ -165,8 +165,8 @@ class Climb:
 
     @property
     def tried(self) -> int:
-        """The number of iterations without the baseline."""
-        return self.kept.added + self.rejected.added
+        """The number of iterations without the baseline and a person's reverts."""
+        return self.kept.added + self.rejected.added - self.reverts
 
     @property
     def is_exposed(self) -> bool:
@@ -176,7 +176,7 @@ class Climb:
     @property
     def is_settled(self) -> bool:
         """Whether the best was settled since it was kept."""
-        return self.settled is not None and self.best is not None and self.settled_at >= self.best.iteration
+        return self.settled is not None and self.best is not None and self.settled_at == self.best.iteration
 
 
 class ReportFigures:
@@ -221,7 +221,7 @@ class ReportFigures:
             climb.spending.add_measurement(row.seconds, row.asked_by == "settle")
         elif isinstance(row, SettleRow):
             if settled := settled_of(row):
-                climb.settled, climb.settled_at = settled, climb.last
+                climb.settled, climb.settled_at = settled, climb.best.iteration if climb.best else -1
             climb.spending.add_settled(row.seconds)
         elif isinstance(row, HoldoutRow):
             self._add_look(look_of(row))

@@ -51,9 +51,10 @@ def claim_of(climb: Climb) -> Claim:
             lost = "The baseline's record is missing"
             return Claim(climb.metric, caution=_LOST, is_warning=True, unmeasured=lost)
         return Claim(climb.metric, caution="The first measurement of the unchanged code is still to come.")
-    if best is baseline:
+    if best is baseline or climb.keeps < 1:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
+        gain = "all that was kept was taken back" if climb.taken_back else gain
         return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain)
     before, after = baseline.value, best.value
     gain, settled = format_gain(before, after, climb.direction, climb.unit), ""

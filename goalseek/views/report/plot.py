@@ -92,7 +92,7 @@ def plot_of(climb: Climb) -> Plot | None:
         band=noise_bands(climb.noise, climb.direction, [try_.value for try_ in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
-        remarks=list(_remarks(upward, (*rejected, *best), climb.tried + 1)),
+        remarks=list(_remarks(upward, (*rejected, *best), climb.tried + climb.reverts + 1)),
         words=_words(climb),
     )
 
