@@ -141,9 +141,10 @@ def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], Climb
 
 def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> None:
     """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
-    previous = None
+    previous = readable = None
     for snapshot in _look_until_end(look):
-        plain = to_plain(read_overview(loaded))
+        overview = read_overview(loaded, readable=readable)
+        plain, readable = to_plain(overview), overview.readable
         current = {**plain, "heartbeat_at": None}
         if current != previous:
             print_json(options, plain)

@@ -87,10 +87,13 @@ class Overview:
     proposers: tuple[Proposer, ...]
 
 
-def read_overview(loaded: ManifestFile, location: Location | None = None) -> Overview:
+def read_overview(
+    loaded: ManifestFile, location: Location | None = None, readable: tuple[str, ...] | None = None
+) -> Overview:
     """The overview, from records and ``state.json``; git is asked only what differs from the ruler. Holds no lock.
 
-    ``location`` is that of the repository, where it is known. Raises GoalseekError outside a repository.
+    ``location`` is that of the repository, where it is known; ``readable`` those notes, for which shared files are
+    read, from an earlier overview. Raises GoalseekError outside a repository.
     """
     location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
@@ -119,7 +122,7 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         metric=standing.metric or loaded.manifest.metric.name,
         direction=standing.direction or loaded.manifest.metric.direction,
         unit=standing.unit,
-        run_id=standing.run_id,
+        run_id=run_id,
         iteration=standing.last_iteration,
         phase=state.get("phase") if is_at_work else None,
         phase_started_at=state.get("phase_started_at") if is_at_work else None,
@@ -131,16 +134,16 @@ def read_overview(loaded: ManifestFile, location: Location | None = None) -> Ove
         last={"iteration": last.iteration, "outcome": last.outcome, "reason": last.reason, "why": last.why}
         if last
         else None,
-        stagnation=standing.stagnation,
-        outcomes=standing.outcomes,
-        spend=standing.spend.plus_unrecorded(unrecorded, Usage()),
+        stagnation=run_standing.stagnation,
+        outcomes=run_standing.outcomes,
+        spend=run_standing.spend,
         limits=limit_texts(loaded.manifest.limits, run_standing),
         differs=(
             *differences.ruler,
             *_shared_folder_notes(loaded, location, own, standing),
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
-        readable=_answer_notes(loaded, location),
+        readable=_answer_notes(loaded, location) if readable is None else readable,
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),

@@ -11,11 +11,12 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.results_file import History, load_standing, own_folder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.progress import Progress, own_label, progress_of
 from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, read_state
+from goalseek.project.stop import read_pending_run
 from goalseek.views.panel import Activity, format_silence
 from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
 
@@ -60,7 +61,9 @@ class ClimbFollower:
         size = history.size()
         if size == self._size:
             return ()
-        standing = load_standing(self._loaded)
+        own = own_folder(self._loaded)
+        standing = load_standing(self._loaded, own)
+        standing = standing.for_run((own and read_pending_run(own)) or standing.run_id)
         newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
         manifest = self._loaded.manifest
         self._progress = progress_of(manifest, standing, newest, own_label(manifest, standing))

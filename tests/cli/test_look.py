@@ -16,8 +16,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from project import FILES, MANIFEST, Ended, Project, answer, living
+from project import FILES, MANIFEST, Ended, Project, answer, home, living
 from shown import on_a_terminal
+
+from goalseek.manifest.loading import load
+from goalseek.views.following import ClimbFollower
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(2, size=11), answer(3), answer(2.5))
@@ -55,6 +58,13 @@ def numbers(project: Project, *arguments: str) -> list[int]:
 
 
 class TestStatus:
+    def test_a_new_run_begins_its_counts_before_its_first_iteration_ends(self, climbed: Project) -> None:
+        climbed.set_agent('touch "$HOME/here"; sleep 30\n')
+        climbed.kill_when(home("here"), "iterate", "--new")
+        (seen,) = rows(climbed.run("status", "--json"))
+        assert (seen["outcomes"], seen["stagnation"], seen["spend"]["iterations"]) == ({}, 0, 0)
+        assert ClimbFollower(load(climbed.manifest)).look(is_held=False).scene.stagnation == 0
+
     def test_after_a_climb_it_names_best_last_and_counts_and_a_query_takes_a_part(self, climbed: Project) -> None:
         (seen,) = rows(climbed.run("status", "--json"))
         assert (seen["status"], seen["stop_reason"], seen["iteration"]) == ("completed", "count", 6)

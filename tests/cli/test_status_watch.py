@@ -1,15 +1,21 @@
 """``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from project import Project, until
 from shown import Shown, waiting_project
 
+from goalseek.cli import watch
+from goalseek.manifest.loading import load
+from goalseek.project import status
 from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
 from goalseek.project.state_file import read_state
 from goalseek.values import Stop
+from goalseek.workspace import answers
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +89,22 @@ def test_as_json_it_is_the_answer_of_status_and_without_watch_the_output_so_far_
     assert rows[-2:] == ["  | first", "  | second"]
     assert json.loads(slow.run("--json", "status", "--output").stdout)["output"][-2:] == ["first", "second"]
     assert "  | " not in slow.run("status").stdout
+
+
+def test_as_json_it_reads_shared_files_once_however_often_it_looks(
+    slow: Project, go: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    climbing = slow.start("-q", "iterate")
+    wait_until_measuring(slow)
+    looks: list[int] = []
+    monkeypatch.setattr(status, "may_show_answers", lambda _: True)
+    monkeypatch.setattr(answers, "answer_notes_at_head", lambda *_: looks.append(1) or ["a label"])
+    monkeypatch.setattr(watch, "POLL_SECONDS", 0.01)
+    Timer(0.5, go.touch).start()
+    watch.follow_climb(Namespace(json=True, query=None, output=False), load(slow.manifest))
+    climbing.communicate(timeout=30)
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) > 1 and {tuple(told["readable"]) for told in shown} == {("a label",)} and looks == [1]
 
 
 def test_the_kept_output_stays_small_and_what_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
