@@ -86,9 +86,9 @@ class IterationRecord(Head, kw_only=True):
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
     ``parent_commit_hash`` is the tip that it was committed on. ``stacked`` are the rejected iterations whose changes it
     tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
-    was measured already. ``provider`` and ``model`` proposed it, in the turn of
-    ``turn_of``: the provider itself, or one of ``search.rotate``. ``taken_back`` is
-    the kept iteration that it took out of the tip.
+    was measured already. ``provider`` and ``model`` proposed it, in the turn of ``turn_of``: the provider itself, also
+    as ``claude fresh``, or another of ``search.rotate``. ``taken_back`` is the kept iteration that it took out of the
+    tip.
     """
 
     iteration: int

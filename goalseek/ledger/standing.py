@@ -11,7 +11,7 @@ from goalseek.manifest.tables import Search
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.rotation import Proposal, Proposer, Rotation, Turn, author_of, next_turn, proposers_of
 from goalseek.statistics.scale import Scale, scale_of
-from goalseek.values import CommandRun, Number, Outcome, Reason, Usage
+from goalseek.values import STACK, CommandRun, Number, Outcome, Reason, Usage
 
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
 CRASHED = (
@@ -247,14 +247,15 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     if record.taken_back is not None:
         return _after_taking_back(following, record, record.taken_back)
     script_digest = record.digests.get("script", "")
+    is_stack = record.provider == STACK
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
-        tried=standing.tried + (not record.stacked),
+        tried=standing.tried + (not is_stack),
         unmoved=_count_unmoved(standing, record.metric.value),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
-        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or record.stacked else 0,
+        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
         rotation=standing.rotation.after(proposal_of(record)),
     )
@@ -292,7 +293,7 @@ def _after_taking_back(following: Standing, record: IterationRecord, number: int
     commit, taken_back = _measured_commit(record), take_back(following.taken_back, number, record.iteration)
     keeps = following.keeps + len(following.taken_back) - len(taken_back)
     marks = {"incumbent": commit, "best": commit}
-    rotation = structs.replace(following.rotation, tries=0)
+    rotation = structs.replace(following.rotation, tries=0, has_kept=False)
     following = structs.replace(following, **marks, keeps=keeps, taken_back=taken_back, rotation=rotation)
     return structs.replace(following, stagnation=0, crashes=0, settled=None)
 

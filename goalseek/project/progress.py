@@ -16,7 +16,7 @@ from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Manifest, Metric
+from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.statistics.guards import guard_warning
@@ -187,7 +187,7 @@ def own_label(manifest: Manifest, standing: Standing) -> str:
     """Name and model of the provider itself, for whoever only looks: the command line may have named another one."""
     turn = standing.last.turn_of if standing.last else None
     if turn and turn not in labels_of(manifest.search):
-        return turn
+        return turn.removesuffix(f" {FRESH}")
     return manifest.provider.label if manifest.provider else ""
 
 

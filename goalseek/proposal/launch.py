@@ -109,7 +109,8 @@ class AgentLaunch(Struct, frozen=True):
 
         In a turn of ``fresh``, only a reviewer has one.
         """
-        if FRESH in self.context.turn[:1] and self.phase != "review":
+        is_fresh = any(turn.endswith(f" {FRESH}") for turn in self.context.turn[:1])
+        if is_fresh and self.phase != "review":
             return None
         label = self._home_label(name)
         session = self.usage_log.session(label) if self.usage_log and self.home.is_of(label) else None

@@ -1,6 +1,6 @@
 """Rotation: whose turn it is to propose, and what each proposer gained for its time and money. Folded from records.
 
-A proposer goes by provider and model, as ``ProviderTable.label`` gives them; in a turn of ``fresh`` it is another one.
+A proposer goes by provider and model, as ``ProviderTable.label`` gives them; without its session it is another one.
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ class Proposal(Struct, frozen=True):
 
 
 def author_of(provider: str, model: str, turn: str) -> str:
-    """The proposer of a record with this provider and model, in this turn."""
+    """The proposer of a record with this provider and model; it has a fresh turn only where that is its own."""
     label = f"{provider} {model}".rstrip()
-    return f"{label} {FRESH}" if turn == FRESH and provider != STACK else label
+    return turn if turn == fresh_turn(label) else label
+
+
+def fresh_turn(own: str) -> str:
+    """The name of the turns of ``fresh``, in which the provider ``own`` is without its session."""
+    return f"{own} {FRESH}"
 
 
 class KeptGain(Struct, frozen=True):
@@ -124,7 +129,7 @@ class Rotation(Struct, frozen=True):
     kept: tuple[KeptGain, ...] = ()
 
     def after(self, proposal: Proposal) -> Rotation:
-        """With one more iteration."""
+        """With one more iteration; one that was begun before the present turn is no try of it."""
         effort = self.efforts.get(proposal.author, Effort())
         usage, seconds = proposal.usage, effort.seconds + proposal.seconds
         is_priced = not usage.cost_is_partial and (usage.cost_usd is not None or not usage.tokens)
@@ -132,7 +137,7 @@ class Rotation(Struct, frozen=True):
         effort = Effort(effort.tried + 1, effort.kept, effort.difference, effort.ratio, *totals)
         following = self._in_turn(proposal)
         if proposal.outcome != Outcome.KEPT:
-            tries = following.tries + proposal.is_try
+            tries = following.tries + (proposal.is_try and not self._is_late(proposal))
             return structs.replace(following, tries=tries, efforts={**self.efforts, proposal.author: effort})
         gain = _gain_of(proposal)
         efforts, kept = {**self.efforts, proposal.author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
@@ -146,10 +151,13 @@ class Rotation(Struct, frozen=True):
                 efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
         return structs.replace(self, efforts=efforts)
 
+    def _is_late(self, proposal: Proposal) -> bool:
+        return proposal.turn not in ("", self.turn) and proposal.iteration < self.began
+
     def _in_turn(self, proposal: Proposal) -> Rotation:
-        """In the proposal's turn, which may be a new one; a record of an older version names none."""
+        """In the proposal's turn, which may be a new one; a stack begins none, and an older record names none."""
         turn = proposal.turn
-        if turn in ("", self.turn):
+        if turn in ("", self.turn) or proposal.author == STACK or self._is_late(proposal):
             return self
         turns = (turn,) if turn in self.turns else (*self.turns, turn)
         following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
@@ -157,8 +165,7 @@ class Rotation(Struct, frozen=True):
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
-        is_asked = proposal.author != STACK and self.turn != FRESH
-        turn = proposal.author if is_asked else self.turn
+        turn = self.turn if proposal.author == STACK else proposal.author
         began = self.began if turn == self.turn else proposal.iteration
         following = structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,))
         return structs.replace(following, has_kept=True, after_plateau=False)
@@ -197,11 +204,12 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
     While one whose turn began so is closed, another is asked. Before the first plateau, and after a kept change, the
     provider itself is asked alone.
     """
-    names = tuple(dict.fromkeys((own, *labels_of(search))))
+    others = (fresh_turn(own) if label == FRESH else label for label in labels_of(search))
+    names = tuple(dict.fromkeys((own, *others)))
     if len(names) == 1:
         return Turn((own,) if own else ())
     current = rotation.turn if rotation.turn in names else own
-    rates, unit = _rates_of(rotation, names, own, scale)
+    rates, unit = _rates_of(rotation, names, scale)
     ranking = sorted(names, key=lambda name: rates[name], reverse=True)
     if rotation.tries < search.plateau:
         is_same = current == rotation.turn
@@ -210,8 +218,8 @@ def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Tur
         tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
         is_alone = current == own and not (rotation.after_plateau and is_same)
         return Turn((own,) if is_alone else _in_order(current, ranking, own), f"{kept}{since}{tries}")
-    others = [name for name in ranking if name != current]
-    following, *later = [name for name in others if name not in rotation.turns] or others
+    later = [name for name in ranking if name != current]
+    following, *later = [name for name in later if name not in rotation.turns] or later
     why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
     if rates[following] == math.inf:
         why += ", and it has not proposed yet"
@@ -225,13 +233,12 @@ def labels_of(search: Search) -> tuple[str, ...]:
     return tuple(entry if isinstance(entry, str) else entry.label for entry in search.rotate)
 
 
-def _rates_of(rotation: Rotation, names: Sequence[str], own: str, scale: Scale) -> tuple[dict[str, float], str]:
+def _rates_of(rotation: Rotation, names: Sequence[str], scale: Scale) -> tuple[dict[str, float], str]:
     """Each name's gain for a dollar if all that proposed have a price, else for an hour, with that unit in words.
 
     That of a name which has not proposed yet is infinite.
     """
-    keys = {name: author_of(own, "", FRESH) if name == FRESH else name for name in names}
-    efforts = {name: rotation.efforts[key] for name, key in keys.items() if key in rotation.efforts}
+    efforts = {name: rotation.efforts[name] for name in names if name in rotation.efforts}
     in_dollars = all(effort.dollars for effort in efforts.values())
     rates = dict.fromkeys(names, math.inf)
     for name, effort in efforts.items():
@@ -242,7 +249,7 @@ def _rates_of(rotation: Rotation, names: Sequence[str], own: str, scale: Scale) 
 
 def _in_order(first: str, ranking: Sequence[str], own: str) -> tuple[str, ...]:
     """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
-    return (first, *(name for name in ranking if name not in (first, own, FRESH)))
+    return (first, *(name for name in ranking if name not in (first, own, fresh_turn(own))))
 
 
 class Proposer(Struct, frozen=True):

@@ -108,9 +108,20 @@ def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_
 
 def test_a_try_of_stacked_changes_is_a_try_but_no_proposal_and_says_nothing_of_the_provider() -> None:
     before = climbed(WORSE, WORSE, ("skipped", PROVIDER_FAILED[0]))
-    after = before.after(iteration(9, 4, *WORSE, stacked=(1, 2), provider="stack"))
-    assert (after.tried, after.total.iterations) == (before.tried, before.total.iterations + 1) == (3, 4)
-    assert (after.provider_failures, after.stagnation) == (before.provider_failures, before.stagnation + 1) == (1, 3)
+    for stacked in ((1, 2), ()):  # a killed one that was given up may not say of what it was made
+        after = before.after(iteration(9, 4, *WORSE, stacked=stacked, provider="stack"))
+        assert (after.tried, after.total.iterations) == (before.tried, before.total.iterations + 1) == (3, 4)
+        assert (after.provider_failures, after.stagnation) == (before.provider_failures, before.stagnation + 1)
+        assert (after.provider_failures, after.stagnation) == (1, 3)
+
+
+def test_after_a_change_was_taken_back_the_last_one_was_kept_in_nobody_s_turn() -> None:
+    before = climbed(KEPT, WORSE)
+    after = before.after(iteration(9, 3, "kept", "taken_back", taken_back=1))
+    assert [(standing.rotation.has_kept, standing.rotation.tries) for standing in (before, after)] == [
+        (True, 1),
+        (False, 0),
+    ]
 
 
 def test_a_record_without_a_stack_is_written_as_before() -> None:

@@ -32,7 +32,7 @@ class Night:
     """A climb of the provider "a"; each iteration is proposed by whose turn it is, if no other author is named."""
 
     def __init__(self, search: Search = SEARCH) -> None:
-        self.search, self.rotation, self.turns = search, Rotation(), ""
+        self.search, self.rotation, self.count = search, Rotation(), 0
 
     def turn(self) -> tuple[str, ...]:
         return next_turn(self.rotation, self.search, "a", LOWER).names
@@ -45,13 +45,11 @@ class Night:
         played = ""
         for outcome in outcomes:
             turn = self.turn()[0]
-            name = author or author_of("a" if turn == "fresh" else turn, "", turn)
             values = (10.0, 9.0) if outcome == "kept" else (10.0, 11.0)
-            number = len(self.turns) + 1
-            proposal = Proposal(number, outcome, name, turn, outcome != "failed", values, 3600.0, DOLLAR)
+            self.count += 1
+            proposal = Proposal(self.count, outcome, author or turn, turn, outcome != "failed", values, 3600.0, DOLLAR)
             self.rotation = self.rotation.after(structs.replace(proposal, **more))
-            self.turns += turn[0]
-            played += turn[0]
+            played += turn.split()[-1][0]
         return played
 
 
@@ -101,17 +99,47 @@ def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_o
     assert night.turn() == ("a",)
 
 
+def test_what_was_begun_in_an_earlier_turn_leaves_the_present_one_as_it_is() -> None:
+    night = Night()
+    night.play(*worse(3))
+    late = Proposal(3, "reverted", "a", "a", True, (10.0, 11.0), 1.0, DOLLAR)
+    assert night.play("reverted") == "b"
+    before = night.rotation
+    after = before.after(late)
+    assert structs.replace(after, efforts=before.efforts) == before and after.efforts["a"].tried == 4
+    beside = structs.replace(late, iteration=3, author="b", turn="b")
+    assert before.after(beside).tries == before.tries + 1, "in the same turn, and only landed later"
+    assert before.after(structs.replace(late, outcome="kept")).turn == "a"
+
+
 def test_a_kept_change_of_nobody_leaves_the_turn_as_it_is() -> None:
     night = Night()
-    night.play(*worse(5), *["kept"], author=STACK)
+    night.play(*worse(5))
+    night.play("kept", author=STACK)
     assert night.turn()[0] == "b" and night.rotation.tries == 0
-    assert author_of(STACK, "", "fresh") == STACK
+    assert author_of(STACK, "", "a fresh") == STACK
+
+
+def test_a_stack_is_a_try_but_begins_no_turn() -> None:
+    night = Night()
+    night.play(*worse(3))
+    night.play("reverted", author=STACK)
+    assert night.why() == "b: 4 iterations without a kept change, and it has not proposed yet"
+    assert night.play(*worse(3)) == "bbb"
 
 
 def test_a_fresh_turn_that_kept_a_change_stays_and_is_a_proposer_of_its_own() -> None:
     night = Night(Search(rotate=("fresh",), plateau=2))
     assert night.play(*worse(2), "kept", *worse(3)) == "aafffa"
     assert {each.name: each.kept for each in proposers_of(night.rotation, LOWER)} == {"a": 0, "a fresh": 1}
+
+
+def test_who_is_asked_in_a_fresh_turn_of_a_closed_provider_proposes_under_its_own_name() -> None:
+    night = Night(Search(rotate=("fresh", "c"), plateau=2))
+    assert night.play(*worse(2)) == "aa" and night.turn() == ("a fresh", "c")
+    assert author_of("a", "", "a fresh") == "a fresh" and author_of("c", "", "a fresh") == "c"
+    assert night.play("kept", "reverted", author="c") == "fc", "who keeps a change stays"
+    assert {each.name: each.tried for each in proposers_of(night.rotation, LOWER)} == {"a": 2, "c": 2}
 
 
 def test_a_turn_of_a_name_that_is_gone_is_the_provider_s() -> None:

@@ -55,6 +55,8 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
     share = manifest.scope.share
+    stacked = plan.stacked if plan else ()
+    turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(
         seq=0,
         kind="iteration",
@@ -89,7 +91,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         dropped_files=change.dropped if change else (),
         changed_loc=change.lines_added + change.lines_removed if change else 0,
         hypothesis_summary=change.title if change else plan.title if plan else "",
-        stacked=plan.stacked if plan else (),
+        stacked=stacked,
         not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
@@ -109,7 +111,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         run_dir=f"runs/{iteration.folder.name}",
         notes=(
             *config.notes,
-            *filter(None, [result.context.turn_note]),
+            *filter(None, [turn_note]),
             *steps.usage_log.notes,
             *result.notes,
             *project.activity.wait_notes,
