@@ -2,20 +2,19 @@
 
 The baseline is run up to five times. If the first three agree to the last bit the metric is deterministic: one run a
 candidate, keep if strictly better. Otherwise a candidate gets one run and is reverted at once if that is worse than the
-incumbent's median. If it is better it is run again, in turn with fresh runs of the incumbent, until the odds of "1.6 sd
-better" against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high
-depends on how often this session's candidates have turned out real.
+incumbent's median. If it is better it is run again, and the incumbent with it, until the odds of "1.6 sd better"
+against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high depends on
+how often this session's candidates have turned out real.
 
 A change may change the noise too, so each side is weighed by its own spread: the differences of its own successive
 runs, with the sd of all code as if it were five more of them. After a keep the incumbent's own are few, and the sd of
-all code stands in until it has more. A keep takes three runs of the candidate, and all eight where these spread by more
-than 1.25 sd.
+all code stands in until it has more. A keep takes three runs of the candidate, all eight where these spread by more
+than 1.2 sd, and as many of the incumbent.
 
-The screen reuses the incumbent's last eight runs. The turns reuse its last three only, and keep when the incumbent has
-been run once more than the candidate: where the level drifts, all of its runs would otherwise be older.
+The screen reuses the incumbent's last eight runs; the turns its last three only, since the level may drift.
 
-It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965), a run counts for at most 1.5 sd, and
-with unequal variances after Welch (1947).
+It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965), on both sides: a run counts for at
+most 1.5 sd. The unequal variances are after Welch (1947).
 Nothing is stored here: the answer follows from what the records tell (``NoiseState``) and from the runs that were made
 for this candidate, so that a killed session goes on where it was.
 """
@@ -57,7 +56,7 @@ REUSED_IN_TURNS = 3
 KEEPING_RUNS = 3  # of the candidate
 BETTER = 1.6  # sd
 CLIP = 1.5  # sd
-WIDER = 1.25  # sd
+WIDER = 1.2  # sd
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
 
@@ -142,7 +141,7 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
     if metric.alpha is not None:
         return metric.alpha
-    return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 2 * state.kept) / (5 + state.tested)))
+    return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
 def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
@@ -166,9 +165,14 @@ class _Comparison(Struct, frozen=True):
         incumbent = relative_variance(self.scale, incumbent_runs, self.sd)
         candidate = relative_variance(self.scale, self.candidate, self.sd)
         better = BETTER * math.sqrt(max(incumbent, candidate))
-        middle = self.scale.x(self.incumbent_middle) - better * self.sd / 2
-        evidence = sum(_clip(middle - x, self.sd) for x in self.scale.all(self.candidate)) / len(self.candidate)
+        median = self.scale.x(self.incumbent_middle)
+        level = median - self.sd * self._clipped_gain(self.incumbent, median)
+        evidence = self._clipped_gain(self.candidate, level - better * self.sd / 2)
         return better * evidence / (incumbent / len(self.incumbent) + candidate / len(self.candidate))
+
+    def _clipped_gain(self, values: Sequence[float], level: float) -> float:
+        """How much better than ``level`` the values are on the average, in sd; each counts for at most 1.5."""
+        return sum(_clip(level - x, self.sd) for x in self.scale.all(values)) / len(values)
 
     @property
     def is_wider(self) -> bool:
@@ -214,7 +218,7 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
         return _verdict(metric, screening, Reason.WORSE, None)
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
-    needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values) + 1))
+    needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
         known = ([] if calibrating else [run.value for run in state.incumbent]) + fresh
         log_odds, alpha = comparison.log_odds(known[-MAX_INCUMBENT_RUNS:]), alpha_of(metric, state)

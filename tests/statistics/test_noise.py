@@ -141,25 +141,26 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
     assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse than 100.2, 1 run against 5")
-    far = runs_of("incumbent", 100.1)
-    ruling = next_step(metric_of("minimize", min_delta="15%"), state, runs_of("candidate", *[90.0] * 3) + far)
+    far = runs_of("candidate", *[90.0] * 3)
+    ruling = next_step(metric_of("minimize", min_delta="15%"), state, far)
     assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
     assert (
-        ruling.why
-        == "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4; less than min_delta, 15.0225"
+        ruling.why == "10.2% better than 100.2, odds of a real gain >9:1, 3 runs against 3; less than min_delta, 15.03"
     )
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     values = iter((90.0, 90.1, 89.9))
     session.draw = lambda of: next(values) if of == "candidate" else 100.1
     answers = session.candidate()
-    assert answers == ["candidate", "candidate", "candidate", "incumbent", session.rulings[-1]]
+    assert answers == ["candidate", "candidate", "candidate", session.rulings[-1]]
+    undecided = runs_of("candidate", 99.2, 98.9, 99.3, 98.4)
+    assert next_step(DOWN, baseline_state(100.0, 101.0, 99.0, 100.5, 100.2), undecided) == "incumbent"
     ruling = session.rulings[-1]
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",
         "better",
-        "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4",
+        "10.2% better than 100.2, odds of a real gain >9:1, 3 runs against 3",
     )
 
 
@@ -187,6 +188,17 @@ def test_an_incumbent_that_spreads_more_than_all_code_does_is_harder_to_beat() -
     assert odds[0] > 2 * odds[1]
 
 
+def test_each_of_the_incumbents_runs_counts_in_the_odds_for_at_most_one_and_a_half_sd() -> None:
+    before = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    states = [
+        replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in (100.0, 100.2, last)))
+        for last in (100.2, 110.0, 100_000.0)
+    ]
+    runs = runs_of("candidate", 99.0, 99.4, 98.2)
+    odds = [verdict_odds(next_step(metric_of(max_repeats=3), state, runs)) for state in states]
+    assert odds[0] < odds[1] == odds[2]
+
+
 def verdict_odds(answer: object) -> float:
     assert isinstance(answer, Verdict) and answer.odds is not None
     return answer.odds
@@ -194,7 +206,7 @@ def verdict_odds(answer: object) -> float:
 
 def test_trust_is_earned_and_lost() -> None:
     assert alpha_of(DOWN, NoiseState()) == 0.04
-    assert alpha_of(DOWN, NoiseState(kept=2, tested=16)) == 0.2
+    assert alpha_of(DOWN, NoiseState(kept=2, tested=11)) == 0.2
     assert alpha_of(DOWN, NoiseState(kept=9, tested=10)) == 0.5
     assert alpha_of(DOWN, NoiseState(tested=1000)) == 0.01
     assert alpha_of(metric_of("minimize", alpha=0.3), NoiseState(tested=1000)) == 0.3
