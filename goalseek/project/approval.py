@@ -24,7 +24,6 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import StopReason, from_plain
 
-_NAME = "word.json"
 _VERDICTS = ("verdict", "review")
 Approval = Literal["approve", "decline"]
 
@@ -112,38 +111,36 @@ def open_question(manifest: Manifest, runs: Path, standing: Standing, run_id: st
 
 def save_approval(logs: Path, question: Question, word: Approval) -> None:
     """Stores the answer to a question; it replaces one that has not taken effect yet."""
-    write_atomic(logs / _NAME, json.dumps({**_key_of(question), "word": word}) + "\n", durable=True)
+    content = json.dumps({**_key_of(question), "word": word}) + "\n"
+    write_atomic(_path_of_answer(logs, question.iteration), content, durable=True)
 
 
 def read_approval(logs: Path, question: Question) -> Approval | None:
-    """The stored answer to this question; None where there is none that has not taken effect."""
-    try:
-        request = json.loads((logs / _NAME).read_text())
-    except (OSError, ValueError):
-        return None
-    words: tuple[Approval, ...] = ("approve", "decline")
-    return next((word for word in words if request == {**_key_of(question), "word": word}), None)
-
-
-def load_approval(logs: Path, question: Question) -> Approval | None:
-    """The stored answer to this question. An answer to another question is deleted.
+    """The stored answer to this question; None where there is none that has not taken effect.
 
     Call ``remove_approval`` once the iteration has recorded it.
     """
-    word = read_approval(logs, question)
-    if word is None:
-        remove_approval(logs)
-    return word
+    try:
+        answer = json.loads(_path_of_answer(logs, question.iteration).read_text())
+    except (OSError, ValueError):
+        return None
+    words: tuple[Approval, ...] = ("approve", "decline")
+    return next((word for word in words if answer == {**_key_of(question), "word": word}), None)
 
 
-def has_approval(logs: Path) -> bool:
-    """Whether an answer is stored, to whichever question."""
-    return (logs / _NAME).exists()
+def has_approval(logs: Path, iteration: int) -> bool:
+    """Whether an answer is stored, to whichever question of this iteration."""
+    return _path_of_answer(logs, iteration).exists()
 
 
-def remove_approval(logs: Path) -> None:
-    """Deletes the stored answer, to whichever question."""
-    remove_if_exists(logs / _NAME)
+def remove_approval(logs: Path, iteration: int) -> None:
+    """Deletes the stored answer, to whichever question of this iteration."""
+    remove_if_exists(_path_of_answer(logs, iteration))
+
+
+def _path_of_answer(logs: Path, iteration: int) -> Path:
+    """A file of its own for each iteration: several are asked about at once, and answered by several processes."""
+    return logs / f"word-{iteration}.json"
 
 
 def commands_for(question: Question) -> str:

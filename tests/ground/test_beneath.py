@@ -115,7 +115,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "attempts": lambda own: clear_attempts(own / INSIDE),
     "outputs": lambda own: move_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
-    "word": lambda own: remove_approval(own / INSIDE),
+    "word": lambda own: remove_approval(own / INSIDE, 1),
     "stop": lambda own: take_stop_request(own / INSIDE),
     "mount point": lambda own: _make_mount_point(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),
@@ -135,7 +135,7 @@ def precious_in(folder: Path) -> Path:
     for inside in (".", "c", "b/c", "a/b/c"):
         for name in ("empty", "attempts", "outputs", "home", "tmp", "scratch"):
             (precious / inside / name).mkdir(parents=True, exist_ok=True)
-        for name in ("x", "mine", "home/mine", "scratch/99999999-0", "word.json", "stop.json", "attempts/mine"):
+        for name in ("x", "mine", "home/mine", "scratch/99999999-0", "word-1.json", "stop.json", "attempts/mine"):
             (precious / inside / name).write_text("mine")
     for path in (precious, *precious.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -15,7 +15,10 @@ from shown import Shown
 
 import goalseek
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
+from goalseek.files import write_atomic
 from goalseek.phase_values import Verdict
+from goalseek.project import approval
+from goalseek.project.approval import Question
 from goalseek.views.asking import _read_lines, prompt_text, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -53,7 +56,7 @@ def measured() -> list[str]:
 
 
 def request_of(project: Project) -> Path:
-    return project.logs / "word.json"
+    return project.logs / "word-1.json"
 
 
 @pytest.mark.slow
@@ -93,15 +96,19 @@ def test_a_declined_keep_is_reverted_and_the_last_word_wins(asking: Project) -> 
 
 
 def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(asking: Project) -> None:
+    """What a person declined is never stacked; a candidate that failed is not anyway, and keeps its reason."""
     change(asking, approve={"before": "each"})
-    asking.set_moves(answer(0.5), answer(0.25), answer(2))
-    for number, word in ((1, "approve"), (2, "decline")):
+    asking.set_moves(answer(0.5), answer(0.25), "no number", answer(2))
+    for number, word in ((1, "approve"), (2, "decline"), (3, "decline")):
         error = waited(asking)
         assert f"iteration {number} waits for your approval: reverted, " in error.message
         assert f"iteration {number} will be reverted" in asking.check(word, str(number))
-    assert "iteration 3 waits for your approval: kept" in waited(asking).message
-    reasons = [(record["outcome"], record["reason"]) for record in asking.iterations()]
-    assert reasons == [("baseline", "measured"), ("reverted", "worse"), ("reverted", "worse")]
+    assert "iteration 4 waits for your approval: kept" in waited(asking).message
+    records = asking.iterations()[1:]
+    reasons = [(record["outcome"], record["reason"]) for record in records]
+    assert reasons == [("reverted", "worse"), ("reverted", "declined"), ("reverted", "no_metric")]
+    assert records[1]["why"] == "a person declined it: 0.25 is worse than 1 by 0.75"
+    asking.check("audit")
 
 
 @pytest.mark.slow
@@ -128,7 +135,7 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
 
 
 @pytest.mark.slow
-def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) -> None:
+def test_a_word_bound_to_something_else_is_ignored(asking: Project) -> None:
     waited(asking)
     asking.check("approve", "1")
     given = json.loads(request_of(asking).read_text())
@@ -137,12 +144,29 @@ def test_a_word_bound_to_something_else_is_ignored_and_removed(asking: Project) 
     for key, value in other.items():
         request_of(asking).write_text(json.dumps({**given, key: value}))
         waited(asking)
-        assert not request_of(asking).exists(), key
     for torn in ("{", "[]", ""):
         request_of(asking).write_text(torn)
         waited(asking)
-        assert not request_of(asking).exists()
-    assert measured() == ["0", "1"]
+    asking.check("approve", "1")
+    assert climbed(asking) == [(1, "kept", "better")]
+    assert measured() == ["0", "1"] and not request_of(asking).exists()
+
+
+def test_answers_to_several_questions_that_are_given_at_once_all_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = Verdict("kept", "better", "2 beats 1 by 1")
+    first, second = (Question(number, "run", "commit", "seal", verdict, "", (), 1, 1, "", False) for number in (1, 2))
+    writing = iter([lambda: approval.save_approval(tmp_path, second, "decline")])
+
+    def write(path: Path, content: str, durable: bool) -> None:
+        next(writing, lambda: None)()
+        write_atomic(path, content, durable)
+
+    monkeypatch.setattr(approval, "write_atomic", write)
+    approval.save_approval(tmp_path, first, "approve")
+    answers = [approval.read_approval(tmp_path, question) for question in (first, second)]
+    assert answers == ["approve", "decline"]
 
 
 def test_a_word_that_was_given_counts_even_where_no_word_is_asked_for_any_more(asking: Project) -> None:

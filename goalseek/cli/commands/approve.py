@@ -24,7 +24,10 @@ from goalseek.views.terminal_text import one_line
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
-    parser.epilog = "Where the verdict rejects the change, approve and decline do the same: the climb goes on."
+    parser.epilog = (
+        "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
+        "together with others."
+    )
 
 
 def run(options: argparse.Namespace) -> int:

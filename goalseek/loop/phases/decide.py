@@ -12,6 +12,7 @@ from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Decision
 from goalseek.project import approval
+from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Phase, Reason
 
 
@@ -30,7 +31,7 @@ def needs_approval(iteration: Iteration, decision: Decision) -> bool:
     if approval.requires_approval(iteration.config.manifest, decision.verdict):
         return True
     logs = iteration.project.loaded.logs
-    if not approval.has_approval(logs):
+    if not approval.has_approval(logs, iteration.number):
         return False
     question = _question(iteration)
     return question is not None and approval.read_approval(logs, question) is not None
@@ -40,16 +41,17 @@ def needs_approval(iteration: Iteration, decision: Decision) -> bool:
 def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> Decision:
     """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
-    Raises GoalseekError with exit code 5 where there is no answer, and nobody at a terminal to ask.
+    Where the number alone had rejected it, the reason is ``declined`` then, and it is never stacked. Raises
+    GoalseekError with exit code 5 where there is no answer, and nobody at a terminal to ask.
     """
     project, candidate, question = iteration.project, attempt.candidate, _question(iteration)
     assert candidate and question and question.commit == candidate.commit
     logs = project.loaded.logs
-    answer = approval.load_approval(logs, question)
+    answer = approval.read_approval(logs, question)
 
     def read_answer() -> approval.Approval | None:
         project.activity.picture.beat()
-        return approval.load_approval(logs, question)
+        return approval.read_approval(logs, question)
 
     if answer is None and project.watch.is_attended():
         project.write_state("waiting", question.iteration, Phase.APPROVE, next_step=approval.commands_for(question))
@@ -57,7 +59,7 @@ def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
         project.write_state("running", question.iteration, Phase.APPROVE)
     if answer is None:
         raise approval.approval_error(question)
-    if answer == "approve" or not decision.verdict:
+    if answer == "approve" or not (decision.verdict or decision.verdict.reason in ELIGIBLE):
         return decision
     why = f"a person declined it: {decision.verdict.why}"
     verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)

@@ -42,7 +42,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     forget_calls(project.places)
     if ruler is None:
-        remove_approval(project.loaded.logs)
+        remove_approval(project.loaded.logs, iteration.number)
     return sealed_record
 
 
