@@ -16,12 +16,15 @@ from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
+from goalseek.project.state_file import store_notification
 from goalseek.sandbox.environment import notify_launch, notify_problem
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import DataClass, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
+_QUESTIONS = "questions.txt"
+_QUESTIONS_MOST = 100
 
 
 class BestCommit(DataClass):
@@ -58,8 +61,9 @@ class Notification(DataClass, kw_only=True):
 class Notifier(Observer):
     """Sends the program of ``[notify]`` the events that its ``on`` names.
 
-    The run goes on even if the program fails or hangs: it has MAX_SECONDS seconds, and a note says what went wrong. It
-    runs unconfined with the user's environment, so a program that candidates may change is not run.
+    The run goes on even if the program fails or hangs: it has MAX_SECONDS seconds, and a note says what went wrong, as
+    ``status`` does until one is sent. It runs unconfined with the user's environment, so a program that candidates may
+    change is not run.
     """
 
     def __init__(
@@ -92,7 +96,9 @@ class Notifier(Observer):
             self._notify({"kept"}, event="kept", why=record.why, line=line, **about)
 
     def on_question(self, question: Question) -> None:
-        """Sent for "needs_human", as the person may be elsewhere."""
+        """Sent for "needs_human", as the person may be elsewhere; once, whoever asks it again."""
+        if _is_stored_question(self._loaded(), question):
+            return
         line = f"iteration {question.iteration} waits for a person: {question.verdict.why}; {question.title}"
         about = {"iteration": question.iteration, "title": question.title, "next": commands_for(question)}
         self._notify({"needs_human"}, event="waiting", why=question.verdict.why, line=line, **about)
@@ -131,6 +137,8 @@ class Notifier(Observer):
             failure = str(error)
         if failure:
             self._on_problem(f"notify: {failure}")
+        with contextlib.suppress(OSError):
+            store_notification(loaded.logs, failure)
 
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
@@ -155,6 +163,18 @@ def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
             return True
     with contextlib.suppress(OSError):
         write_atomic(path, line)
+    return False
+
+
+def _is_stored_question(loaded: ManifestFile, question: Question) -> bool:
+    """Whether this question was sent already; stores that it is."""
+    path, sent = loaded.logs / _QUESTIONS, []
+    with contextlib.suppress(OSError, ValueError):
+        sent = path.read_text(encoding="utf-8").split()
+    if question.decided in sent:
+        return True
+    with contextlib.suppress(OSError):
+        write_atomic(path, "\n".join([*sent[-_QUESTIONS_MOST:], question.decided, ""]))
     return False
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.files import write_atomic
-from goalseek.humanize import format_duration, format_moment
+from goalseek.humanize import format_duration, format_moment, pluralize
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
+from goalseek.own_folders import remove_if_exists
 from goalseek.values import DataClass, StopReason, to_plain
 
 HEARTBEAT_SECONDS = 5.0
@@ -21,6 +22,7 @@ MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
 SILENT_SECONDS = 120.0
 _BLOCK = 512  # bytes: the unit of st_blocks
+_UNSENT = "unsent.txt"
 ACTIVE_STATUSES = ("running", "waiting")
 _END_TEXTS: dict[str, str] = {
     StopReason.COUNT: "finished as asked",
@@ -182,6 +184,25 @@ def read_state(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return state if isinstance(state, dict) else {}
+
+
+def store_notification(logs: Path, failure: str) -> None:
+    """Stores that a notification failed, and why; "" says that one was sent, so that earlier failures are over."""
+    if not failure:
+        remove_if_exists(logs / _UNSENT)
+        return
+    with (logs / _UNSENT).open("a", encoding="utf-8") as file:
+        file.write(" ".join(failure.split()) + "\n")
+
+
+def describe_unsent(logs: Path) -> str:
+    """``2 notifications failed since one was sent, the last: sh ended with 7``; "" where none has."""
+    try:
+        failures = (logs / _UNSENT).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    count = pluralize(len(failures), "notification")
+    return f"{count} failed since one was sent, the last: {failures[-1]}" if failures else ""
 
 
 def describe_end(status: str, stop_reason: str | None) -> str:

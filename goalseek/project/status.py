@@ -33,7 +33,7 @@ from goalseek.project.progress import (
     small_set_warning,
     unmoved_warning,
 )
-from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, read_state, seconds_since
+from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, describe_unsent, read_state, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.statistics.rotation import Proposer, Turn
@@ -51,7 +51,8 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 class Overview:
     """All that ``status`` shows; ``status --json`` prints these fields.
 
-    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read.
+    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read;
+    ``unsent`` says how many notifications failed, and why.
     """
 
     project: str
@@ -76,6 +77,7 @@ class Overview:
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
     readable: tuple[str, ...]
+    unsent: str
     settled: SettleRecord | None
     holdout: tuple[HoldoutRecord, ...]
     cost: str
@@ -144,6 +146,7 @@ def read_overview(
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
         readable=_answer_notes(loaded, location) if readable is None else readable,
+        unsent=describe_unsent(loaded.logs) if loaded.manifest.notify.command else "",
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),

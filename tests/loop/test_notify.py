@@ -172,6 +172,11 @@ def test_whatever_it_does_the_run_goes_on(project: Project, command: list[str], 
     assert ended.exit_code == 0 and "Traceback" not in ended.stderr
     assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "kept"]
     assert said in ended.stderr and ("notify:" in ended.stderr) == bool(said)
+    for shown in project.check("status"), project.check("report", "-o", "-"):
+        assert ("3 notifications failed since one was sent, the last: " in shown) == bool(said) and said in shown
+    set_notify(project)
+    project.climb()
+    assert "failed since one was sent" not in project.check("status")
 
 
 class Notes(Observer):

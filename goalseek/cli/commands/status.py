@@ -57,7 +57,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
     if summary.silent:
         lines.append(f"  {paint('silent', 'magenta')}     {summary.silent}")
-    readable = [f"  {paint('warning', 'magenta')}    {text}" for text in summary.readable]
+    notes = (*summary.readable, *filter(None, [one_line(summary.unsent)]))
+    readable = [f"  {paint('warning', 'magenta')}    {text}" for text in notes]
     if summary.best is None or summary.baseline is None:
         return [*lines, "nothing is measured yet", *readable, f"next: {one_line(summary.next)}"]
     better = "higher" if summary.direction == "maximize" else "lower"

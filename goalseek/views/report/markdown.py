@@ -34,7 +34,7 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         groups=rejected_groups(climb, _NEWEST),
         reasons=REASONS,
         verifiers=VERIFIERS,
-        readable=[mark_commands(one_line(note, _NEXT_MOST), code_span) for note in around.readable],
+        notes=[mark_commands(one_line(note, _NEXT_MOST), code_span) for note in around.notes],
         next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
         turn=around.turn,
         code=code_span,

@@ -112,7 +112,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         phase=format_phase(read_state(source.state)) if summary.phase else "",
         next=summary.next,
         differs=summary.differs,
-        readable=tuple(note.partition("; ")[0] for note in summary.readable),
+        notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),
         bounds=bounds,
         trouble=summary.silent,
         is_live=is_live,
@@ -143,8 +143,8 @@ class ProjectState:
 
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
     from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``. ``shown``
-    are the paths of ``scope.share`` and ``sandbox.read``, ``readable`` notes on answers that candidate code can read.
-    ``turn`` says who proposes next and why, where it may change.
+    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
+    notifications that failed. ``turn`` says who proposes next and why, where it may change.
     """
 
     status: str = ""
@@ -155,5 +155,5 @@ class ProjectState:
     trouble: str = ""
     is_live: bool = False
     shown: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     turn: str = ""
