@@ -5,7 +5,6 @@ Nothing of them gets into a ref or a record.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from msgspec import structs
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
 from goalseek.git.merge import PatchError, apply_patch
-from goalseek.git.objects import Difference, Entry, Objects
-from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
+from goalseek.git.objects import Objects
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.preflight import CheckResult
@@ -25,8 +24,7 @@ from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import DataClass, Outcome, Reason
-from goalseek.workspace.scope import is_tool_cache
-from goalseek.workspace.screening import AddedFiles, known_path_refusal
+from goalseek.workspace.screening import screen_trees
 
 _FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
 _MOST_CHEATS = 1000
@@ -89,45 +87,16 @@ def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
         return Cheat(name, f"cannot be read: {error.strerror}")
     except PatchError as error:
         return Cheat(name, f"does not apply: {error}")
-    edits: dict[str, Entry | None] = {}
-    refused, strays = [], []
-    differences = list(objects.differences(tree, after))
-    added = [difference.path for difference in differences if difference.before is None]
-    removed = [difference.path for difference in differences if difference.after is None]
-    added_files = AddedFiles(objects, tree, config.scope, added, removed)
-    for difference in differences:
-        kind = config.scope.kind(difference.path)
-        if why := _refusal(difference, objects, added_files):
-            refused.append(why)
-        elif is_tool_cache(difference.path):
-            continue
-        elif kind == "writable":
-            edits[difference.path] = difference.after
-        elif kind in ("other", "kept"):
-            strays.append(quote_path(difference.path))
+    screened = screen_trees(objects, config.scope, tree, after)
+    refused, strays = screened.refused, list(map(quote_path, screened.strays))
     if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
     if refused:
         return Cheat(name, refused="; ".join(refused))
-    candidate = objects.splice(tree, edits) if edits else tree
+    candidate = objects.splice(tree, screened.edits) if screened.edits else tree
     if candidate == tree:
         return Cheat(name, left_out=tuple(strays))
     return Cheat(name, tree=candidate, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate))
-
-
-def _refusal(difference: Difference, objects: Objects, added_files: AddedFiles) -> str:
-    """Why a candidate that changes this path is out of scope; "" where it is not."""
-    path, after, kind = difference.path, difference.after, added_files.scope.kind(difference.path)
-    is_link = after is not None and after.mode == SYMLINK
-    if difference.before is not None and kind not in ("writable", "generated"):
-        return known_path_refusal(added_files.scope, path)
-    if difference.before is None and (why := added_files.path_refusal(path, False, is_link)):
-        return why
-    if kind != "writable" or after is None:
-        return ""
-    if after.mode == SUBMODULE:
-        return f"{quote_path(path)} is neither a file nor a link"
-    return added_files.link_refusal(path, os.fsdecode(objects.read(after.blob))) if is_link else ""
 
 
 def _lines_saved(objects: Objects, before: str, after: str) -> int:

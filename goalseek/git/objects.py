@@ -21,7 +21,7 @@ from msgspec import Struct
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
 from goalseek.files import write_atomic
-from goalseek.git.command import BatchProcesses, MissingObject, ObjectsFailed, git, missing_object_error
+from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, ObjectsFailed, git, missing_object_error
 from goalseek.git.location import UNSHARED, Sharing
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
 from goalseek.git.recent_objects import RecentObjects
@@ -117,12 +117,21 @@ class Objects:
         """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""
 
         def ask() -> bytes:
-            answer = self._processes.send(_READ, os.fsencode(name) + b"\n")
-            if answer.line.endswith(b" missing"):
-                raise MissingObject(name)
-            return answer.content(int(answer.line.rpartition(b" ")[2]))
+            answer, size = self._look_up(_READ, name)
+            return answer.content(size)
 
         return self._retry_if_missing(ask)
+
+    def size(self, name: str) -> int:
+        """How many bytes an object has, unread. Raises MissingObject."""
+        return self._retry_if_missing(lambda: self._look_up(_HAS, name)[1])
+
+    def _look_up(self, command: tuple[str, ...], name: str) -> tuple[BatchReply, int]:
+        """What git says of an object, and the object's size."""
+        answer = self._processes.send(command, os.fsencode(name) + b"\n")
+        if answer.line.endswith(b" missing"):
+            raise MissingObject(name)
+        return answer, int(answer.line.rpartition(b" ")[2])
 
     def has(self, name: str) -> bool:
         """Whether the store has an object."""

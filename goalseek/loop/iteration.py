@@ -12,6 +12,7 @@ from goalseek.doctor.provider_checks import unseen_script_hint
 from goalseek.errors import Rejected
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
 from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
@@ -106,11 +107,16 @@ class Iteration:
 
     def _hint_for_provider(self) -> str:
         """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
-        project, incumbent = self.project, self.standing.incumbent
-        assert incumbent
-        entries = project.repository.objects.files(incumbent.tree)
+        project = self.project
+        entries = project.repository.objects.files(self.incumbent.tree)
         hint = unseen_script_hint(Evaluation(project, self.config), provider_commands(project.provider()), entries)
         return "; " + ": ".join(hint) if hint[0] else ""
+
+    @property
+    def incumbent(self) -> MeasuredCommit:
+        """What its candidate is a change of."""
+        assert self.standing.incumbent
+        return self.standing.incumbent
 
     @property
     def context(self) -> Context:

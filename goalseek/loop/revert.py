@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
+from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
 from goalseek.evaluation.measurements import with_last_lines
 from goalseek.git.commits import candidate_message, revert_message
 from goalseek.git.merge import Conflicts, merge_trees
@@ -19,13 +19,10 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.loop.phases.apply_change import diff_trees, screen_workspace
-from goalseek.loop.phases.commit import edits_of
+from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
-from goalseek.loop.phases.plan import write_plan
 from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
-from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Candidate, Change, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
@@ -52,7 +49,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     iteration = Iteration(project, config, f"revert {number} {tree}", is_limited=False)
     context = read_context_without_turn(iteration)
     title, text = revert_message(commit).rstrip("\n"), " ".join(why.split())
-    change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text))
+    change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text, provider=PERSON))
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
     candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)
     attempt = Attempt(1, 1, Plan(change.title, change.text))
@@ -123,35 +120,20 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
 
 @checkpointed(Phase.APPLY_CHANGE, "change", Change)
 def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
-    """The change from the tip to ``tree``, laid over the workspace and screened there as a provider's edits are.
-
-    Writes ``changes.diff``, ``snapshot/`` and ``plan.md``. Raises GoalseekError, with the files, for what is refused.
-    """
-    objects, scope, workspace = iteration.project.repository.objects, iteration.config.scope, iteration.workspace
-    assert iteration.standing.incumbent
-    before = iteration.standing.incumbent.tree
-    edits = {difference.path: difference.after for difference in objects.differences(before, tree)}
-    refusals = [f"{quote_path(path)} is not writable any more" for path in edits if scope.kind(path) != "writable"]
-    if not refusals:
-        clear_attempts(iteration.folder)
-        snapshot = iteration.folder / "snapshot"
-        recreate_folder(snapshot)
-        workspace.clean()
-        workspace.tree.overlay(edits)
-        changes = workspace.changes()
-        try:
-            screened = screen_workspace(iteration, changes, snapshot)
-        finally:
-            workspace.restore(changes)
-        left_out = [f"{quote_path(path)} is left out" for path in edits if screened.edits.get(path, "") != edits[path]]
-        refusals = screened.refused or left_out
-    if refusals:
-        message = f"the tip would break the rules of the scope: {abbreviate(sorted(refusals))}"
-        raise GoalseekError(message, "goalseek help manifest says what the scope allows", BAD_FINDING)
-    patch, added, removed = diff_trees(objects, before, tree)
-    (iteration.folder / "changes.diff").write_bytes(patch)
-    write_plan(iteration.folder / "plan.md", plan)
-    return Change(plan.title, plan.text, edits_of(edits), (), added, removed, provider=PERSON)
+    """The change from the tip to ``tree``. Raises GoalseekError, with the files, for what the screening refuses."""
+    scope, incumbent = iteration.config.scope, iteration.standing.incumbent
+    assert incumbent
+    clear_attempts(iteration.folder)
+    paths = (difference.path for difference in iteration.project.repository.objects.differences(incumbent.tree, tree))
+    not_writable = [quote_path(path) for path in paths if scope.kind(path) != "writable"]
+    why = f"{abbreviate(not_writable)} is not writable any more"
+    try:
+        if not not_writable:
+            return change_between(iteration, plan, incumbent.tree, tree, iteration.folder)
+    except Rejected as rejected:
+        why = rejected.why
+    message = f"the tip would break the rules of the scope: {why}"
+    raise GoalseekError(message, "goalseek help manifest says what the scope allows", BAD_FINDING)
 
 
 def _no_number_error(iteration: Iteration, number: int, verdict: Verdict) -> GoalseekError:

@@ -168,11 +168,16 @@ def test_what_the_scope_refuses_is_not_taken_back(climbed: Project) -> None:
 
 
 def test_the_whole_screening_sees_what_the_revert_brings_back(tmp_path: Path) -> None:
-    project = Project.make(tmp_path / "repository", {**FILES, "parts/d.txt": "1\n"}, SCOPE)
+    project = Project.make(tmp_path / "repository", {**FILES, "parts/d.txt": "1\n", "parts/e.log": "1\n"}, SCOPE)
+    project.write({".gitignore": "*.log\n"})
+    project.commit()
     first, second = "rm parts/d.txt; echo 5 > parts/a.txt", "echo 1 > parts/D.txt; echo 5 > parts/b.txt"
-    project.set_agent(f"case $GOALSEEK_ITERATION in 1) {first};; 2) {second};; esac; echo title\n", SCOPE)
-    assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
+    third = "rm parts/e.log; echo 5 > parts/c.txt"
+    script = f"case $GOALSEEK_ITERATION in 1) {first};; 2) {second};; 3) {third};; esac; echo title\n"
+    project.set_agent(script, SCOPE)
+    assert [record["outcome"] for record in project.climb("iterate", "-n", "3")] == ["baseline", *["kept"] * 3]
     assert "parts/d.txt differs from parts/D.txt only by case" in refused(project, 1, "1")
+    assert "parts/e.log is left out" in refused(project, 1, "3")
     assert project.climb("iterate")[-1]["reason"] == "no_change", "the workspace is as it was"
 
 

@@ -13,6 +13,7 @@ from goalseek.git.location import locate
 from goalseek.git.paths import looks_like_git
 from goalseek.git.repository import Repository
 from goalseek.manifest.tables import ScopeTable
+from goalseek.workspace.added_files import AddedFiles
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
@@ -25,7 +26,6 @@ from goalseek.workspace.forbidden_names import (
     output_hazards,
 )
 from goalseek.workspace.scope import build_scope, follow_link
-from goalseek.workspace.screening import AddedFiles
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}

@@ -1,8 +1,9 @@
 """APPLY_CHANGE: the provider edits the workspace; its edits are checked against the scope and taken as the change.
 
-Where rejected changes are tried together, git has merged them; what they change is laid there, and checked like edits.
-
 The workspace is restored afterwards, so that an edit outside the scope never gets into a candidate.
+
+What git has merged of rejected changes that are tried together is a change too. It is checked as edits are, and no
+workspace is needed for it.
 """
 
 from __future__ import annotations
@@ -16,24 +17,31 @@ from typing import NamedTuple
 
 from goalseek.errors import Rejected
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.paths import SUBMODULE, quote_path
+from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.ledger.artifacts import archive_attempt, attempt_snapshot
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
+from goalseek.loop.phases.merge import merge_stack
 from goalseek.loop.phases.plan import write_plan
-from goalseek.loop.phases.stack import stack_entries
-from goalseek.own_folders import read_regular, recreate_folder
+from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Change, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Call, Reply
 from goalseek.sandbox.redaction import Redactor
-from goalseek.values import STACK, Outcome, Phase, Reason, Usage
-from goalseek.workspace.checkout import Checkout
+from goalseek.values import Outcome, Phase, Reason, Usage
+from goalseek.workspace.added_files import AddedFiles
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.screening import MAX_BYTES, AddedFiles, Screening, gitignore_matcher, linked_instructions
+from goalseek.workspace.screening import (
+    MAX_BYTES,
+    FolderFiles,
+    Screening,
+    gitignore_matcher,
+    linked_instructions,
+    screen_trees,
+)
 from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
@@ -44,17 +52,19 @@ _MAX_LINE = 160
 def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
-    For a plan of ``stacked`` changes it is edited here, and nobody is asked.
+    For a plan of ``stacked`` changes nobody is asked: git has merged them.
 
     Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored
     after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
     no change, and where the provider failed.
     """
-    project, plan, prior = iteration.project, attempt.plan, attempt.prior
-    provider, workspace, objects = iteration.provider, iteration.workspace, project.repository.objects
-    assert iteration.standing.incumbent
-    parent_tree = iteration.standing.incumbent.tree
+    plan, prior = attempt.plan, attempt.prior
     attempt_folder = attempt.folder_in(iteration.folder)
+    objects, parent_tree = iteration.project.repository.objects, iteration.incumbent.tree
+    if plan.stacked:
+        tree = merge_stack(iteration, plan.stacked)
+        return change_between(iteration, plan, parent_tree, tree, attempt_folder)
+    provider, workspace = iteration.provider, iteration.workspace
     if attempt.last_committed:
         recreate_folder(attempt_folder)
     elif prior:
@@ -69,83 +79,78 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         prior_tree = objects.splice(parent_tree, prior_entries)
-    if plan.stacked:
-        proposal = _lay_stack(iteration, plan)
-    else:
-        patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
-        proposal = _ask_provider(iteration, attempt, patch, prior_entries)
-    reply, failure = proposal.reply, proposal.failure  # raised below, once its edits are stored
+    patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
+    call, reply, failure = _ask_provider(iteration, attempt, patch, prior_entries)
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.changes()
     try:
-        _refuse_secrets(workspace.tree, changes, proposal)
-        screened = screen_workspace(iteration, changes, snapshot)
-        all_edits = {**screened.edits, **screened.out_of_scope}
-        new_tree = objects.splice(parent_tree, all_edits) if all_edits else parent_tree
-        patch, lines_added, lines_removed = diff_trees(objects, parent_tree, new_tree)
-        (attempt_folder / "changes.diff").write_bytes(patch)
-        proposal.keep(reply, failure, diff_trees(objects, prior_tree, new_tree)[0] if prior_entries else patch)
-        screened.refused.extend(_path_clashes(objects, parent_tree, new_tree, all_edits))
+        screened = _screening_of(iteration, changes, snapshot)
+        if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
+            call.keep(reply, refusal, b"")
+            raise refusal
+        screened.screen(changes)
+        diff = _write_diff(objects, parent_tree, screened, attempt_folder)
+        call.keep(reply, failure, _diff_trees(objects, prior_tree, diff.tree).patch if prior_entries else diff.patch)
     finally:
         workspace.restore(changes)
     with (attempt_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
-    if failure:
+    if failure:  # raised once its edits are stored
         raise failure
-    edits = edits_of(screened.edits)
-    refusals = _first_names(screened.refused)
-    if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
-        refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
-    if refusals:
-        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=reply.usage, edits=edits)
-    if new_tree == parent_tree or (prior and new_tree == prior.tree):
-        nothing = "nothing" if new_tree == parent_tree else "nothing more"
+    _refuse_out_of_scope(iteration, screened, reply.usage)
+    if diff.tree == parent_tree or (prior and diff.tree == prior.tree):
+        nothing = "nothing" if diff.tree == parent_tree else "nothing more"
         why = _why_no_change(nothing, screened.strays, reply.output)
         raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage)
     first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
     title = first.title or second.title or f"candidate {iteration.number}"
-    text = first.text or second.text
-    write_plan(attempt_folder / "plan.md", Plan(title, text, first.files or second.files))
-    return Change(
-        title=title,
-        text=text,
-        edits=edits,
-        dropped=tuple(quote_path(path) for path in sorted(screened.strays)),
-        lines_added=lines_added,
-        lines_removed=lines_removed,
-        usage=reply.usage,
-        provider=reply.provider,
-        model=reply.model,
-    )
+    texts = title, first.text or second.text, first.files or second.files
+    return _write_change(Plan(*texts, reply.usage, reply.provider, reply.model), screened, diff, attempt_folder)
 
 
-def screen_workspace(iteration: Iteration, changes: Changes, snapshot: Path) -> Screening:
-    """The changes of the workspace, sorted by what is done with each path; what is taken is copied to ``snapshot``."""
+def change_between(iteration: Iteration, plan: Plan, before: str, after: str, folder: Path) -> Change:
+    """The change of one tree into another, screened as a provider's is; names, usage and author are the plan's.
+
+    Writes ``changes.diff``, ``snapshot/`` and ``plan.md`` to ``folder``. Raises Rejected for no change, and for one
+    that the screening does not take as a whole.
+    """
+    objects = iteration.project.repository.objects
+    recreate_folder(folder / "snapshot")
+    if before == after:
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the tip has all of it already", usage=plan.usage)
+    screened = screen_trees(objects, iteration.config.scope, before, after)
+    paths = [difference.path for difference in objects.differences(before, after)]
+    if refusal := _credential_refusal(screened, paths, credentials_of(iteration.config.manifest), plan.usage):
+        raise refusal
+    diff = _write_diff(objects, before, screened, folder)
+    if not screened.refused:
+        screened.refused.extend(f"{quote_path(path)} is left out" for path in paths if path not in screened.edits)
+    _refuse_out_of_scope(iteration, screened, plan.usage)
+    files = {path: entry for path, entry in screened.edits.items() if entry and entry.mode != SYMLINK}
+    objects.fill(folder / "snapshot", files)
+    return _write_change(plan, screened, diff, folder)
+
+
+def _screening_of(iteration: Iteration, changes: Changes, snapshot: Path) -> Screening:
+    """The screening of the workspace; what it takes is copied to ``snapshot``."""
     workspace, objects, scope = iteration.workspace, iteration.project.repository.objects, iteration.config.scope
     assert iteration.standing.incumbent
-    ignored = workspace.cached("ignored", lambda: gitignore_matcher(workspace.tree, objects))
-    added_files = AddedFiles(objects, iteration.standing.incumbent.tree, scope, changes.added, changes.missing)
-    linked = workspace.cached("linked", lambda: linked_instructions(workspace.tree.entries, objects, scope))
-    screened = Screening(workspace.tree, added_files, ignored, objects, snapshot, linked)
-    screened.screen(changes)
-    return screened
-
-
-class _Proposal(NamedTuple):
-    """What edited the workspace: its reply or failure, the credentials to look for, and how it is recorded."""
-
-    reply: Reply
-    failure: Rejected | None
-    secrets: Redactor
-    keep: Callable[[Reply, Rejected | None, bytes], None]
+    entries = workspace.tree.entries
+    return Screening(
+        entries,
+        FolderFiles(workspace.root, objects, snapshot),
+        AddedFiles(objects, iteration.standing.incumbent.tree, scope, changes.added, changes.missing),
+        workspace.cached("ignored", lambda: gitignore_matcher(entries, objects)),
+        workspace.cached("linked", lambda: linked_instructions(entries, objects, scope)),
+    )
 
 
 def _ask_provider(
     iteration: Iteration, attempt: Attempt, prior_patch: bytes, prior_entries: Mapping[str, Entry | None]
-) -> _Proposal:
+) -> tuple[Call, Reply, Rejected | None]:
     """Lets the provider edit the workspace, on top of the edits of the attempt before."""
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
@@ -155,32 +160,21 @@ def _ask_provider(
         iteration.workspace.tree.overlay(prior_entries)
         call = replace(call, again=_overlay_before_retry(call, iteration.workspace, prior_entries))
     provider = iteration.provider
-    reply, failure = ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
-    return _Proposal(reply, failure, call.secrets, call.keep)
+    return call, *ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
 
 
-def _lay_stack(iteration: Iteration, plan: Plan) -> _Proposal:
-    """Lays over the workspace what the stacked changes, merged, change of the tip."""
-    iteration.workspace.tree.overlay(stack_entries(iteration, plan.stacked))
-    reply = Reply(plan.title, plan.text, plan.files, provider=STACK)
-    return _Proposal(reply, None, credentials_of(iteration.config.manifest), lambda *_: None)
-
-
-def _refuse_secrets(tree: Checkout, changes: Changes, proposal: _Proposal) -> None:
-    """Raises Rejected where a changed file holds a credential, before anything of it is stored."""
-    for path in (*changes.added, *changes.changed):
-        file = tree.root / path
+def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> Rejected | None:
+    """The refusal of a change of which a file or a name holds a credential, before anything of it is stored."""
+    for path in paths:
         content = os.fsencode(path)
         with contextlib.suppress(OSError):
-            if file.lstat().st_size > MAX_BYTES:
+            if screening.files.size(path) > MAX_BYTES:
                 continue  # as a flood it is refused unread
-            content += os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(tree.root, path)
-        if proposal.secrets.contains(content):
-            name = quote_path(proposal.secrets.redact_text(path))
-            why = f"{name} holds a credential; nothing of this change is stored"
-            refusal = Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=proposal.reply.usage)
-            proposal.keep(proposal.reply, refusal, b"")
-            raise refusal
+            content += screening.files.read(path)
+        if secrets.contains(content):
+            why = f"{quote_path(secrets.redact_text(path))} holds a credential; nothing of this change is stored"
+            return Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=usage)
+    return None
 
 
 def _overlay_before_retry(
@@ -193,6 +187,50 @@ def _overlay_before_retry(
         workspace.tree.overlay(prior_entries)
 
     return on_retry
+
+
+class _Diff(NamedTuple):
+    """A tree, the patch that leads to it, and how many lines that adds and removes."""
+
+    tree: str
+    patch: bytes
+    lines_added: int
+    lines_removed: int
+
+
+def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path) -> _Diff:
+    """Writes all that a change did as ``changes.diff``; what it cannot be committed for is refused."""
+    all_edits = {**screened.edits, **screened.out_of_scope}
+    diff = _diff_trees(objects, before, objects.splice(before, all_edits) if all_edits else before)
+    (folder / "changes.diff").write_bytes(diff.patch)
+    screened.refused.extend(_path_clashes(objects, before, diff.tree, all_edits))
+    return diff
+
+
+def _refuse_out_of_scope(iteration: Iteration, screened: Screening, usage: Usage) -> None:
+    """Raises Rejected for a change that the screening refuses, or that has strays where the manifest allows none."""
+    refusals = _first_names(screened.refused)
+    if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
+        refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
+    if refusals:
+        edits = edits_of(screened.edits)
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=usage, edits=edits)
+
+
+def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
+    """The change, with the names, the usage and the author of the plan, which is written for people."""
+    write_plan(folder / "plan.md", plan)
+    return Change(
+        title=plan.title,
+        text=plan.text,
+        edits=edits_of(screened.edits),
+        dropped=tuple(quote_path(path) for path in sorted(screened.strays)),
+        lines_added=diff.lines_added,
+        lines_removed=diff.lines_removed,
+        usage=plan.usage,
+        provider=plan.provider,
+        model=plan.model,
+    )
 
 
 def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str, Entry | None]) -> Iterator[str]:
@@ -209,13 +247,12 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
                 yield f"{quote_path(path)} takes the place of something else in the repository"
 
 
-def diff_trees(objects: Objects, before: str, after: str) -> tuple[bytes, int, int]:
-    """The patch between two trees, and how many lines it adds and removes."""
+def _diff_trees(objects: Objects, before: str, after: str) -> _Diff:
     output = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
     counts, _, patch = output.partition(b"\n\n")
     rows = [line.split(b"\t") for line in counts.splitlines()]
     added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
-    return patch, added, removed
+    return _Diff(after, patch, added, removed)
 
 
 def _why_no_change(nothing: str, strays: list[str], output: str) -> str:

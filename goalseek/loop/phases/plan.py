@@ -9,7 +9,7 @@ from goalseek.errors import Rejected
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import clear_attempts, remove_prompt
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.loop.phases.stack import plan_stack
+from goalseek.loop.phases.merge import plan_stack
 from goalseek.phase_values import Plan
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request

@@ -1,6 +1,7 @@
-"""A stack: rejected near misses of the tip, which git merges into one candidate; no provider is asked for it.
+"""What git makes of stored changes: rejected near misses of the tip together.
 
-Which of them is a pure function of the records, so an iteration that was killed comes to the same stack again.
+No provider is asked for that. Which near misses are stacked is a pure function of the records, so an iteration that
+was killed comes to the same stack again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Entry
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
@@ -44,19 +44,15 @@ def plan_stack(iteration: Iteration) -> Plan | None:
     return None
 
 
-def stack_entries(iteration: Iteration, stack: Stack) -> dict[str, Entry | None]:
-    """What these iterations change of the tip, merged: entries by path, None for a deleted file."""
-    incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
-    assert incumbent
+def merge_stack(iteration: Iteration, stack: Stack) -> str:
+    """The tip's tree with what these iterations change of it."""
     members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
-    tree = _merge(iteration, members[::-1])
-    return {difference.path: difference.after for difference in objects.differences(incumbent.tree, tree)}
+    return _merge(iteration, members[::-1])
 
 
 def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
     """The records of what was tried on the present incumbent, newest first."""
-    incumbent = iteration.standing.incumbent
-    assert incumbent
+    incumbent = iteration.incumbent
     return takewhile(lambda record: record.base_commit_hash == incumbent.commit, iteration.project.ledger.recent)
 
 
