@@ -1,7 +1,8 @@
-"""Locks between processes, by flock, free at once when the holder dies; each file names its holder.
+"""Locks between processes, by flock, free at once when the holder dies, and between the threads of one.
 
-One lock a project, in the common git directory, lets one command at a time write (``only_writer``). Named locks, in
-/tmp, let the projects of a machine share a GPU or a login in turn (``exclusive_lock``).
+One lock a project, in the common git directory, lets one command at a time write (``project_lock``). Named locks, in
+/tmp, let the projects of a machine share a GPU or a login in turn (``exclusive_lock``). Each file names its holder. A
+``Baton`` lets one thread at a time run goalseek's own code.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -22,7 +24,7 @@ from msgspec import Struct
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
-from goalseek.process import is_alive
+from goalseek.process import deferring_signals, is_alive
 from goalseek.values import StopReason, from_line, to_plain
 
 LOCK = "lock"
@@ -204,38 +206,43 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
 
 NAMED_LOCKS_FOLDER = Path("/tmp")
 _PAUSE_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
 
 
 @contextlib.contextmanager
 def exclusive_lock(
     name: str,
     wait_context: Callable[[str], AbstractContextManager[object]],
-    on_tick: Callable[[], None] | None = None,
+    pause: Callable[[], None] = lambda: time.sleep(_PAUSE_SECONDS),
     folder: Path | None = None,
     doing: str = "measures with it",
+    holders: list[int] | None = None,
 ) -> Iterator[None]:
     """Waits for the lock ``name`` and holds it for this block; "none" is no lock.
 
-    ``wait_context`` gives the context of a wait from a sentence that says for what; it is entered only where another
-    process holds the lock, and ``on_tick`` is called meanwhile. Raises GoalseekError where the lock cannot be
-    opened. All who share a lock must give the same ``folder``; ``doing`` is what the holder does, in words.
+    Threads of one climb that give the same list of ``holders`` hold it together, until the last of them lets go.
+
+    ``wait_context`` gives the context of a wait from a sentence that says for what; it is entered only where somebody
+    else holds the lock, and ``pause`` is called meanwhile, again and again. Raises GoalseekError where the lock cannot
+    be opened. All who share a lock must give the same ``folder``; ``doing`` is what the holder does, in words.
     """
     if name == "none":
         yield
         return
-    descriptor = _open_named(name, folder or NAMED_LOCKS_FOLDER)
+    holders = [] if holders is None else holders
+    descriptor = os.dup(holders[0]) if holders else _open_named(name, folder or NAMED_LOCKS_FOLDER)
+    holders.append(descriptor)
     try:
         if not _try_lock(descriptor):
             with wait_context(f"waits for {name}: {_describe_holder(descriptor)} {doing}"):
                 while not _try_lock(descriptor):
-                    if on_tick:
-                        on_tick()
-                    time.sleep(_PAUSE_SECONDS)
+                    pause()
         with contextlib.suppress(OSError):  # another user's file may be locked, not written to
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
+        holders.remove(descriptor)
         os.close(descriptor)
 
 
@@ -259,3 +266,54 @@ def _try_lock(descriptor: int) -> bool:
 def _describe_holder(descriptor: int) -> str:
     note = os.pread(descriptor, 20, 0).decode("ascii", "replace")
     return f"process {note}" if note.isdigit() else "another process"
+
+
+class Baton(contextlib.AbstractContextManager["Baton"]):
+    """Held by the one thread that runs goalseek's own code; whoever waits for something lets go of it meanwhile.
+
+    So nothing that threads share is ever touched by two of them at once. ``news`` is set by each ``notice``.
+    """
+
+    def __init__(self) -> None:
+        self.news = threading.Event()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+
+    def __enter__(self) -> Baton:
+        """Waits until nobody else holds it."""
+        with contextlib.ExitStack() as stack:
+            with deferring_signals():  # one that came meanwhile ends the wait, and must not leave it taken for ever
+                self._lock.acquire()
+                stack.callback(self._lock.release)
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def let_go(self) -> Iterator[None]:
+        """Others may hold it during this block, which must touch nothing that threads share."""
+        with contextlib.ExitStack() as stack:
+            with deferring_signals():
+                self._lock.release()
+                stack.callback(self._take)
+            yield
+
+    def wait_until(self, is_due: Callable[[], bool], pause: Callable[[], None]) -> None:
+        """Lets go of it until ``is_due``, which is asked whenever somebody gives ``notice``, and each half second.
+
+        ``pause`` is called each time before that; what it raises ends the wait.
+        """
+        while not is_due():
+            pause()
+            self._changed.wait(_LOOK_SECONDS)
+
+    def notice(self) -> None:
+        """Wakes all who wait: something has changed."""
+        self._changed.notify_all()
+        self.news.set()
+
+    def _take(self) -> None:
+        with deferring_signals():
+            self._lock.acquire()

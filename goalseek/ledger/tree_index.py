@@ -75,7 +75,7 @@ class TreeIndex:
 
 
 def _connect(name: str) -> sqlite3.Connection:
-    database = sqlite3.connect(name)
+    database = sqlite3.connect(name, check_same_thread=False)
     try:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA journal_mode = MEMORY")

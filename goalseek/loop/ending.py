@@ -39,7 +39,9 @@ def reporting_end(project: Project) -> Iterator[None]:
     An early end has the last line only if the block recorded something.
     A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
-    notifier = Notifier(lambda: project.loaded, project.programs, project.watch.on_note, not project.is_by_timetable)
+    notifier = Notifier(
+        lambda: project.loaded, project.make_programs, project.watch.on_note, not project.is_by_timetable
+    )
     project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
     first_seq = project.standing.seq
     with _writing_early_end(project, lambda stop: _report_failure(project, stop, first_seq)):

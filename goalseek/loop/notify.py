@@ -69,17 +69,18 @@ class Notifier(Observer):
     def __init__(
         self,
         loaded: Callable[[], ManifestFile],
-        programs: Supervisor,
+        make_programs: Callable[[], Supervisor],
         on_problem: Callable[[str], None],
         tells_count: bool = True,
     ) -> None:
-        """``loaded`` gives the manifest as it is now; ``programs`` runs the program; ``on_problem`` takes a note.
+        """``loaded`` gives the manifest as it is now; ``make_programs`` gives what runs the program, for each event;
+        ``on_problem`` takes a note.
 
         ``tells_count`` is whether the end after so many iterations as were asked for is sent.
         """
         self._tells_count = tells_count
         self._loaded = loaded
-        self._programs = programs
+        self._make_programs = make_programs
         self._on_problem = on_problem
         if why := notify_problem(loaded()):
             on_problem(f"notify: {why}")
@@ -143,7 +144,8 @@ class Notifier(Observer):
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        result = self._programs.run(notify_launch(loaded), timeout=MAX_SECONDS, stdin=stdin)
+        with self._make_programs() as programs:
+            result = programs.run(notify_launch(loaded), timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:

@@ -165,7 +165,7 @@ class StepRunner:
     @property
     def usage(self) -> Usage:
         """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
-        return Usage.total([*self.usages, self.usage_log.charged])
+        return Usage.total([*self.usages, self.usage_log.charged, self.usage_log.running])
 
     def standing(self) -> Standing:
         """The standing of this run, with what the iteration has spent until now."""

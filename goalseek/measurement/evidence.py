@@ -39,7 +39,7 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
         remove_if_exists(run_folder / OUTPUTS)
     artifacts = run_folder / "measurements" / str(number)
     verifier.turn(spec.side, number)
-    exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.programs.pulse)
+    exclusive = exclusive_lock(verifier.manifest.metric.exclusive, verifier.waiting, verifier.pause)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())
         sample = _measure_on_bench(verifier, spec, log, artifacts)

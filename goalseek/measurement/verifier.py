@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -49,6 +50,7 @@ class Verifier(Struct, frozen=True):
     own_folder: str = ""
     on_output: Callable[[bytes], None] = lambda chunk: None
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
+    pause: Callable[[], None] = lambda: time.sleep(0.1)
     refuse_changed: Callable[[], None] = lambda: None
     turn: Callable[[Side, int], None] = lambda side, number: None
 

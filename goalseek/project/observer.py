@@ -6,6 +6,7 @@ The loop calls ``on_...`` as things happen. Each method does nothing here; a vie
 from __future__ import annotations
 
 import contextlib
+import copy
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,10 @@ if typing.TYPE_CHECKING:
 
 class Observer:
     """The loop calls these methods in the order in which things happen."""
+
+    def of(self, iteration: int) -> Observer:
+        """The observer of what happens in one of several iterations that are under way at once."""
+        return self
 
     def on_note(self, text: str) -> None:
         """Something that a person should know."""
@@ -83,6 +88,10 @@ class Observers(Observer):
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
+    def of(self, iteration: int) -> Observer:
+        """Those of one iteration."""
+        return Observers(*(observer.of(iteration) for observer in self._observers))
+
     def is_attended(self) -> bool:
         """Whether one of them can ask a person."""
         return any(observer.is_attended() for observer in self._observers)
@@ -118,9 +127,12 @@ class OutputLog(Observer):
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+        self._log = _LogFile(path)
         self._title = b""
+
+    def of(self, iteration: int) -> OutputLog:
+        """Writes to the same file, and its title wherever another one has written there."""
+        return copy.copy(self)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """The phase's name is written above what it prints."""
@@ -129,18 +141,29 @@ class OutputLog(Observer):
     def on_output(self, chunk: bytes) -> None:
         """Written."""
         with contextlib.suppress(OSError):
-            self._write(self._title + chunk[-MAX_BYTES:])
-            self._title = b""
+            self._log.write(self._title, chunk[-MAX_BYTES:])
 
     def on_stopped(self, stop: Stop) -> None:
         """The file is closed."""
-        self._close()
+        self._log.close()
 
     def on_failed(self, stop: Stop) -> None:
         """The file is closed."""
-        self._close()
+        self._log.close()
 
-    def _write(self, content: bytes) -> None:
+
+class _LogFile:
+    """The file, and the title under which it was written last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._title = b""
+
+    def write(self, title: bytes, content: bytes) -> None:
+        """Writes, with the title where this one is a new one."""
+        if title is not self._title:
+            self._title, content = title, title + content
         if self._file is None:
             self._file = self._path.open("wb", buffering=0)
         if self._file.tell() + len(content) > MAX_BYTES:
@@ -148,7 +171,8 @@ class OutputLog(Observer):
             self._file.truncate()
         self._file.write(content)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Closes it."""
         if self._file:
             with contextlib.suppress(OSError):
                 self._file.close()

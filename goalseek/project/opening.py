@@ -75,15 +75,13 @@ def open_project(
         ):
             if kill_leftovers(places.owner, repository.own / PROGRAMS_LOCK):
                 (watch or Observer()).on_note("programs of a run that was killed were still at work; they were ended")
-            for path in (
-                *AgentHome(places.agent).collect_renewed_logins(),
-                *AgentHome(places.reviewer).collect_renewed_logins(),
-            ):
+            homes = [AgentHome(home) for lane in places.lanes() for home in (lane.agent, lane.reviewer)]
+            for path in (path for home in homes for path in home.collect_renewed_logins()):
                 (watch or Observer()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, places)
             repository.is_ours = True
             repository.objects.bring_back()
-            remove_scratch_files((repository.own / "objects.git", places.workspace.with_name("workspace.git")))
+            remove_scratch_files(_own_git_folders(repository, places))
             project = Project(loaded, repository, places, watch or Observer(), provider_table)
             has_failed = False
             try:
@@ -175,6 +173,11 @@ def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
     for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             (repository.location.common_dir / f"{ref}.lock").unlink()
-    for folder in (repository.own / "objects.git", places.workspace.with_name("workspace.git")):
+    for folder in _own_git_folders(repository, places):
         for path in folder.rglob("*.lock"):
             remove_if_exists(path)
+
+
+def _own_git_folders(repository: Repository, places: CachePaths) -> tuple[Path, ...]:
+    workspaces = (lane.workspace.with_name("workspace.git") for lane in places.lanes())
+    return (repository.own / "objects.git", *workspaces)

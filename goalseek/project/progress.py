@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 import threading
@@ -81,6 +82,13 @@ class Activity:
         self._observer = observer
         self._idle_seconds = 0.0
         self._wait_start: float | None = None
+
+    def beside(self, observer: Callable[[], Observer]) -> Activity:
+        """That of another thread of the same invocation, which has its own phases and waits, and writes no file."""
+        other = copy.copy(self)
+        other.picture, other._observer = StateFile(None), observer
+        other.last_phase, other.phase_seconds, other.waited, other._wait_start = "", None, {}, None
+        return other
 
     def state_of(
         self, status: str, run_id: str, iteration: int | None, phase: str | None, stop: tuple[str, str]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from goalseek.git.repository import Repository
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.standing import Standing
+from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.verifier import Verifier
-from goalseek.own_folders import remove_if_exists
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.observer import Observer
 from goalseek.project.progress import Activity
-from goalseek.project.trees import ProjectTrees, agent_history, plan_trees
+from goalseek.project.trees import Lane, agent_history, plan_trees
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
@@ -28,6 +31,8 @@ from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import Workspace
 
+PAUSE_SECONDS = 0.1
+
 
 class Project:
     """The open repository, ledger and trees of one project, under its lock. ``open_project`` makes it.
@@ -35,7 +40,9 @@ class Project:
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
     ``is_committed_only`` says that uncommitted changes of the ruler's files are no reason to refuse a baseline.
     ``is_by_timetable`` says that cron, say, begins one invocation after another.
-    ``stop`` is why the invocation ends, ``ends_at`` when it does, as ``time.monotonic`` shows it.
+    ``stop`` is why the invocation ends, ``ends_at`` when it does, as ``time.monotonic`` shows it. ``baton`` is given
+    where several threads work on it; ``login_holders`` are those of them that use a login file now, by its path.
+    ``pulse`` is called by whatever waits.
     """
 
     def __init__(
@@ -48,7 +55,6 @@ class Project:
     ) -> None:
         self.repository = repository
         self.watch = watch
-        self.places = places
         self.ledger = Ledger(repository, loaded.results, lambda text: self.watch.on_note(text))
         self.config_reader = ConfigReader(loaded, self.ledger, places.prefix, table)
         self.folder = self.config_reader.folder
@@ -60,11 +66,14 @@ class Project:
         self.is_by_timetable = False
         self.stop: Stop | None = None
         self.ends_at: float | None = None
+        self.baton: Baton | None = None
+        self.login_holders: defaultdict[str, list[int]] = defaultdict(list)
         self._provider = ProviderChoice(table)
-        self._trees = ProjectTrees(places, repository.objects, self.activity.making_tree)
-        self._policy_cache: tuple[ManifestFile, SandboxPolicy] | None = None
+        self.pulse: Callable[[], None] = lambda: None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
-        self.programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK, self.activity.beat)
+        programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK)
+        self.lane = Lane(places, repository.objects, programs)
+        self.enter(self.lane)
 
     @property
     def loaded(self) -> ManifestFile:
@@ -77,22 +86,74 @@ class Project:
         return self.ledger.standing
 
     @property
+    def places(self) -> CachePaths:
+        """The folders in the cache that it works in."""
+        return self.lane.places
+
+    @property
+    def programs(self) -> Supervisor:
+        """What runs the programs."""
+        return self.lane.programs
+
+    @property
     def confines(self) -> SandboxPolicy:
         """The sandbox policy of the programs. Raises GoalseekError where a demanded level cannot be had."""
-        if self._policy_cache is None or self._policy_cache[0] is not self.loaded:
+        if self.lane.policy is None or self.lane.policy[0] is not self.loaded:
             policy = policy_for(self.loaded, self.repository.location, self.folder, self.places)
-            self._policy_cache = (self.loaded, policy)
-        return self._policy_cache[1]
+            self.lane.policy = (self.loaded, policy)
+        return self.lane.policy[1]
 
     @contextlib.contextmanager
     def using_policy(self, policy: SandboxPolicy) -> Iterator[None]:
         """While this block lasts, programs run under this policy, in trees of its own."""
         previous = (self.loaded, self.confines)
-        self._policy_cache = (self.loaded, policy)
+        self.lane.policy = (self.loaded, policy)
         try:
             yield
         finally:
-            self._policy_cache = previous
+            self.lane.policy = previous
+
+    def beside(self, pulse: Callable[[], None], iteration: int | None = None) -> Project:
+        """This project for another thread, that of an iteration, say: with phases and waits of its own, for lanes.
+
+        ``pulse`` is called while it waits; what that raises ends what it waits for.
+        """
+        other = copy.copy(self)
+        other.watch = self.watch if iteration is None else self.watch.of(iteration)
+        other.activity = self.activity.beside(lambda: other.watch)
+        other.pulse = pulse
+        return other
+
+    def enter(self, lane: Lane) -> None:
+        """From now on works in the trees of this lane. Its programs see no other checkout that there is by now."""
+        self.lane = lane
+        self._hide_new_checkouts()
+        lane.trees.announce = self.activity.making_tree
+        lane.programs.pulse = self.beat
+
+    def add_lane(self, name: str, slot: int = 0) -> Lane:
+        """A lane in a folder of this name in the cache, for programs beside those of others. Close it too."""
+        return Lane(self.places.beside(name), self.repository.objects, self.make_programs(), slot)
+
+    def make_programs(self) -> Supervisor:
+        """Runs programs beside those of others. Close it too."""
+        programs = self.lane.programs.beside(self._let_go)
+        programs.pulse = self.pulse
+        return programs
+
+    def beat(self) -> None:
+        """Keeps the state file fresh; called about twenty times a second by whatever waits."""
+        self.activity.beat()
+        self.pulse()
+
+    def pause(self, seconds: float = PAUSE_SECONDS) -> None:
+        """Waits for so long; other threads of the climb work meanwhile."""
+        self.beat()
+        with self._let_go():
+            time.sleep(seconds)
+
+    def _let_go(self) -> AbstractContextManager[None]:
+        return self.baton.let_go() if self.baton else contextlib.nullcontext()
 
     def run_folder(self, number: int) -> Path:
         """The folder of an iteration's artifacts."""
@@ -101,19 +162,20 @@ class Project:
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as callbacks:
-            callbacks.callback(_clear_scratch, self.places.scratch)
             callbacks.callback(self.repository.close)
             callbacks.callback(self.ledger.measured.close)
-            callbacks.callback(self._trees.close)
-            callbacks.callback(self.programs.close)
+            callbacks.callback(self.lane.close)
 
     def config(self, trees: tuple[str, str] | None = None) -> Config:
         """The configuration, read afresh. ``trees``: see ``ConfigReader.read_pinned``."""
         notes = self.config_reader.reload()
-        if self._policy_cache:
-            loaded, policy = self._policy_cache
-            self._policy_cache = (loaded, policy.with_checkouts_of(self.repository.location))
+        self._hide_new_checkouts()
         return self.config_reader.read_pinned(self.confines.mounts, notes, trees)
+
+    def _hide_new_checkouts(self) -> None:
+        if self.lane.policy:
+            loaded, policy = self.lane.policy
+            self.lane.policy = (loaded, policy.with_checkouts_of(self.repository.location))
 
     def config_of(
         self, manifest: Manifest, notes: tuple[str, ...] = (), changed_paths: frozenset[str] = frozenset()
@@ -140,13 +202,13 @@ class Project:
 
     def workspace(self, config: Config) -> Workspace:
         """The agent's tree under this configuration, at the incumbent."""
-        workspace = self._trees.workspace(plan_trees(config, self.confines.mounts, self.folder))
+        workspace = self.lane.trees.workspace(plan_trees(config, self.confines.mounts, self.folder))
         workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
         return workspace
 
     def bench(self, config: Config, name: BenchName) -> AbstractContextManager[Bench]:
         """A bench under this configuration, which nobody else has while this block lasts."""
-        return self._trees.bench(plan_trees(config, self.confines.mounts, self.folder), name)
+        return self.lane.trees.bench(plan_trees(config, self.confines.mounts, self.folder), name)
 
     @contextlib.contextmanager
     def verifier(
@@ -166,6 +228,7 @@ class Project:
                 on_output=self.watch.on_output,
                 turn=self.activity.show_turn,
                 waiting=self.activity.waiting,
+                pause=self.pause,
                 refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
             )
 
@@ -175,8 +238,3 @@ class Project:
         """Replaces ``state.json``; ``next_step`` is what a person can do now, in words."""
         state = self.activity.state_of(status, self.run_id, iteration, phase, (reason, next_step))
         self.activity.picture.show(state, self.standing, self.loaded.manifest.limits)
-
-
-def _clear_scratch(scratch: Path) -> None:
-    with contextlib.suppress(OSError):
-        remove_if_exists(scratch)

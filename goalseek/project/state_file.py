@@ -67,13 +67,13 @@ class RunState(DataClass):
 
 
 class StateFile:
-    """Writes the file, without fsync; where its folder is gone, nothing is written.
+    """Writes the file, without fsync; where its folder is gone, or without a ``path``, nothing is written.
 
     A change within ``MIN_WRITE_SECONDS`` of the last write is written by the next heartbeat: nobody can read faster,
     and each write makes the disk work.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self._content: tuple[RunState, Standing, Limits] | None = None
         self._latest: RunState | None = None
@@ -115,7 +115,7 @@ class StateFile:
 
     def overwrite(self) -> None:
         """Writes the latest state over the file's old contents, which needs no room on the disk."""
-        if self._latest and self._content:
+        if self.path and self._latest and self._content:
             text = _state_text(self._latest, *self._content[1:]).encode()
             with self.path.open("r+b") as file:
                 if len(text) <= os.fstat(file.fileno()).st_blocks * _BLOCK:
@@ -136,7 +136,7 @@ class StateFile:
     def _write(self, moment: RunState) -> None:
         assert self._content
         self._has_unwritten, self._written_at = False, time.monotonic()
-        if self.path.parent.is_dir():
+        if self.path and self.path.parent.is_dir():
             write_state(self.path, moment, *self._content[1:])
 
 

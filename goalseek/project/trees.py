@@ -1,9 +1,10 @@
-"""The trees of one project under one configuration: the workspace, the benches."""
+"""The trees of one project under one configuration, and the lanes in which there are such trees."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
+from goalseek.manifest.loading import ManifestFile
 from goalseek.project.config import Config
+from goalseek.sandbox.policy import SandboxPolicy
+from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Outcome, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
@@ -27,12 +31,10 @@ class ProjectTrees:
     Each is made inside ``announce(root)``, a context manager.
     """
 
-    def __init__(
-        self, places: CachePaths, objects: Objects, announce: TreeUpdateContext = contextlib.nullcontext
-    ) -> None:
+    def __init__(self, places: CachePaths, objects: Objects) -> None:
         self._places = places
         self._objects = objects
-        self._announce = announce
+        self.announce: TreeUpdateContext = contextlib.nullcontext
         self._plan_key = ""
         self._workspace: Workspace | None = None
         self._benches: dict[BenchName, Bench] = {}
@@ -42,7 +44,7 @@ class ProjectTrees:
         """The agent's tree."""
         self._apply_plan(plan)
         if self._workspace is None:
-            self._workspace = Workspace(self._places.workspace, self._objects, plan, self._announce)
+            self._workspace = Workspace(self._places.workspace, self._objects, plan, self._announce_tree)
         return self._workspace
 
     @contextlib.contextmanager
@@ -52,12 +54,15 @@ class ProjectTrees:
             raise RuntimeError(f"bench {name} is in use")
         self._apply_plan(plan)
         if name not in self._benches:
-            self._benches[name] = Bench(self._places.bench(name), self._objects, plan, self._announce)
+            self._benches[name] = Bench(self._places.bench(name), self._objects, plan, self._announce_tree)
         self._acquired.add(name)
         try:
             yield self._benches[name]
         finally:
             self._acquired.remove(name)
+
+    def _announce_tree(self, root: Path) -> AbstractContextManager[object]:
+        return self.announce(root)
 
     def close(self) -> None:
         """Stores the trees' state for the next process."""
@@ -74,6 +79,27 @@ class ProjectTrees:
         self.close()
         self._places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._plan_key = key
+
+
+class Lane:
+    """Where one iteration at a time is worked on: trees, and a supervisor of the programs that run in them.
+
+    ``policy`` is its sandbox policy, with the manifest that it was made from; ``slot`` is the number of its bench.
+    """
+
+    def __init__(self, places: CachePaths, objects: Objects, programs: Supervisor, slot: int = 0) -> None:
+        self.places = places
+        self.programs = programs
+        self.trees = ProjectTrees(places, objects)
+        self.policy: tuple[ManifestFile, SandboxPolicy] | None = None
+        self.slot = slot
+
+    def close(self) -> None:
+        """Stores the state of the trees, and ends the programs."""
+        with contextlib.ExitStack() as callbacks:
+            callbacks.callback(self.places.clear_scratch)
+            callbacks.callback(self.trees.close)
+            callbacks.callback(self.programs.close)
 
 
 def plan_trees(config: Config, mounts: bool, folder: Path) -> TreePlan:

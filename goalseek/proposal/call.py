@@ -10,23 +10,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from goalseek.errors import LimitReached, Rejected
+from goalseek.errors import Rejected
 from goalseek.files import write_atomic
-from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.manifest.tables import Limits, Manifest
+from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, PastIteration, Rejection
-from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import dollars_left, seconds_left, seconds_to_deadline
+from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
-from goalseek.project.stop import take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Request, make_prompts
 from goalseek.proposal.usage import UsageLog
+from goalseek.proposal.watch import wait
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
@@ -184,25 +182,4 @@ def recorder(
     return record
 
 
-_PAUSE_SECONDS = 0.1
 _WHOLE_MINUTES = 600.0
-
-
-def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
-    """Waits so many seconds and gives True; gives False at once where deadline or invocation end before that.
-
-    It is no active time, which ``limits.time`` would bound. Raises LimitReached where a person asks the run to stop.
-    """
-    ends = [seconds_to_deadline(limits, project.activity.clock.now())]
-    ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
-    if any(remaining is not None and seconds > remaining for remaining in ends):
-        return False
-    end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
-    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
-        while (remaining := end - seconds_with_sleep()) > 0:
-            if stop := take_stop_request(project.repository.own):
-                raise LimitReached(stop)
-            project.activity.picture.beat()
-            time.sleep(min(_PAUSE_SECONDS, remaining))
-    project.activity.note_wait(why, seconds)
-    return True

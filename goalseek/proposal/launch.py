@@ -36,12 +36,13 @@ from goalseek.values import Phase, Usage
 from goalseek.workspace.places import CachePaths, cache_folder
 
 
-def forget_calls(places: CachePaths) -> None:
+def forget_calls(*lanes: CachePaths) -> None:
     """Removes what is left of calls that nobody resumes: agents write their credentials into HOME and other files."""
-    with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
-        for folder in (places.agent, places.reviewer):
-            AgentHome(folder).empty()
-        remove_if_exists(places.call)
+    for lane in lanes:
+        with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
+            for folder in (lane.agent, lane.reviewer):
+                AgentHome(folder).empty()
+            remove_if_exists(lane.call)
 
 
 class AgentLaunch(Struct, frozen=True):
@@ -176,7 +177,7 @@ class AgentLaunch(Struct, frozen=True):
             reported = read_usage(self.files / "usage.json")
             return project.provider().partial_usage(asked, printed, reported, session)
 
-        watch = CallWatch(project, self.manifest.limits, usage_log.spending.standing(), read_usage_so_far)
+        watch = CallWatch(project, self.manifest.limits, usage_log, read_usage_so_far)
 
         def note_output(chunk: bytes) -> None:
             watch.note_output()
@@ -233,10 +234,11 @@ class AgentLaunch(Struct, frozen=True):
             return
         project, home = self.project, self.home
         with contextlib.ExitStack() as locks:
-            waiting, beat, folder = project.activity.waiting, project.activity.picture.beat, cache_folder() / "logins"
+            waiting, folder = project.activity.waiting, cache_folder() / "logins"
             for name in sorted(str(file.real) for file in spec.login.files):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                locks.enter_context(exclusive_lock(name, waiting, beat, folder, "is at work with that login"))
+                doing, holders = "is at work with that login", project.login_holders[name]
+                locks.enter_context(exclusive_lock(name, waiting, project.pause, folder, doing, holders))
             path_of = project.confines.credential_at
             links = {file.below_home: (file.real, path_of(file.real)) for file in spec.login.files if file.below_home}
             home.make(self._home_label(spec.home), links, spec.home_files)
@@ -245,7 +247,7 @@ class AgentLaunch(Struct, frozen=True):
             finally:
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
-                home.collect_renewed_logins()
+                home.collect_renewed_logins(is_shared=any(len(using) > 1 for using in project.login_holders.values()))
 
 
 def usage_left(project: Project, call: CallEntry, session: Session | None) -> Usage:

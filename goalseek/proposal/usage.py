@@ -70,7 +70,8 @@ class UsageLog:
 
     ``checkpoints`` binds them to the record that they follow. ``usage_left`` reads what the last call had used from the
     files that it left; it gets the session before it in its HOME. ``median_of`` gives the median call of an iteration
-    with so many calls. ``current_step``: the checkpoint that the next calls belong to.
+    with so many calls. ``current_step``: the checkpoint that the next calls belong to. ``running`` is what a call under
+    way has used so far, where that is looked at.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class UsageLog:
         self._usage_left = usage_left
         self._median_of = median_of
         self.current_step = ""
+        self.running = Usage()
         checkpoint = checkpoints.load(_CALLS, CallList, str(_CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 

@@ -6,13 +6,15 @@ import math
 import time
 from collections.abc import Callable
 
-from goalseek.humanize import format_moment
-from goalseek.ledger.standing import Standing
+from goalseek.errors import LimitReached
+from goalseek.humanize import format_duration, format_moment
 from goalseek.manifest.tables import Limits
-from goalseek.project.limits import has_spending_limit, limit_in_call
-from goalseek.project.project import Project
+from goalseek.process import seconds_with_sleep
+from goalseek.project.limits import has_spending_limit, limit_in_call, seconds_to_deadline
+from goalseek.project.project import PAUSE_SECONDS, Project
 from goalseek.project.state_file import SILENT_SECONDS
 from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
+from goalseek.proposal.usage import UsageLog
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.values import Stop, StopReason, Usage
 
@@ -24,21 +26,21 @@ class CallWatch:
     """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
 
     It is ended once ``--for``, the deadline or a budget is over, and where ``goalseek stop`` asks for it after
-    ``STOPPABLE_SECONDS`` of silence. ``standing`` has what was spent before it. ``read_usage`` gives what it has used,
-    by its standard output; that is read where a limit depends on it.
+    ``STOPPABLE_SECONDS`` of silence. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
+    used, by its standard output; that is read where a limit depends on it, and shown to the others.
     """
 
     def __init__(
-        self, project: Project, limits: Limits, standing: Standing, read_usage: Callable[[bytes], Usage]
+        self, project: Project, limits: Limits, usage_log: UsageLog, read_usage: Callable[[bytes], Usage]
     ) -> None:
         self.stop: Stop | None = None
         self._project = project
         self._limits = limits
-        self._standing = standing
+        self._usage_log = usage_log
         self._read_usage = read_usage
-        self._usage = Usage()
-        self._began = self._printed_at = time.monotonic()
-        self._next_look = self._began + LOOK_SECONDS if has_spending_limit(limits) else math.inf
+        self._standing = usage_log.spending.standing()
+        self._looked_at = self._printed_at = time.monotonic()
+        self._next_look = self._looked_at + LOOK_SECONDS if has_spending_limit(limits) else math.inf
 
     def note_output(self) -> None:
         """Notes that the program prints something now."""
@@ -48,7 +50,8 @@ class CallWatch:
         """Whether the program has to end now; shows its silence."""
         now = time.monotonic()
         if now >= self._next_look:
-            self._usage = self._read_usage(stdout.content())
+            self._usage_log.running = self._read_usage(stdout.content())
+            self._standing, self._looked_at = self._usage_log.spending.standing(), now
             seconds = time.monotonic() - now
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at
@@ -58,14 +61,34 @@ class CallWatch:
 
     def close(self) -> None:
         """Notes that the program has ended, and is silent no more."""
+        self._usage_log.running = Usage()
         self._project.activity.picture.set_silent_since("")
 
     def _limit_stop(self, now: float) -> Stop | None:
         project = self._project
         if project.ends_at is not None and now >= project.ends_at:
             return Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
-        spent = self._standing.spending(now - self._began, self._usage)
+        spent = self._standing.spending(now - self._looked_at, Usage())
         return limit_in_call(self._limits, spent, project.activity.clock.now())
 
     def _requested_stop(self, silence: float) -> Stop | None:
         return take_stop_request(self._project.repository.own) if silence >= STOPPABLE_SECONDS else None
+
+
+def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
+    """Waits so many seconds and gives True; gives False at once where deadline or invocation end before that.
+
+    It is no active time, which ``limits.time`` would bound. Raises LimitReached where a person asks the run to stop.
+    """
+    ends = [seconds_to_deadline(limits, project.activity.clock.now())]
+    ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
+    if any(remaining is not None and seconds > remaining for remaining in ends):
+        return False
+    end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
+    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
+        while (remaining := end - seconds_with_sleep()) > 0:
+            if stop := take_stop_request(project.repository.own):
+                raise LimitReached(stop)
+            project.pause(min(PAUSE_SECONDS, remaining))
+    project.activity.note_wait(why, seconds)
+    return True

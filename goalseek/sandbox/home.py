@@ -52,11 +52,11 @@ class AgentHome:
                 with open(home.create(path, 0o644), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
                     file.write(text)
 
-    def collect_renewed_logins(self) -> list[str]:
+    def collect_renewed_logins(self, is_shared: bool = False) -> list[str]:
         """Moves credential files that a program replaced to where the real ones are; gives the real paths.
 
-        One older than the real file is deleted instead: the user has logged in since. So is one that is empty or larger
-        than 1 MiB.
+        One older than the real file is deleted instead: the user has logged in since, or another agent. So is one that
+        is empty or larger than 1 MiB. Where it ``is_shared``, others at work keep the file that they see.
         """
         moved = []
         for path, real in self._read_record().get("links", {}).items():
@@ -67,7 +67,7 @@ class AgentHome:
             except OSError:  # a link as it was, or nothing
                 continue
             if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_LIMIT:
-                _replace(Path(real), content)
+                _replace(Path(real), content, status, is_shared)
                 moved.append(real)
             remove_if_exists(self.path / path)
         return moved
@@ -123,8 +123,18 @@ def _is_newer(status: os.stat_result, real: Path) -> bool:
         return True
 
 
-def _replace(real: Path, content: bytes) -> None:
-    """Replaces a file's content, keeping its mode; after a crash it has the old content or the new."""
-    mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
-    with open_atomic(real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode) as file:
-        file.write(content)
+def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool) -> None:
+    """Replaces a file's content, keeping its mode; after a crash it has the old content or the new.
+
+    Its time is that of the new content. Where it ``is_shared``, it stays the same file: one write, of its length at
+    least.
+    """
+    if is_shared and real.exists():
+        with real.open("r+b", buffering=0) as file:
+            file.write(content.ljust(real.stat().st_size, b"\n"))
+            os.fsync(file.fileno())
+    else:
+        mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
+        with open_atomic(real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode) as file:
+            file.write(content)
+    os.utime(real, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -17,6 +17,10 @@ from goalseek.sandbox import reaper
 LOST = -9  # exit code of a program whose end nobody saw, because the reaper itself was killed
 
 
+Waiting = Callable[[], contextlib.AbstractContextManager[object]]
+"""What is entered while this thread waits for a program: other threads may work meanwhile."""
+
+
 class RunningProgram(Struct):
     """A running program: the channel to its reaper, which reports its end, and our ends of its pipes.
 
@@ -57,7 +61,9 @@ class Streams:
         stdin: bytes,
         kept: Mapping[str, HeadAndTail],
         on_output: Callable[[bytes], object],
+        waiting: Waiting = contextlib.nullcontext,
     ) -> None:
+        self._waiting = waiting
         self.child = child
         self.unsent = memoryview(stdin)
         self.kept = kept
@@ -79,7 +85,8 @@ class Streams:
 
     def wait(self, seconds: float) -> int:
         """Waits so long for data at most, and moves it; gives the number of pipes that were ready."""
-        ready = self.selector.select(seconds if seconds > 0 else 0)
+        with self._waiting():
+            ready = self.selector.select(seconds if seconds > 0 else 0)
         for key, _ in ready:
             if key.data == "stdin":
                 self._send(key)

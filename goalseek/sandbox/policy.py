@@ -243,7 +243,7 @@ def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: C
         top=location.top,
         folder=folder,
         scratch=places.scratch,
-        kept=places.home / "cache",
+        kept=places.cache,
         shared=tuple(folder / path for path in manifest.scope.share),
         masked=tuple(dict.fromkeys(own)),
         elsewhere=other_folders(location),

@@ -28,7 +28,7 @@ from goalseek.process import (
 )
 from goalseek.sandbox import reaper
 from goalseek.sandbox.landlock_exec import CANNOT_START
-from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Streams
+from goalseek.sandbox.pipes import KEPT_BYTES, LOST, HeadAndTail, RunningProgram, Streams, Waiting
 from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
@@ -62,8 +62,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
     stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
-    times a second while a program runs. Where ``on_terminal``, the reaper stays in this process's session, and programs
-    carry no mark.
+    times a second while a program runs, and ``waiting`` entered whenever it is waited for. Where ``on_terminal``, the
+    reaper stays in this process's session, and programs carry no mark.
     """
 
     def __init__(
@@ -72,14 +72,22 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         lock: Path | None = None,
         pulse: Callable[[], None] | None = None,
         on_terminal: bool = False,
+        waiting: Waiting = contextlib.nullcontext,
     ) -> None:
         self.owner = owner
         self.pulse = pulse
+        self._waiting = waiting
         self._on_terminal = on_terminal
         self._lock = _open_lock(lock)[0] if lock else None
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
         self._request_number = 0
+
+    def beside(self, waiting: Waiting) -> Supervisor:
+        """Another one for the same owner, whose programs run beside those of this one."""
+        other = Supervisor(self.owner, waiting=waiting)
+        other._lock = None if self._lock is None else os.dup(self._lock)
+        return other
 
     def close(self) -> None:
         """Ends the reaper, and with it all programs."""
@@ -138,7 +146,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                     killed = kill_marked(token, GRACE_SECONDS)
                     return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                 is_started = True
-            with Streams(child, stdin, kept, on_output) as streams:
+            with Streams(child, stdin, kept, on_output, self._waiting) as streams:
                 while child.exit_code is None and not (is_overdue or is_ended):
                     remaining = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
                     is_overdue = remaining <= 0
@@ -237,13 +245,17 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             reaper.send(channel, {**message, "number": number}, descriptors)
         except OSError as error:
             raise ConnectionError(str(error)) from None
-        while (received := reaper.receive(channel)) is not None:
+        while (received := self._receive(channel)) is not None:
             answer, _ = received
             if child:
                 child.handle_message(answer)
             if answer.get("to") == number:
                 return answer
         raise ConnectionError("the reaper is gone")
+
+    def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+        with self._waiting():
+            return reaper.receive(channel)
 
     def _open_channel(self) -> socket.socket:
         """The channel to the reaper, which is started if none runs."""

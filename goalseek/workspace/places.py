@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -10,29 +11,51 @@ from typing import Literal
 from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
+from goalseek.own_folders import remove_if_exists
 from goalseek.values import StopReason
 
 BenchName = Literal["a", "b"]
+LANDING = "landing"  # the lane of what lands
+SLOT = "slot-"  # with its number, the lane of proposals
 
 
 class CachePaths:
-    """The folders of one project below ``home``. ``prefix`` is the manifest's below the top, "" or "sub/"."""
+    """The folders of one project below ``home``. ``prefix`` is the manifest's below the top, "" or "sub/".
 
-    def __init__(self, home: Path, prefix: str) -> None:
+    ``lane`` names the folder in it of what works beside others of this project; "" for the first, or the only one.
+    """
+
+    def __init__(self, home: Path, prefix: str, lane: str = "") -> None:
         self.home = home
         self.prefix = prefix
+        self.folder = folder = home / lane
         self.owner = home.name  # the mark of programs that run for this project on this machine
-        self.workspace = home / "workspace"  # where the agent edits
-        self.call = home / "call"  # files of the last call to a provider; what it reported of its usage outlives a kill
-        self.agent = home / "agent"  # its throw-away HOME of this iteration; a login renewed there outlives a kill
-        self.reviewer = home / "reviewer"  # a throw-away HOME too, so that the author's is still there after a review
-        self.setup = home / "setup"  # the folders that ``setup`` gave, for each ruler and bench
-        self.scratch = home / "scratch"  # run folders and temporary folders of programs at work
+        self.workspace = folder / "workspace"  # where the agent edits
+        self.call = folder / "call"  # files of the last call to a provider; the usage it reported outlives a kill
+        self.agent = folder / "agent"  # its throw-away HOME of this iteration; a login renewed there outlives a kill
+        self.reviewer = folder / "reviewer"  # a throw-away HOME too, so that the author's is still there after a review
+        self.setup = folder / "setup"  # the folders that ``setup`` gave, for each ruler and bench
+        self.cache = folder / "cache"  # what the commands of the verifier keep between runs
+        self.scratch = folder / "scratch"  # run folders and temporary folders of programs at work
         self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
 
     def bench(self, name: BenchName) -> Path:
         """The folder of a bench, with a tree for each view that ``sees`` gives."""
-        return self.home / {"a": "bench", "b": "incumbent"}[name]
+        return self.folder / {"a": "bench", "b": "incumbent"}[name]
+
+    def clear_scratch(self) -> None:
+        """Removes what programs left that have ended, as far as that can be removed."""
+        with contextlib.suppress(OSError):
+            remove_if_exists(self.scratch)
+
+    def beside(self, lane: str) -> CachePaths:
+        """The folders of another lane of this project."""
+        return CachePaths(self.home, self.prefix, lane)
+
+    def lanes(self) -> list[CachePaths]:
+        """The folders of every lane that there is, this first."""
+        kinds = (f"{SLOT}[0-9]*", "bench-[0-9]*", LANDING)
+        return [self, *(self.beside(path.name) for kind in kinds for path in sorted(self.home.glob(kind)))]
 
     def run_folder(self, sees: str) -> Path:
         """``GOALSEEK_RUN_DIR`` of commands with this ``sees``; "hidden" has its own, where no candidate code ran."""

@@ -1,8 +1,6 @@
 """Nights on which a provider is closed, refuses or fails: what they cost, what is shown, and how they go on."""
 
 import re
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +11,8 @@ from goalseek.cli.main import run
 from goalseek.ledger import results_file
 from goalseek.ledger.results_file import History, Snapshot
 from goalseek.ledger.seal import Seal
-from goalseek.proposal import call
+from goalseek.project.project import Project as OpenProject
+from goalseek.proposal import watch
 from goalseek.providers import fallback
 
 BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.json"""
@@ -34,10 +33,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Waits of this process take no time, and are listed; the clock that they move is the one of closed providers."""
     waits: list[float] = []
     monkeypatch.setattr(fallback, "seconds_with_sleep", lambda: sum(waits))
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=waits.append)
-    monkeypatch.setattr(call, "seconds_with_sleep", lambda: sum(waits))
-    monkeypatch.setattr(call, "time", clock)
-    monkeypatch.setattr(call, "_PAUSE_SECONDS", 1e9)
+    monkeypatch.setattr(watch, "seconds_with_sleep", lambda: sum(waits))
+    monkeypatch.setattr(watch, "PAUSE_SECONDS", 1e9)
+    monkeypatch.setattr(OpenProject, "pause", lambda project, seconds: waits.append(seconds))
     return waits
 
 

@@ -197,9 +197,8 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     loaded: ManifestFile = load(project.manifest)
     monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)
     shown = Notes()
-    with Supervisor("owner") as programs:
-        notifier = notify.Notifier(lambda: loaded, programs, shown.on_note)
-        Observers(shown, notifier).on_stopped(Stop("count", "done"))
+    notifier = notify.Notifier(lambda: loaded, lambda: Supervisor("owner"), shown.on_note)
+    Observers(shown, notifier).on_stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 
 

@@ -23,7 +23,7 @@ from goalseek.project import state_file
 from goalseek.project.limits import Clock
 from goalseek.project.project import Project as OpenProject
 from goalseek.project.state_file import RunState, StateFile, read_state
-from goalseek.proposal.call import wait
+from goalseek.proposal.watch import wait
 
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi
@@ -216,10 +216,8 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
             clock=Clock.started(),
             waiting=lambda text: contextlib.nullcontext(),
             note_wait=lambda why, seconds: waited.append((why, seconds)),
-            picture=SimpleNamespace(
-                beat=lambda: None if time.monotonic() - began < 5 else pytest.fail("it still waits")
-            ),
         ),
+        pause=lambda seconds: time.sleep(seconds) if time.monotonic() - began < 5 else pytest.fail("it still waits"),
     )
     assert wait(cast(OpenProject, run), Limits(), 0.2, "it is asked again")
     assert time.monotonic() - began < 5 and waited == [("it is asked again", 0.2)]

@@ -374,6 +374,22 @@ def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(own: Path)
     assert not (home.path / "kept").exists() and home.is_of("2 codex") and not home.is_of("1 codex")
 
 
+def test_a_login_that_others_use_now_stays_the_same_file_and_the_newest_one_counts(own: Path) -> None:
+    real, homes = own / "real.json", [AgentHome(own / name) for name in ("first", "second", "third")]
+    real.write_text('{"refresh": "longer at first"}')
+    os.utime(real, (100, 100))
+    inode = real.stat().st_ino
+    for moment, home in zip((200, 300, 250), homes, strict=True):  # each renews it before any of them ends
+        home.make("1", {"auth.json": (real, real)}, {})
+        (home.path / "auth.json").unlink()
+        (home.path / "auth.json").write_text(f'{{"refresh": "{moment}"}}')
+        os.utime(home.path / "auth.json", (moment, moment))
+    for home in homes:
+        home.collect_renewed_logins(is_shared=True)
+    assert json.loads(real.read_text()) == {"refresh": "300"}
+    assert (real.stat().st_ino, real.stat().st_mtime) == (inode, 300)
+
+
 def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) -> None:
     real, other = own / "real.json", own / "other"
     real.write_text("mine")

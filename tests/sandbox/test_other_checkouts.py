@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from skips import levels
 
 import goalseek
 from goalseek.git.location import locate, other_folders
+from goalseek.project.opening import open_project
 
 LEVELS = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 SECRET = "the hidden judge of this test"
@@ -143,3 +145,14 @@ def test_a_checkout_that_is_added_while_the_climb_goes_on_is_not_seen_either(
             project.git("worktree", "add", "-q", "-b", "added", str(added))
     assert json.loads((project.run_folder(2) / "result.json").read_text())["iteration"] == 2
     assert SECRET not in (project.run_folder(2) / "provider_output.md").read_text()
+
+
+def test_a_checkout_that_is_added_is_hidden_in_each_slot_from_its_next_iteration_on(
+    project: Project, tmp_path: Path
+) -> None:
+    with open_project(goalseek.load(project.manifest)) as opened, contextlib.closing(opened.add_lane("slot-0")) as lane:
+        opened.enter(lane)
+        assert not opened.confines.elsewhere
+        project.git("worktree", "add", "-q", "-b", "added", str(tmp_path / "added"))
+        opened.enter(lane)
+        assert opened.confines.elsewhere == (tmp_path / "added",)

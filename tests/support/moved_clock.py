@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 STEP_SECONDS = 20.0
-_WAITS = "goalseek.proposal.call"
+_WAITS = "goalseek.project.project"
 _MODULES = (_WAITS, "goalseek.loop.loop", "goalseek.providers.fallback", "goalseek.project.opening")
 
 
