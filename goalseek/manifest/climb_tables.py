@@ -1,7 +1,8 @@
-"""The tables of the climb itself: what it may spend, and how it looks for the next candidate."""
+"""The tables of the climb itself: what it may spend, how it looks for the next candidate, and how many at once."""
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal
 
 from goalseek.manifest import fields as form
@@ -51,3 +52,20 @@ class Search(DataClass, kw_only=True):
     stack: Literal["auto", "always", "none"] = "auto"
     """Whether rejected near misses of the same code are tried together, which asks no agent: `auto` where the metric is
     noisy, `always`, or `none`. Example: `stack = "none"`"""
+
+
+class Parallel(DataClass, kw_only=True):
+    """How many iterations are under way at once on this machine. A change takes effect with the next iteration that
+    begins; one of `benches` once all that are under way have ended."""
+
+    agents: form.Agents = 1
+    """How many proposals are made at once; `auto` follows how long this climb's proposals and measurements take.
+    Example: `agents = 4`"""
+    benches: form.Positive = 1
+    """How many measurements are made at once. Example: `benches = 4`"""
+    slots: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Variables of verify commands with a value for each bench.
+    Example: `slots = { CUDA_VISIBLE_DEVICES = ["0", "1"] }`"""
+    landings: form.Positive = 3
+    """After how many measurements that came too late, because another winner landed meanwhile, a winner is given up.
+    Example: `landings = 5`"""

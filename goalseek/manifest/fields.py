@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from goalseek import humanize
 from goalseek.git.paths import normalize_glob, normalize_path
@@ -60,6 +60,12 @@ def _duration(text: Any) -> float | None:
 
 def _timeout(text: Any) -> float | str | None:
     return "auto" if text == "auto" else _duration(text)
+
+
+def _agents(text: Any) -> Any:
+    if text != "auto" and (isinstance(text, str) or (isinstance(text, int) and text < 1)):
+        raise ValueError('at least 1, or "auto"')
+    return text
 
 
 def _moment(text: Any) -> Any:
@@ -192,6 +198,7 @@ _PAIR: dict[str, Any] = {
     "minItems": 2,
     "title": "two numbers",
 }
+_AGENTS: dict[str, Any] = {"type": ["integer", "string"], "minimum": 1, "title": 'whole number or "auto"'}
 Patterns = tuple[str, ...]
 Command = str | tuple[str, ...]
 Seconds = Annotated[float | None, FieldForm(_duration, _DURATION)]
@@ -202,6 +209,7 @@ LeastMargin = Annotated[float | str, FieldForm(_least_margin, _MARGIN)]
 Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], "minimum": 1, "title": "whole number"})]
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
+Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
 Amount = Annotated[float | None, FieldForm(_optional, _LIMIT)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
+from goalseek.manifest.parallel import slot_faults
 from goalseek.manifest.tables import (
     FRESH,
     TIME_SOURCES,
@@ -47,6 +48,8 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if manifest.review:
         yield from check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
     yield from _check_rotation(manifest.search, manifest.provider)
+    for name, why in slot_faults(manifest.parallel.slots, manifest.parallel.benches):
+        yield ("parallel", "slots", name), why
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
     if manifest.holdout:

@@ -12,6 +12,7 @@ from typing import Literal
 from goalseek.manifest import fields as form
 from goalseek.manifest.climb_tables import Budget as Budget
 from goalseek.manifest.climb_tables import Limits as Limits
+from goalseek.manifest.climb_tables import Parallel as Parallel
 from goalseek.manifest.climb_tables import Search as Search
 from goalseek.manifest.provider_tables import FRESH as FRESH
 from goalseek.manifest.provider_tables import Price as Price
@@ -299,6 +300,7 @@ class Manifest(DataClass, kw_only=True):
     review: ReviewTable | None = None
     limits: Limits = Limits()
     search: Search = Search()
+    parallel: Parallel = Parallel()
     sandbox: SandboxTable = SandboxTable()
     approve: ApproveTable = ApproveTable()
     notify: NotifyTable = NotifyTable()

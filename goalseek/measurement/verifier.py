@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from goalseek.humanize import format_duration
+from goalseek.manifest.parallel import slot_variables
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.environment import program_environment
@@ -36,7 +37,7 @@ class Verifier(Struct, frozen=True):
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
     itself. The command named ``own_folder`` finds its run folder empty: no file of an earlier command can be taken for
     its own. ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is
-    called with side and number of each run of VERIFY that begins.
+    called with side and number of each run of VERIFY that begins. ``slot`` is the number of the bench, counted from 0.
     """
 
     manifest: Manifest
@@ -53,6 +54,7 @@ class Verifier(Struct, frozen=True):
     pause: Callable[[], None] = lambda: time.sleep(0.1)
     refuse_changed: Callable[[], None] = lambda: None
     turn: Callable[[Side, int], None] = lambda side, number: None
+    slot: int = 0
 
 
 def run_command(
@@ -66,9 +68,8 @@ def run_command(
     below = policy.seen_at(root, root / verifier.places.prefix)
     project_variables = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **variables}
     temporary = verifier.places.scratch / "tmp"
-    environment = program_environment(
-        verifier.manifest.env.verify, {"PYTHONDONTWRITEBYTECODE": "1", **project_variables}, temporary
-    )
+    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", **slot_variables(verifier.manifest, verifier.slot)}
+    environment = program_environment(verifier.manifest.env.verify, {**own_variables, **project_variables}, temporary)
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
     words = command.run if isinstance(command.run, str) else " ".join(command.run)
     log.write(f"$ {words}\n".encode("utf-8", "replace"))

@@ -229,6 +229,7 @@ class Project:
                 turn=self.activity.show_turn,
                 waiting=self.activity.waiting,
                 pause=self.pause,
+                slot=self.lane.slot,
                 refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
             )
 

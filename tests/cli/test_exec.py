@@ -48,6 +48,7 @@ def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
     assert "GOALSEEK_RUN_DIR=" not in agents
     for name in ("GOALSEEK_RUN_DIR=", "GOALSEEK_SEED=", "GOALSEEK_ITERATION=4\n", "PYTHONDONTWRITEBYTECODE=1\n"):
         assert name in verifiers
+    assert "GOALSEEK_SLOT=0\n" in verifiers and "GOALSEEK_SLOT" not in agents
     assert "SECRET_TOKEN" not in agents + verifiers and "GIT_CONFIG_GLOBAL" not in agents + verifiers
 
 

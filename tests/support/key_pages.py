@@ -47,9 +47,9 @@ goalseek reads these tables afresh before each iteration. `goalseek help manifes
 """,
 }
 TABLES = {
-    "manifest": "version project scope setup verify env".split(),
+    "manifest": "version project scope setup verify env log".split(),
     "manifest-metric": "metric guard holdout cheat".split(),
-    "manifest-run": "provider review price limits search sandbox approve notify log".split(),
+    "manifest-run": "provider review price limits search parallel sandbox approve notify".split(),
 }
 
 

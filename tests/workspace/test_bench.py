@@ -1,5 +1,6 @@
 """Where the verifier runs: each command in the tree that it may see, clean, with what earlier ones handed on."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer
+from skips import levels
 
 from goalseek.manifest.loading import load
+from goalseek.manifest.tables import VerifyCommand
+from goalseek.measurement.verifier import run_command
+from goalseek.own_folders import recreate_folder
 from goalseek.project.opening import open_project
+from goalseek.sandbox.pipes import HeadAndTail
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 LIST = 'find . -type f -not -path "./out/*" | sort'
@@ -155,3 +161,21 @@ def test_a_command_finds_its_tree_clean_but_for_what_keep_names_and_unchanged_fi
                 raise AssertionError
         with opened.bench(config, "a") as again:
             assert again is first
+
+
+@pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
+def test_a_bench_tells_its_commands_its_number_and_its_own_variables(project: Project, mode: str) -> None:
+    slots, own = {"GPU": ["a", "b"]}, {"verify": {"set": {"GPU": "mine"}}}
+    project.set_manifest({"parallel": {"benches": 2, "slots": slots}, "env": own, "sandbox": {"mode": mode}})
+    project.commit()
+    project.check("baseline")
+    with open_project(load(project.manifest)) as opened:
+        config, incumbent = opened.config(), opened.standing.incumbent
+        assert incumbent
+        command = VerifyCommand(run='echo "$GOALSEEK_SLOT $GPU"', name="tell", sees="both")
+        for lane, printed in ((opened.lane, b"0 a\n"), (opened.add_lane("bench-1", 1), b"1 b\n")):
+            opened.enter(lane)
+            with contextlib.closing(lane), opened.verifier(config, "", incumbent.tree, {}) as verifier:
+                root = verifier.bench.sync_to("both", incumbent.tree)
+                recreate_folder(lane.places.run_folder("both"))
+                assert run_command(verifier, command, root, {}, HeadAndTail()).stdout == printed

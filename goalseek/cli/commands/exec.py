@@ -19,6 +19,7 @@ from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible_entries
 from goalseek.humanize import abbreviate
+from goalseek.manifest.parallel import slot_variables
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import copy_given_folders, run_setup
@@ -115,6 +116,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             "GOALSEEK_ITERATION": str(standing.next_iteration),
             "GOALSEEK_SEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
+            **slot_variables(config.manifest, 0),
         }
         which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
         _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
