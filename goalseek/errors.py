@@ -66,6 +66,10 @@ class Rejected(Exception):
         self.edits = edits
 
 
+class Ended(BaseException):
+    """The climb ends; what this iteration has stored is gone on with by a later invocation."""
+
+
 class Interrupted(BaseException):
     """A signal ends the tool at a point from which it can go on later; ``signal_number`` says which signal."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from goalseek.doctor.benches import check_one_bench
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes, timing_notes
 from goalseek.doctor.provider_checks import check_providers
@@ -223,6 +224,7 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "isolation": check_isolation,
     "sandbox": check_confinement,
     "allowed": check_allowed_paths,
+    "benches": check_one_bench,
     "notify": check_notification,
     "cheat": check_cheats,
     "trees": check_trees,

@@ -76,7 +76,7 @@ def sizes(source: Source) -> Iterator[Row]:
     yield Row("modules directly in goalseek/", folders.get(".", 0), "<= 12", on_the_ground)
     yield Row("packages on the floors", len(packages), f"<= {len(FLOORS)}", tuple(packages))
     yield Row("modules in the largest folder", inner.get(largest, 0), "<= 15", crowded, largest)
-    yield Row("modules", len(modules), "<= 220")  # 205 when the plan was reached, and rooms of capabilities since
+    yield Row("modules", len(modules), "<= 230")  # 205 when the plan was reached, and rooms of capabilities since
     yield Row(f"modules under {SHORTEST} lines", len(short), "<= 15", short)
     yield Row("lines of the median module", statistics.median(lengths), "110 to 180")
     yield Row("lines of the longest module", lengths[-1], f"<= {LONGEST}", long, by_length[-1][1])
