@@ -47,13 +47,16 @@ class Reason(StrEnum):
     UNMEASURABLE = "unmeasurable"
     REVIEW_REJECTED = "review_rejected"
     DECLINED = "declined"
+    OUTRUN = "outrun"
     NO_CHANGE = "no_change"
+    CONFLICT = "conflict"
     DUPLICATE = "duplicate"
     OUT_OF_SCOPE = "out_of_scope"
     PROVIDER_FAILED = "provider_failed"
     PROVIDER_TIMEOUT = "provider_timeout"
     NO_PLAN = "no_plan"
     INTERRUPTED = "interrupted"
+    MOVED = "moved"  # of an attempt alone
 
 
 STACK = "stack"  # the provider in records of rejected changes that git put together: nobody was asked
@@ -176,17 +179,11 @@ class _AsNumber:
 
 
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
-_OPTIONAL: tuple[tuple[str, object], ...] = (
-    ("about_usd", None),
-    ("cost_is_partial", False),
-    ("unit", ""),
-    ("base_commit_hash", None),
-    ("stacked", []),
-    ("not_stacked", []),
-    ("turn_of", None),
-    ("taken_back", None),
-)
-"""The fields that are left out where they have these values."""
+_OPTIONAL: dict[str, object] = {  # the fields that are left out where they have these values
+    **dict.fromkeys("about_usd base_commit_hash turn_of taken_back active_seconds benches host".split()),
+    **{"cost_is_partial": False, "unit": "", "balance": ""},
+    **{name: [] for name in "stacked not_stacked under_way questions".split()},
+}
 
 
 class Usage(DataClass):
@@ -280,11 +277,15 @@ class Stop(DataClass):
 
 
 class Attempt(DataClass):
-    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash."""
+    """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash.
+
+    ``base_commit_hash`` is the incumbent that it was a change of, where the tries after it are of a later one.
+    """
 
     commit_hash: str | None
     reason: str
     usage: Usage = Usage()
+    base_commit_hash: str | None = None
 
 
 Value = TypeVar("Value")
@@ -299,7 +300,7 @@ def to_plain(value: Any) -> Any:
     names = _field_names(kind)
     if names:
         plain = {name: to_plain(getattr(value, name)) for name in names}
-        for name, default in _OPTIONAL:
+        for name, default in _OPTIONAL.items():
             if name in plain and plain[name] == default:
                 del plain[name]
         return plain
@@ -337,8 +338,7 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
 def from_line(kind: type[Value], line: str | bytes) -> Value:
     """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
     try:
-        value: Value = _decoder(cast(Any, kind)).decode(line)
-        return value
+        return cast(Value, _decoder(cast(Any, kind)).decode(line))
     except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
         return from_plain(kind, json.loads(line))
 

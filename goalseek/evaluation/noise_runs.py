@@ -31,7 +31,7 @@ from goalseek.evaluation.measurements import (
     with_last_lines,
 )
 from goalseek.humanize import format_duration
-from goalseek.ledger.records import MeasurementRecord
+from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
@@ -41,6 +41,7 @@ from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
+from goalseek.statistics.noise_state import setting_of
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MAX_FAILURES = 3
@@ -189,15 +190,24 @@ def repeat_measurements(project: Project, target: Target, count: int, jobs: int 
 
 
 def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:
-    """The incumbent's measurements in the order of the records, without the one that it was kept for."""
+    """The incumbent's measurements in the order of the records, without the one that it was kept for.
+
+    None is of a time when several measurements were made at once.
+    """
     standing, incumbent = project.standing, project.standing.incumbent
     assert incumbent
     record = project.ledger.history.iteration(incumbent.iteration)
-    own = [(incumbent.seq, run) for run in record.runs if run.of == "candidate"] if record else []
     is_baseline = record is not None and record.outcome == Outcome.BASELINE
-    later = [record for record in project.ledger.recent if record.seq > incumbent.seq]
+    own = [run for run in record.runs if run.of == "candidate"] if record and _is_measured_alone(record) else []
+    later = [
+        record
+        for record in project.ledger.recent
+        if record.seq > incumbent.seq
+        and record.base_commit_hash in (None, incumbent.commit)
+        and _is_measured_alone(record)
+    ]
     runs: list[tuple[int, VerifierRun | MeasurementRecord]] = [
-        *(own if is_baseline else own[1:]),
+        *((incumbent.seq, run) for run in (own if is_baseline else own[1:])),
         *((record.seq, run) for record in later for run in record.runs if run.of == "incumbent"),
         *((record.seq, record) for record in standing.pooled(target.tree, target.ruler)),
     ]
@@ -206,3 +216,7 @@ def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:
         for _, run in sorted(runs, key=lambda item: item[0])
         if run.value is not None
     )
+
+
+def _is_measured_alone(record: IterationRecord) -> bool:
+    return setting_of(record.benches, record.host) == (None, None)

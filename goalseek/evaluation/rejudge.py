@@ -19,7 +19,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.limits import PACE_ITERATIONS, median_iteration_seconds, why_stop
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, setting_of
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule, baseline_needs_run
 from goalseek.values import Number, Outcome, Reason, StopReason, VerifierRun
@@ -104,16 +104,20 @@ def rejudge(records: Iterable[Record], metric: Metric | None, limits: Limits, ta
         return None
     recorded, assumed = before.after(baseline), before.after(_judge_baseline(metric, baseline) if metric else baseline)
     decisions: list[Judgement] = []
+    noise_by_base: dict[str, NoiseState] = {}  # of each incumbent: what was begun on an earlier one may be decided late
     pace = deque[IterationRecord](maxlen=PACE_ITERATIONS)
     others, in_order, end = 0, True, None
     for index, record in enumerate(rows[1:], start=1):
-        as_judged = record
+        as_judged, standing = record, assumed if in_order else recorded
+        if standing.incumbent:
+            noise_by_base[standing.incumbent.commit] = standing.noise
         if isinstance(record, IterationRecord):
             if in_order and (end := _find_end(limits, target, assumed, pace, rows[index - 1])):
                 break
             pace.appendleft(record)
             if metric and _is_by_the_number(record):
-                verdict, runs = judge(metric, assumed.noise if in_order else recorded.noise, record)
+                noise = noise_by_base.get(record.base_commit_hash or "", standing.noise)
+                verdict, runs = judge(metric, noise.under(setting_of(record.benches, record.host)), record)
                 decisions.append(_judgement(record, verdict, runs, in_order))
                 in_order = in_order and decisions[-1].is_same
                 as_judged = _apply(record, verdict, runs) if in_order else record
@@ -126,7 +130,7 @@ def rejudge(records: Iterable[Record], metric: Metric | None, limits: Limits, ta
     iterations = [row for row in rows if isinstance(row, IterationRecord)]
     best = [row.metric.value for row in iterations if row.outcome in (Outcome.BASELINE, Outcome.KEPT)][-1]
     name = (baseline.metric.name, baseline.metric.direction)
-    return Rejudged(tuple(decisions), others, end, name, iterations[-1].iteration, best)
+    return Rejudged(tuple(decisions), others, end, name, max(row.iteration for row in iterations), best)
 
 
 def judge(metric: Metric, state: NoiseState, record: IterationRecord) -> tuple[Verdict | str, tuple[VerifierRun, ...]]:

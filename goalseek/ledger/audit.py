@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from goalseek.ledger.chain import (
 )
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.ledger import RULER_FILE, repair_head
-from goalseek.ledger.records import IterationRecord
+from goalseek.ledger.records import IterationRecord, Record
 from goalseek.ledger.results_file import SNAPSHOT, History, diff_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
@@ -107,6 +107,8 @@ class _Auditor:
         self._seal = seal
         self._commits = NamedCommits(repository.objects, repository.name)
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
+        self._numbers = _Numbers()
+        self._tips: dict[str, str] = {}  # of this epoch, each with the incumbent of its moment
         self._broken: list[Deviation] = []
         commits: list[Commit] = []
         try:
@@ -173,16 +175,15 @@ class _Auditor:
         yield from value_deviations("another project", where, self._repository.name, record.project)
         if seal:
             yield from check_seal(entry, seal, self.foreign)
-        candidate = record.commit_hash if isinstance(record, IterationRecord) else None
-        second = " ".join(entry.commit.parents[1:]) or None
-        yield from value_deviations("another second parent", where, candidate, second)
+        further = " ".join(record.further_parents) if isinstance(record, IterationRecord) else ""
+        second = " ".join(entry.commit.parents[1:])
+        yield from value_deviations("another second parent", where, further or None, second or None)
         if isinstance(record, IterationRecord):
             if standing:
-                number = standing.next_iteration
-                yield from value_deviations("the iteration does not follow", where, number, record.iteration)
-            yield from self._commits.check(record, standing.tip if standing else "")
+                yield from self._numbers.check(record, standing, where)
+            yield from self._commits.check(record, standing.tip if standing else "", self._tips)
             if standing:
-                yield from _check_base(record, standing)
+                yield from _check_base(record, standing, self._tips)
             ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
             yield from value_deviations("another verifier than recorded", f"record {record.seq}", ruler, digest)
             folder = self._loaded.runs / f"{record.iteration:04d}"
@@ -195,6 +196,14 @@ class _Auditor:
         except ValueError as error:
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             self._standing = None
+            return
+        self._note_tip(record)
+
+    def _note_tip(self, record: Record) -> None:
+        if isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE:
+            self._tips.clear()
+        if self._standing and self._standing.incumbent:
+            self._tips[self._standing.tip] = self._standing.incumbent.commit
 
     def _check_refs(self, standing: Standing) -> Iterator[Deviation]:
         """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
@@ -225,10 +234,35 @@ class _Auditor:
             yield Deviation("the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING)
 
 
-def _check_base(record: IterationRecord, standing: Standing) -> Iterator[Deviation]:
-    """A difference where a candidate does not stand on the incumbent of its moment."""
+class _Numbers:
+    """The numbers of the iterations so far: rising by one, until several iterations were under way at once."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._are_in_order = True
+
+    def check(self, record: IterationRecord, standing: Standing, where: str) -> Iterator[Deviation]:
+        """A difference where the iteration's number does not follow, or another record has it."""
+        self._are_in_order &= record.benches is None
+        if self._are_in_order:
+            number = standing.next_iteration
+            yield from value_deviations("the iteration does not follow", where, number, record.iteration)
+        elif record.iteration in self._seen:
+            yield Deviation("the iteration was recorded before", where, "another number", str(record.iteration))
+        self._seen.add(record.iteration)
+
+
+def _check_base(record: IterationRecord, standing: Standing, tips: Mapping[str, str]) -> Iterator[Deviation]:
+    """A difference where a candidate does not stand on the incumbent of its moment.
+
+    What was tried beside others and moved nothing may stand on an earlier one of the epoch: that of its parent.
+    """
     has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
     incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
+    if record.may_be_late and record.commit_hash:
+        incumbent = tips.get(record.parent_commit_hash or "", incumbent)
+    elif record.may_be_late and record.base_commit_hash in tips.values():
+        return
     where = f"record {record.seq}, base_commit_hash"
     yield from value_deviations("the candidate is not on the incumbent", where, incumbent, record.base_commit_hash)
 

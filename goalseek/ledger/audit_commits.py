@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import pairwise
 
 from goalseek.git.command import MissingObject, ObjectsFailed
@@ -24,19 +24,24 @@ class NamedCommits:
         self._kept: dict[int, str] = {}
         self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, objects))
 
-    def check(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
-        """Every difference between the record, which follows on ``tip``, and the commits that it names."""
+    def check(self, record: IterationRecord, tip: str, tips: Mapping[str, str]) -> Iterator[Deviation]:
+        """Every difference between the record, which follows on ``tip``, and the commits that it names.
+
+        ``tips`` are all of its epoch until then, each with its incumbent. A ``tip`` of "" is not known.
+        """
         where = f"record {record.seq}"
         candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
         parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
         rollback = yield from self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
-        if record.commit_hash and tip:
-            named = record.parent_commit_hash
+        named = record.parent_commit_hash
+        if record.commit_hash and tip and not (record.may_be_late and named in tips):
             yield from value_deviations("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
         if candidate:
             yield from self._check_candidate(record, candidate, parent)
         if candidate and rollback:
             yield from self._check_rollbacks(record, candidate, parent, rollback)
+        if tip:
+            yield from self._check_moved(record, tips)
 
     def _load_commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
         """Returns (as a generator) the commit; yields a difference where it is not there."""
@@ -64,11 +69,7 @@ class NamedCommits:
             if earlier:
                 parent_names = " ".join(earlier.parents)
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
-        expected_trailers = {"Project": self._project, "Run": record.run_id, "Iteration": str(record.iteration)}
-        if record.reason == Reason.INTERRUPTED:
-            del expected_trailers["Run"]  # a run that was given up had made it
-        for name, value in expected_trailers.items():
-            yield from value_deviations(f"another trailer Goalseek-{name}", where, value, candidate.trailers.get(name))
+        yield from self._check_trailers(record, candidate, where)
         if parent and not is_baseline:
             yield from self._check_changed_files(record, candidate, parent)
         if record.taken_back is not None:
@@ -81,6 +82,26 @@ class NamedCommits:
             yield from value_deviations(what, where, expected_message, message)
         if record.outcome == Outcome.KEPT:
             self._kept[record.iteration] = candidate.name
+
+    def _check_trailers(self, record: IterationRecord, commit: Commit, where: str) -> Iterator[Deviation]:
+        expected_trailers = {"Project": self._project, "Run": record.run_id, "Iteration": str(record.iteration)}
+        if record.reason == Reason.INTERRUPTED:
+            del expected_trailers["Run"]  # a run that was given up had made it
+        for name, value in expected_trailers.items():
+            yield from value_deviations(f"another trailer Goalseek-{name}", where, value, commit.trailers.get(name))
+
+    def _check_moved(self, record: IterationRecord, tips: Mapping[str, str]) -> Iterator[Deviation]:
+        """Checks the versions that were moved to a later tip: each on a tip of its base, its tries one on another."""
+        for base, names in record.moved_versions:
+            parents = [tip for tip, incumbent in tips.items() if incumbent == base]
+            for name in names:
+                commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
+                if commit:
+                    where, found = f"earlier try {name}", " ".join(commit.parents)
+                    expected = found if found in parents else " ".join(parents[-1:]) or f"a tip of {base}"
+                    yield from value_deviations("another parent than recorded", where, expected, found)
+                    yield from self._check_trailers(record, commit, where)
+                parents = [name]
 
     def _check_changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
         where = f"record {record.seq}, changed_files"

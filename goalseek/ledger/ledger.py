@@ -33,6 +33,7 @@ _HEAD_FILE = "ledger"
 _NOTE_FOR_OLDER_VERSIONS = "newer schema: update goalseek, which left it at"
 _SNAPSHOT_EVERY = 16
 RECENT = 200
+_NEWEST_STANDINGS = 64  # those of which iterations under way may be changes
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
@@ -57,7 +58,7 @@ class Ledger:
         repair_note = self._repair_lines(snapshot)
         self._size = self.history.size()
         self._note_head()
-        self.standing: Standing = self.history.replay(snapshot)
+        self._newest = deque([self.history.replay(snapshot)], maxlen=_NEWEST_STANDINGS)
         if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
             repair_note = ""
         self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
@@ -84,13 +85,32 @@ class Ledger:
         self.head = after
         self._note_head()
         self._write(line)
-        self.standing = self.standing.after(sealed)
+        self._newest.appendleft(self.standing.after(sealed))
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, self.seal)
         self.measured.add(sealed)
         if isinstance(sealed, IterationRecord):
             self.recent.appendleft(sealed)
         return sealed
+
+    @property
+    def standing(self) -> Standing:
+        """What the records add up to."""
+        return self._newest[0]
+
+    def standing_at(self, seq: int) -> Standing:
+        """The standing after the record of this number."""
+        known = next((standing for standing in self._newest if standing.seq == seq), None)
+        if known:
+            return known
+        snapshot = self.history.load_snapshot(self.seal)
+        return self.history.replay(snapshot if snapshot.standing.seq <= seq else Snapshot(), seq)
+
+    def standing_of_tip(self, commit: str) -> Standing:
+        """The standing after the record that moved the tip to this commit; that of now where none is known."""
+        records = (record for record in self.history.newest() if isinstance(record, IterationRecord))
+        landed = next((record.seq for record in records if record.landed_commit_hash == commit), self.standing.seq)
+        return self.standing_at(landed)
 
     def pinned_ruler(self) -> str | None:
         """The pinned ruler (JSON) of the present epoch, or None before the first baseline."""
@@ -229,14 +249,13 @@ def _write_root(repository: Repository) -> str:
 
 
 def _write_entry(repository: Repository, before: str, line: str, record: Record, ruler: str | None) -> str:
-    """Stores the commit of a record, whose candidate becomes its second parent.
+    """Stores the commit of a record, with what keeps its candidate and earlier versions of it reachable.
 
     The ruler that begins an epoch is the tree of this and every later commit, so that the head has the pinned one.
     """
     objects, tree = repository.objects, repository.tree_of(before)
     if ruler is not None:
         tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
-    candidate = record.commit_hash if isinstance(record, IterationRecord) else None
+    further = record.further_parents if isinstance(record, IterationRecord) else ()
     timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    parents = (before, candidate) if candidate else (before,)
-    return repository.commit(tree, parents, entry_message(record, line), timestamp)
+    return repository.commit(tree, (before, *further), entry_message(record, line), timestamp)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import field
+from itertools import takewhile
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -89,6 +91,10 @@ class IterationRecord(Head, kw_only=True):
     was measured already. ``provider`` and ``model`` proposed it, in the turn of ``turn_of``: the provider itself, also
     as ``claude fresh``, or another of ``search.rotate``. ``taken_back`` is the kept iteration that it took out of the
     tip.
+
+    Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
+    record before, ``benches`` how many it measures on at once, on ``host``. Numbers need not rise from record to record
+    then, and what moved no tip may be a change of an earlier one.
     """
 
     iteration: int
@@ -117,8 +123,11 @@ class IterationRecord(Head, kw_only=True):
     turn_of: str | None = None
     usage: Usage = Usage()
     seconds: dict[str, Number] = field(default_factory=dict)
+    active_seconds: Number | None = None
     verify: tuple[CommandRun, ...] = ()
     isolation: Isolation
+    benches: int | None = None
+    host: str | None = None
     digests: dict[str, str] = field(default_factory=dict)
     directions: tuple[str, ...] = ()
     run_dir: str
@@ -133,9 +142,39 @@ class IterationRecord(Head, kw_only=True):
         return None
 
     @property
+    def may_be_late(self) -> bool:
+        """Whether others may have landed while it was tried: it moved no tip, and was not alone under way."""
+        return self.benches is not None and self.landed_commit_hash is None
+
+    @property
+    def climb_seconds(self) -> Number:
+        """Its seconds of the climb's time: those of its phases, where no other iteration was under way beside it."""
+        return sum(self.seconds.values()) if self.active_seconds is None else self.active_seconds
+
+    @property
     def earlier_commits(self) -> tuple[str, ...]:
-        """The commits of its earlier attempts, oldest first: the last is the parent of ``commit_hash``."""
-        return tuple(attempt.commit_hash for attempt in self.attempts if attempt.commit_hash)
+        """The commits of its earlier attempts, oldest first: the last is the parent of ``commit_hash``.
+
+        Those up to its last move to another tip are none of them.
+        """
+        since_move = [*takewhile(lambda attempt: attempt.base_commit_hash is None, reversed(self.attempts))]
+        return tuple(attempt.commit_hash for attempt in reversed(since_move) if attempt.commit_hash)
+
+    @property
+    def further_parents(self) -> tuple[str, ...]:
+        """The parents of its ledger commit after the first: its candidate, and what was moved from earlier tips."""
+        moved = (commits[-1] for _, commits in self.moved_versions if commits)
+        return tuple(commit for commit in (self.commit_hash, *moved) if commit)
+
+    @property
+    def moved_versions(self) -> Iterator[tuple[str, list[str]]]:
+        """Each version of its change that was moved to a later tip: its incumbent, and its tries' commits in order."""
+        commits: list[str] = []
+        for attempt in self.attempts:
+            commits += [attempt.commit_hash] if attempt.commit_hash else []
+            if attempt.base_commit_hash:
+                yield attempt.base_commit_hash, commits
+                commits = []
 
 
 class SettleRecord(Head, kw_only=True):

@@ -32,11 +32,11 @@ from goalseek.ledger.records import (
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.values import StopReason, from_plain, to_line
+from goalseek.values import StopReason, from_line, from_plain, to_line
 
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
-_FOLD = "standing 7"  # another number where the same records add up to another standing
+_FOLD = "standing 8"  # another number where the same records add up to another standing
 Parsed = TypeVar("Parsed")
 
 
@@ -45,6 +45,20 @@ class Line(Struct, frozen=True):
 
     offset: int
     text: bytes
+
+
+class Order(Struct, frozen=True):
+    """The highest number of the iterations so far, and by how much at most one was below the highest before it.
+
+    A ``lateness`` of 0 says that the numbers rise; else it is as many as began at most while one was tried.
+    """
+
+    last_iteration: int = -1
+    lateness: int = 0
+
+    def after(self, number: int) -> Order:
+        """With one more iteration."""
+        return Order(max(self.last_iteration, number), max(self.lateness, self.last_iteration - number))
 
 
 class Snapshot(Struct, frozen=True):
@@ -108,21 +122,45 @@ class History:
         return map(self.parsed, self.backward())
 
     def iteration(self, number: int) -> IterationRecord | None:
-        """The record of an iteration, by bisection."""
-        entry = self._iteration_from(self.offset_of(number))
-        return entry[1] if entry and entry[1].iteration == number else None
+        """The record of an iteration, by bisection and a look at those that landed near it."""
+        lateness = self.lateness()
+        for line, summary in self._iterations_from(self.offset_of(number, lateness)):
+            if summary.iteration == number:
+                record = self.parsed(line)
+                assert isinstance(record, IterationRecord)
+                return record
+            if summary.iteration > number + lateness:
+                return None
+        return None
 
-    def offset_of(self, number: int) -> int:
-        """The offset in bytes from which on an iteration, or the next that there is, is the first; by bisection."""
+    def offset_of(self, number: int, lateness: int) -> int:
+        """An offset in bytes before which no iteration has this number or a higher one; by bisection.
+
+        Where the numbers rise, it is the first such offset.
+        """
         low, high = 0, self.size()
         while low < high:
             middle = (low + high) // 2
-            entry = self._iteration_from(middle)
-            if entry is None or entry[0].offset >= high or entry[1].iteration >= number:
+            line, summary = next(self._iterations_from(middle), (None, None))
+            if line is None or summary is None or line.offset >= high or summary.iteration + lateness >= number:
                 high = middle
             else:
-                low = entry[0].offset + len(entry[0].text) + 1
+                low = line.offset + len(line.text) + 1
         return low
+
+    def lateness(self) -> int:
+        """By how much at most an iteration's number is below that of one before it, as the snapshot has it or a scan.
+
+        The snapshot's seal is not asked: whoever could forge it for a reader could change the file itself.
+        """
+        try:
+            _, body, end = self._read_snapshot()
+            order = from_line(Order, body)
+        except (OSError, ValueError, KeyError, TypeError, StopIteration):
+            order, end = Order(), 0
+        for _, summary in self._iterations_from(end):
+            order = order.after(summary.iteration)
+        return order.lateness
 
     def parsed(self, line: Line) -> Record:
         """The record on a line. Raises GoalseekError where the line is no record."""
@@ -141,10 +179,12 @@ class History:
             hint = NEWER_SCHEMA_HINT if isinstance(error, NewerSchema) else hint
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
-    def replay(self, snapshot: Snapshot) -> Standing:
-        """The snapshot's standing with the records after it."""
+    def replay(self, snapshot: Snapshot, until: int | None = None) -> Standing:
+        """The snapshot's standing with the records after it, or with those up to the number ``until``."""
         standing = snapshot.standing
         for line in self.forward(snapshot.end):
+            if standing.seq == until:
+                break
             standing = standing.after(self.parsed(line))
         return standing
 
@@ -161,28 +201,32 @@ class History:
     def load_snapshot(self, seal: Seal) -> Snapshot:
         """The stored snapshot where it fits the file and its seal holds; else an empty one."""
         try:
-            head, body = self.path.with_name(SNAPSHOT).read_text().splitlines()
-            checked = json.loads(head)
-            line = next(self.forward(checked["offset"]))
-            is_current = hashlib.sha256(line.text).hexdigest() == checked["line"]
-            if not is_current or not seal.holds(checked["seal"], _FOLD, body):
+            stored_seal, body, end = self._read_snapshot()
+            if not seal.holds(stored_seal, _FOLD, body):
                 return Snapshot()
-            return Snapshot(from_plain(Standing, json.loads(body)), line.offset + len(line.text) + 1)
+            return Snapshot(from_plain(Standing, json.loads(body)), end)
         except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
             return Snapshot()
 
-    def _iteration_from(self, offset: int) -> tuple[Line, IterationRecord] | None:
-        """The first iteration record on a line that begins at ``offset`` or later."""
+    def _read_snapshot(self) -> tuple[str, str, int]:
+        """The seal and the text of the stored snapshot, and the end of its records. Raises where it does not fit."""
+        head, body = self.path.with_name(SNAPSHOT).read_text().splitlines()
+        checked = json.loads(head)
+        line = next(self.forward(checked["offset"]))
+        if hashlib.sha256(line.text).hexdigest() != checked["line"]:
+            raise ValueError("it is of other records")
+        return checked["seal"], body, line.offset + len(line.text) + 1
+
+    def _iterations_from(self, offset: int) -> Iterator[tuple[Line, IterationSummary]]:
+        """The iterations on the lines that begin at ``offset`` or later, in summary."""
         with suppress(FileNotFoundError), self.path.open("rb") as file:
             file.seek(max(offset - 1, 0))
             if offset:
                 file.readline()
             while (raw := file.readline()).endswith(b"\n"):
                 line = Line(file.tell() - len(raw), raw[:-1])
-                record = self.parsed(line)
-                if isinstance(record, IterationRecord):
-                    return line, record
-        return None
+                if summary := self.summary(line):
+                    yield line, summary
 
 
 def append_line(path: Path, *lines: str) -> None:

@@ -53,7 +53,8 @@ def select_summaries(history: History, selection: Selection) -> Iterator[Iterati
 
 def _select(history: History, selection: Selection) -> Iterator[_Entry]:
     if selection.last is not None:
-        newest = takewhile(lambda entry: entry[1].iteration >= selection.iteration, _newest(history, selection))
+        lowest = selection.iteration - history.lateness() if selection.iteration else 0
+        newest = takewhile(lambda entry: entry[1].iteration >= lowest, _newest(history, selection))
         selected = (entry for entry in newest if selection.holds(entry[1]))
         return reversed(list(islice(selected, min(selection.last, sys.maxsize))))
     entries = _entries(history, history.forward(_first_offset(history, selection)))
@@ -91,7 +92,7 @@ def _entries(history: History, lines: Iterator[Line]) -> Iterator[_Entry]:
 def _first_offset(history: History, selection: Selection) -> int:
     """The offset in bytes before which no record is selected."""
     if selection.iteration:
-        return history.offset_of(selection.iteration)
+        return history.offset_of(selection.iteration, history.lateness())
     if selection.moment is None:
         return 0
     offsets = (line.offset for line, summary in _newest(history, selection) if not selection.is_older(summary))

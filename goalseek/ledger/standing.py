@@ -8,7 +8,7 @@ from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.manifest.tables import Search
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, RecordedRuns, setting_of
 from goalseek.statistics.rotation import Proposal, Proposer, Rotation, Turn, author_of, next_turn, proposers_of
 from goalseek.statistics.scale import Scale, scale_of
 from goalseek.values import STACK, CommandRun, Number, Outcome, Reason, Usage
@@ -62,13 +62,14 @@ class Spend(Struct, frozen=True):
     def plus(self, record: IterationRecord) -> Spend:
         """This with one more recorded iteration."""
         counted = self.iterations + (record.outcome != Outcome.BASELINE and record.taken_back is None)
-        return Spend(counted, self.seconds + sum(record.seconds.values()), self.usage.plus(record.usage))
+        return Spend(counted, self.seconds + record.climb_seconds, self.usage.plus(record.usage))
 
 
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``tries`` counts the iterations since the baseline, without a person's reverts.
+    ``last_iteration`` is the highest number recorded, ``lateness`` by how much at most one was below the highest before
+    it, ``last`` the newest record, and ``tries`` counts the iterations since the baseline, without a person's reverts.
     ``tip`` is where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it,
     also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
     has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
@@ -89,6 +90,7 @@ class Standing(Struct, frozen=True):
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
+    lateness: int = 0
     tries: int = 0
     tried: int = 0
     script_digest: str = ""
@@ -205,17 +207,21 @@ def _reset_run(standing: Standing) -> Standing:
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
-    label = record.outcome if record.taken_back is None else record.reason
-    outcomes = {**standing.outcomes, label: standing.outcomes.get(label, 0) + 1}
+    counted_as = record.outcome if record.taken_back is None else record.reason
+    outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
+    is_of_incumbent = standing.incumbent is None or record.base_commit_hash in (None, standing.incumbent.commit)
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
+    result, setting = (record.outcome, record.reason, record.metric.odds), setting_of(record.benches, record.host)
+    runs = RecordedRuns(record.runs, *result, *code, setting, is_of_incumbent)
     following = structs.replace(
         standing,
-        noise=standing.noise.after_iteration(record.runs, (record.outcome, record.reason), record.metric.odds, code),
+        noise=standing.noise.after_iteration(runs),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
         unit=record.metric.unit,
-        last_iteration=record.iteration,
+        last_iteration=max(standing.last_iteration, record.iteration),
+        lateness=max(standing.lateness, standing.last_iteration - record.iteration),
         tries=standing.tries + (record.taken_back is None),
         last=record,
         settling=(),
@@ -246,7 +252,8 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         )
     if record.taken_back is not None:
         return _after_taking_back(following, record, record.taken_back)
-    script_digest = record.digests.get("script", "")
+    is_newest = record.iteration > standing.last_iteration  # one that was begun earlier played an earlier move
+    script_digest = record.digests.get("script", "") if is_newest else ""
     is_stack = record.provider == STACK
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(

@@ -37,6 +37,40 @@ class TimedRun(Struct, frozen=True):
     at: int
 
 
+Setting = tuple[int | None, str | None]
+"""How many benches measure at once, on which host; none of both where one measures alone."""
+
+
+def setting_of(benches: int | None, host: str | None) -> Setting:
+    """The setting of a record that names these."""
+    return (None, None) if benches in (None, 1) else (benches, host)
+
+
+class RecordedRuns(Struct, frozen=True):
+    """The runs of a recorded iteration in the order in which they were made, and what was made of them.
+
+    ``tree`` and ``ruler`` are what ran, ``odds`` the rule's. ``is_of_incumbent``: it was measured against the present
+    incumbent; what was begun before the last keep was measured against an older one.
+    """
+
+    runs: Sequence[Run]
+    outcome: str
+    reason: str
+    odds: float | None
+    tree: str
+    ruler: str
+    setting: Setting = (None, None)
+    is_of_incumbent: bool = True
+
+    def runs_for_noise(self) -> Sequence[Run]:
+        """The runs, with those of a candidate that fixed its seed and of an older incumbent as another tree's."""
+        others = {"candidate"} if self.reason == Reason.SEED_FIXED else set[str]()
+        others |= set() if self.is_of_incumbent else {"incumbent"}
+        if not others:
+            return self.runs
+        return [VerifierRun("other" if run.of in others else run.of, run.value, 0, 0.0) for run in self.runs]
+
+
 class NoiseState(Struct, frozen=True):
     """What is known of the noise under one ruler, and of the incumbent.
 
@@ -45,7 +79,7 @@ class NoiseState(Struct, frozen=True):
     five made after it was kept, ``incumbent_runs`` counts those made since; ``value`` is its representative value.
     ``agreed`` counts repeats that gave the same value to the last bit, ``differed`` says whether one ever did not,
     ``confirmed`` counts keeps that were run again and agreed. ``tested`` counts the candidates for which the rule
-    gave odds, ``kept`` those among them that it kept.
+    gave odds, ``kept`` those among them that it kept. ``pairs`` and the incumbent's runs are all of one setting.
     """
 
     clock: int = 0
@@ -62,28 +96,37 @@ class NoiseState(Struct, frozen=True):
     tested: int = 0
     tree: str = ""
     ruler: str = ""
+    benches: int | None = None
+    host: str | None = None
 
-    def after_iteration(
-        self, runs: Sequence[Run], label: tuple[str, str], odds: float | None, code: tuple[str, str]
-    ) -> NoiseState:
-        """With a recorded iteration; a baseline begins anew. ``code`` is what ran: its tree and the ruler.
+    @property
+    def setting(self) -> Setting:
+        """The setting of its runs."""
+        return self.benches, self.host
 
-        ``label`` is its outcome and reason: repeats under a fixed seed say nothing of the noise.
-        """
-        outcome, reason = label
-        if reason == Reason.SEED_FIXED:
-            runs = [VerifierRun("other" if run.of == "candidate" else run.of, run.value, 0, 0.0) for run in runs]
+    def under(self, setting: Setting) -> NoiseState:
+        """What of it counts under this setting: under another one neither level nor spread need be the same."""
+        if setting == self.setting:
+            return self
+        benches, host = setting
+        return structs.replace(self, benches=benches, host=host, pairs=(), incumbent=(), opening=(), incumbent_runs=0)
+
+    def after_iteration(self, recorded: RecordedRuns) -> NoiseState:
+        """With a recorded iteration; a baseline begins anew."""
+        runs, outcome = recorded.runs_for_noise(), recorded.outcome
         if outcome == Outcome.BASELINE:
-            state = baseline_state(runs)
+            state = structs.replace(baseline_state(runs), benches=recorded.setting[0], host=recorded.setting[1])
         else:
-            state = self.after_candidate(runs, outcome == Outcome.KEPT, odds)
+            state = self.under(recorded.setting) if runs else self
+            state = state.after_candidate(runs, outcome == Outcome.KEPT, recorded.odds)
         if outcome not in (Outcome.BASELINE, Outcome.KEPT):
             return state
-        return structs.replace(state, tree=code[0], ruler=code[1])
+        return structs.replace(state, tree=recorded.tree, ruler=recorded.ruler)
 
     def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
-        """With a run outside an iteration, which is a repeat if it ran the incumbent's code."""
-        side = "incumbent" if code == (self.tree, self.ruler) else "other"
+        """With a run outside an iteration, made alone, which is a repeat if it ran the incumbent's code."""
+        is_repeat = code == (self.tree, self.ruler) and self.setting == (None, None)
+        side = "incumbent" if is_repeat else "other"
         return self.with_runs((VerifierRun(side, value, 0, 0.0),))
 
     def after_candidate(self, runs: Sequence[Run], kept: bool, odds: float | None) -> NoiseState:

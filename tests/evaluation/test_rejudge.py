@@ -78,6 +78,15 @@ def test_after_the_first_difference_a_decision_is_held_against_what_was_recorded
     assert (rejudged.metric, rejudged.last_iteration, rejudged.best) == (("m", "minimize"), 4, 9.15)
 
 
+def test_what_landed_late_is_held_against_the_incumbent_that_it_is_a_change_of() -> None:
+    records = climb(10.0, 9.5, 9.0)
+    late = replace(records[-1], base_commit_hash="commit2", runs=runs_of("candidate", 9.3), benches=2)
+    first = replace(late, seq=8, iteration=3, outcome="reverted", reason="worse", rollback_commit_hash=None)
+    rejudged = judged([*records, first, replace(first, seq=9, iteration=1, base_commit_hash="commit3")], ONCE)
+    assert [row.new_outcome for row in rejudged.decisions] == ["kept", "kept", "kept", "reverted"]
+    assert "9.3 beats 9.5" in rejudged.decisions[2].why and rejudged.last_iteration == 3
+
+
 def test_in_order_the_noise_is_what_the_other_rule_would_have_seen() -> None:
     metric = metric_of()
     records = noisy_session(metric, 3, 60).records
@@ -121,11 +130,12 @@ def test_what_a_guard_a_failure_a_review_or_a_person_decided_stays() -> None:
 
 def test_only_decisions_since_the_newest_baseline_count_but_all_that_was_spent() -> None:
     first, second = climb(10.0, 9.5, 9.4), climb(20.0, 19.0)[1:]
-    records = [*first, *(replace(record, seq=10 + number) for number, record in enumerate(second))]
+    numbered = (replace(record, seq=10 + number, iteration=3 + number) for number, record in enumerate(second))
+    records = [*first, *numbered]
     assert len(judged(records, ONCE).decisions) == 1 and judged(records, ONCE).best == 19.0
     limit = replace(NO_LIMITS, total=Budget(iterations=2))
     end = judged(records, None, limit).end
-    assert end and (end.iteration, end.reason) == (0, "iterations")
+    assert end and (end.iteration, end.reason) == (3, "iterations")
     assert rejudge(iter([BEGIN]), ONCE, NO_LIMITS, ONCE) is rejudge(iter(()), ONCE, NO_LIMITS, ONCE) is None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,14 @@ from records import iteration, run
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, Snapshot
 from goalseek.ledger.seal import Seal
+from goalseek.ledger.selection import Selection, select_records
 from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
 
 BLOCK = 65536
 SEAL = Seal(b"a secret")
+WORSE = ("reverted", "worse")
+TIME = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def test_the_same_complete_lines_from_either_end(history: History, sizes: tuple[
 
 
 def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
-    assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0) == 0
+    assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0, 0) == 0
     assert not list(history.forward()) and not list(history.backward()) and not list(history.newest())
     assert history.replay(Snapshot()) == Standing() and history.load_snapshot(SEAL) == Snapshot()
 
@@ -57,9 +61,30 @@ def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) ->
         for number in range(-1, 43):
             found = history.iteration(number)
             assert (found.iteration if found else None) == (number if number in numbers else None)
-            rest = [history.parsed(line) for line in history.forward(history.offset_of(number))]
+            rest = [history.parsed(line) for line in history.forward(history.offset_of(number, 0))]
             following = [record.iteration for record in rest if record.kind == "iteration"]
             assert following == [known for known in numbers if known >= number]
+
+
+ORDERS = [range(30), reversed(range(30)), (0, 4, 1, 3, 2, 5, 7, 6), (0, *range(2, 40), 1, 40, 41), (0, 1, 3, 2, 9, 8)]
+
+
+@pytest.mark.parametrize("numbers", [*ORDERS, *(random.Random(seed).sample(range(60), 60) for seed in range(5))])
+@pytest.mark.parametrize("snapshot", [0, 3, 1000])
+def test_numbers_that_do_not_rise_are_found_as_well(history: History, numbers: Iterable[int], snapshot: int) -> None:
+    numbers = list(numbers)
+    records = [replace(iteration(place, number, *WORSE), timestamp=TIME) for place, number in enumerate(numbers)]
+    lines = [to_line(record) + "\n" for record in records]
+    history.path.write_text("".join(lines[:snapshot]))
+    history.save_snapshot(history.replay(Snapshot()), SEAL)
+    history.path.write_text("".join(lines))
+    for number in range(-1, 62):
+        found = history.iteration(number)
+        assert (found.iteration if found else None) == (number if number in numbers else None)
+        since = [known for known in numbers if known >= number]
+        for last in (None, 3, 99):
+            selected = select_records(history, Selection(iteration=max(number, 0), last=last))
+            assert [record.iteration for record in selected] == since[-(last or 99) :], number
 
 
 def test_a_line_that_is_no_record_is_named_by_its_place(history: History) -> None:

@@ -12,7 +12,8 @@ from records import iteration, measurement, run
 
 from goalseek.ledger.records import IterationRecord, Record, RunRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
-from goalseek.values import Usage, from_plain, to_line
+from goalseek.statistics.noise_state import TimedRun
+from goalseek.values import Usage, VerifierRun, from_plain, to_line
 
 KEPT = ("kept", "better")
 WORSE = ("reverted", "worse")
@@ -165,3 +166,47 @@ def test_the_cost_is_unknown_only_where_no_call_told_it() -> None:
 def test_a_keep_without_its_commit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="record 2: kept without"):
         climbed().after(replace(iteration(2, 1, *KEPT), **{name: None}))
+
+
+def test_iterations_side_by_side_take_the_climb_less_time_than_themselves() -> None:
+    before, record = climbed(WORSE), iteration(9, 2, *WORSE)
+    assert "active_seconds" not in to_line(record)
+    after = before.after(replace(record, active_seconds=0.5))
+    assert after.spend.seconds == after.total.seconds == before.total.seconds + 0.5
+
+
+def landed(seq: int, number: int, label: tuple[str, str], base: str, *values: float, **more: object) -> IterationRecord:
+    """A record of a climb with four benches; each value is one run of the incumbent after one of the candidate."""
+    runs = [
+        VerifierRun(of, value, 1, 1.0) for value in values for of, value in (("candidate", 0.4), ("incumbent", value))
+    ]
+    record = iteration(seq, number, *label, base_commit_hash=base, benches=4, host="here", runs=tuple(runs))
+    return replace(record, rollback_commit_hash=None, **more)  # type: ignore[arg-type]
+
+
+def test_what_was_begun_before_the_last_keep_counts_and_moves_nothing() -> None:
+    before = climbed(WORSE).after(landed(9, 5, KEPT, "commit1"))
+    after = fold([landed(10, 2, WORSE, "commit1", 0.5), landed(11, 6, WORSE, "commit9")], before)
+    assert (before.tip, before.last_iteration, before.tries) == ("commit9", 5, 2)
+    assert (after.tip, after.incumbent, after.best, after.keeps) == ("commit9", before.incumbent, before.best, 1)
+    assert (after.last_iteration, after.next_iteration, after.tries, after.stagnation) == (6, 7, 4, 2)
+    assert (after.tried, after.total.iterations) == (4, 4) and after.last and after.last.iteration == 6
+    assert after.after(iteration(12, 7, "baseline", "measured")).tries == 0
+
+
+def test_the_incumbents_runs_count_where_it_is_the_present_one_and_measured_beside_as_many() -> None:
+    alone = climbed().after(replace(landed(8, 1, WORSE, "commit1", 0.5, 0.6), benches=None, host=None))
+    assert [run.value for run in alone.noise.incumbent] == [0.5, 0.6] and len(alone.noise.pairs) == 2
+    kept = climbed().after(landed(9, 5, KEPT, "commit1", 0.5))
+    late = kept.after(landed(10, 2, WORSE, "commit1", 0.7, 0.9))
+    assert late.noise.incumbent == kept.noise.incumbent == () and late.noise.clock == kept.noise.clock + 4
+    assert [before == after for before, after in late.noise.pairs] == [True], (
+        "the candidate's own runs tell of the noise"
+    )
+    present = late.after(landed(11, 6, WORSE, "commit9", 0.8))
+    assert present.noise.incumbent == (TimedRun(0.8, present.noise.clock),)
+    for other in ({"benches": 2}, {"host": "there"}, {"benches": None, "host": None}, {"benches": 1}):
+        moved = present.after(landed(12, 7, WORSE, "commit9", 0.3, **other))
+        assert [run.value for run in moved.noise.incumbent] == [0.3] and len(moved.noise.pairs) == 0, other
+    beside = replace(measurement(13, "tree9", "ruler9"), asked_by="settle")
+    assert present.after(beside).noise.incumbent == present.noise.incumbent, "it was measured alone"

@@ -49,7 +49,9 @@ KINDS = {
         run first, run asked for, iteration baseline measured, iteration kept better, iteration reverted worse,
         iteration reverted tie, iteration reverted guard, iteration reverted verify_failed""",
 }
-NEWER = {"iteration reverted seed_fixed", "iteration kept taken_back"}  # reasons that came with schema 2
+NEWER = {  # reasons that came with schema 2
+    f"iteration {label}" for label in ("reverted seed_fixed", "kept taken_back", "reverted outrun", "skipped conflict")
+}
 PROVIDERS = {
     "plain": {"", "scripted"},
     "noisy": {"", "scripted"},

@@ -24,8 +24,9 @@ REASONS = {
     "baseline": ["measured"],
     "kept": ["better", "simpler", "taken_back"],
     "reverted": """worse tie within_noise below_min_delta seed_fixed guard not_valid verify_failed verify_timeout no_metric
-        not_finite unmeasurable review_rejected declined""".split(),
-    "skipped": "no_change duplicate out_of_scope provider_failed provider_timeout no_plan interrupted".split(),
+        not_finite unmeasurable review_rejected declined outrun""".split(),
+    "skipped": """no_change conflict duplicate out_of_scope provider_failed provider_timeout no_plan
+        interrupted""".split(),
 }
 
 

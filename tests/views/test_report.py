@@ -390,6 +390,26 @@ class TestOfANight:
             at for text, at in labels if labels[text, at] == 452
         }
 
+    def test_where_several_were_under_way_the_line_never_goes_back_and_their_time_is_the_climb_s(
+        self, tmp_path: Path
+    ) -> None:
+        moved = [{"reason": "moved"}, {"reason": "moved"}]
+        tries = [(0, "baseline", 0.0), (4, "kept", 2.0), (2, "reverted", 1.0), (3, "kept", 4.0), (1, "reverted", 3.0)]
+        rows = [
+            nights.late(
+                0, "iteration", 60 * place, iteration=number, outcome=outcome, metric={"name": "s", "value": value},
+                seconds={"VERIFY": 100.0}, active_seconds=40.0, benches=2, attempts=moved if number == 1 else [],
+                reason="outrun" if number == 1 else "better",
+            )
+            for place, (number, outcome, value) in enumerate(tries)
+        ]  # fmt: skip
+        text = reported(tmp_path, rows, "svg")
+        assert 'class="line" d="M0.0 350.0H1000.0V175.0H1000.0V0.0H1000.0"' in text
+        assert "over iterations 0 to 4" in text and "s 0 → 4; 2 kept of 4 tries" in text
+        in_markdown = reported(tmp_path, rows, "md")
+        assert "- 3m 20s: agent 0.0s, verifier 8m 20s" in in_markdown
+        assert "- 2 kept of 4 tries: 2 measured at once, 1 moved to a newer tip, 1 outrun\n" in in_markdown
+
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
         odd = [{"kind": "omen"}, {"kind": "settle"}, {"kind": "holdout", "value": "x"}, {"kind": "measurement"}]
         odd += [{"kind": "measurement", "value": 10**400}]

@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--kept", action="store_true", help="only the kept changes")
     only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
-    reasons = [reason.value for reason in Reason]
+    reasons = [reason.value for reason in Reason if reason != Reason.MOVED]
     parser.add_argument("--reason", metavar="R", choices=reasons, help="only this one, such as worse or tie")
     parser.add_argument(
         "--since", metavar="I", help="from an iteration, a time or an age on: 12, 2026-11-21T07:00, yesterday, 2h"

@@ -51,9 +51,10 @@ def merge_stack(iteration: Iteration, stack: Stack) -> str:
 
 
 def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
-    """The records of what was tried on the present incumbent, newest first."""
-    incumbent = iteration.incumbent
-    return takewhile(lambda record: record.base_commit_hash == incumbent.commit, iteration.project.ledger.recent)
+    """The records of what was tried on its incumbent before it began, newest first."""
+    standing, incumbent = iteration.standing, iteration.incumbent
+    since = takewhile(lambda record: record.iteration != incumbent.iteration, iteration.project.ledger.recent)
+    return (record for record in since if record.base_commit_hash == incumbent.commit and record.seq <= standing.seq)
 
 
 def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:

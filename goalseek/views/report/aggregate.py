@@ -10,10 +10,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from goalseek.ledger.standing import PROVIDER_FAILED, take_back
 from goalseek.statistics.intervals import SettledDifference
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, RecordedRuns, setting_of
 from goalseek.statistics.rotation import Proposal, Proposer, Rotation, author_of, proposers_of
 from goalseek.statistics.scale import scale_of
-from goalseek.values import Outcome, Phase, Usage
+from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
 from goalseek.views.report.rows import (
     HoldoutRow,
@@ -49,17 +49,16 @@ _NAMELESS = "not named"
 
 @dataclass
 class Spending:
-    """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model."""
+    """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model.
+
+    ``seconds`` are the climb's: fewer than those of all parts together where several iterations were under way at once.
+    """
 
     parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
     commands: Counter[str] = field(default_factory=Counter)
     usage: dict[str, UsageRow] = field(default_factory=dict)
+    seconds: float = 0.0
     _settling: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """All active seconds."""
-        return sum(self.parts.values())
 
     @property
     def total(self) -> Usage:
@@ -71,6 +70,7 @@ class Spending:
 
     def add_iteration(self, row: IterationRow) -> None:
         """Adds an iteration."""
+        self.seconds += row.climb_seconds
         for phase, seconds in row.seconds.items():
             self.parts[_PARTS.get(phase, "goalseek")] += seconds
         for command in row.verify:
@@ -82,13 +82,17 @@ class Spending:
 
     def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
         """Adds a run of the verifier outside an iteration, or a look at the holdout."""
-        self.parts["verifier"] += seconds
+        self._add_verifier(seconds)
         self._settling += seconds if is_of_settling else 0.0
 
     def add_settled(self, seconds: float) -> None:
         """Adds a settling: of its seconds only those that are not in measurement records already."""
-        self.parts["verifier"] += max(0.0, seconds - self._settling)
+        self._add_verifier(max(0.0, seconds - self._settling))
         self._settling = 0.0
+
+    def _add_verifier(self, seconds: float) -> None:
+        self.parts["verifier"] += seconds
+        self.seconds += seconds
 
 
 class EarlierClimb(NamedTuple):
@@ -129,6 +133,7 @@ class Climb:
     """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
 
     ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
+    ``moved`` counts those that others' landings moved, ``benches`` is how many were measured at once, at most.
     """
 
     epoch: int = 0
@@ -140,6 +145,8 @@ class Climb:
     last: int = -1
     taken_back: dict[int, int] = field(default_factory=dict)
     reverts: int = 0
+    moved: int = 0
+    benches: int = 0
     kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
     rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
@@ -253,7 +260,10 @@ class ReportFigures:
             climb.metric = one_line(row.metric.name, 60) or climb.metric
         climb.unit = one_line(row.metric.unit, 20)
         climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
-        climb.last = int(row.iteration)
+        climb.last = max(climb.last, int(row.iteration))
+        climb.noise = climb.noise.after_iteration(recorded_runs(row, climb))
+        climb.moved += any(attempt.reason == Reason.MOVED for attempt in row.attempts)
+        climb.benches = max(climb.benches, row.benches or 0)
         if label.outcome == Outcome.BASELINE:
             climb.baseline = climb.best = try_of(row, label)
         else:
@@ -266,8 +276,6 @@ class ReportFigures:
             else:
                 climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
             tries.add(lambda: try_of(row, label))
-        code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
-        climb.noise = climb.noise.after_iteration(row.runs, (row.outcome, row.reason), row.metric.odds, code)
         climb.spending.add_iteration(row)
         self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
         for incident in incidents_of(row):
@@ -299,6 +307,14 @@ class ReportFigures:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
         others = [other for other in self.climb.looks if other.look != look.look]
         self.climb.looks = [*others, look][-_LIST_MOST:]
+
+
+def recorded_runs(row: IterationRow, climb: Climb) -> RecordedRuns:
+    """What counts of a row for the noise of a climb."""
+    is_of_incumbent = climb.best is None or row.base_commit_hash in (None, climb.best.commit)
+    code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
+    result, setting = (row.outcome, row.reason, row.metric.odds), setting_of(row.benches, row.host)
+    return RecordedRuns(row.runs, *result, *code, setting, is_of_incumbent)
 
 
 def proposal_of(row: IterationRow, label: Label, names: Collection[str]) -> Proposal:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
 from goalseek.statistics.intervals import is_share
-from goalseek.values import Outcome
+from goalseek.values import Outcome, Reason
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
 from goalseek.views.report.rows import Label, Try
 from goalseek.views.report.words import format_difference
@@ -88,6 +88,13 @@ def format_change(try_: Try, direction: str, unit: str) -> str:
 def format_kept(climb: Climb) -> str:
     """``3 kept of 12 tries``."""
     return f"{climb.keeps:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
+
+
+def format_at_once(climb: Climb) -> str:
+    """``4 measured at once, 7 moved to a newer tip, 2 outrun``; "" where one followed the other."""
+    outrun = sum(count for label, count in climb.counts.items() if label.reason == Reason.OUTRUN)
+    counts = {"measured at once": climb.benches, "moved to a newer tip": climb.moved, "outrun": outrun}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ from goalseek._version import __version__
 from goalseek.humanize import format_number
 from goalseek.values import Reason
 from goalseek.views.report.aggregate import Climb, ReportFigures
-from goalseek.views.report.claim import claim_of, format_kept, rejected_groups
+from goalseek.views.report.claim import claim_of, format_at_once, format_kept, rejected_groups
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.markup import cut_to_bytes, equal_share, read_asset, render
 from goalseek.views.report.plot import Plot, plot_of
@@ -47,6 +47,7 @@ def render_page(
         climb=climb,
         claim=claim_of(climb),
         summary=format_kept(climb),
+        at_once=format_at_once(climb),
         plot=plot,
         data=_data(plot, climb.unit),
         steps=plot.best[-KEPT_SHOWN:] if plot else (),

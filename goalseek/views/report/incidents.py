@@ -76,7 +76,7 @@ def pause_before(row: IterationRow, moment: datetime, previous: datetime) -> Inc
     """
     idle = (moment - previous).total_seconds()
     if idle >= PAUSE_SECONDS:
-        idle -= sum(row.seconds.values()) + sum(map(_wait_seconds, row.notes))
+        idle -= row.climb_seconds + sum(map(_wait_seconds, row.notes))
     if idle < PAUSE_SECONDS:
         return None
     return Incident("nothing was at work", int(row.iteration), f"for {format_duration(idle)} before or within it")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.claim import claim_of, format_kept, rejected_groups
+from goalseek.views.report.claim import claim_of, format_at_once, format_kept, rejected_groups
 from goalseek.views.report.markup import render
 from goalseek.views.report.source import ProjectState
 from goalseek.views.report.words import REASONS, VERIFIERS, format_usage
@@ -29,6 +29,7 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         climb=climb,
         claim=claim_of(climb),
         summary=format_kept(climb),
+        at_once=format_at_once(climb),
         usage=format_usage(climb.spending.total),
         kept=climb.kept.items[-_KEPT_MOST:],
         groups=rejected_groups(climb, _NEWEST),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 
 from goalseek.humanize import format_distinct
 from goalseek.statistics.noise_state import NoiseState
@@ -51,6 +52,11 @@ class Plot:
         wanted = {number for try_ in stacks for number in try_.stacked}
         parents = {try_.iteration: try_ for try_ in self.rejected if try_.iteration in wanted}
         return [(parents[number], try_) for try_ in stacks for number in try_.stacked if number in parents]
+
+    @property
+    def steps(self) -> list[int]:
+        """Where the line steps to each of the best: at its number, or at a higher one that was kept before it."""
+        return list(accumulate((try_.iteration for try_ in self.best), max))
 
     @property
     def has_lane(self) -> bool:

@@ -65,6 +65,10 @@ class _Command(Struct, gc=False):
     killed: float = 0.0
 
 
+class _Attempt(Struct, gc=False):
+    reason: str = ""
+
+
 class UsageRow(Struct, gc=False):
     """The usage of the providers' calls, of one iteration or summed."""
 
@@ -121,9 +125,11 @@ class IterationRow(Row, tag="iteration", gc=False):
     why: str = ""
     metric: _Metric = msgspec.field(default_factory=_Metric)
     runs: list[_Run] = []
+    attempts: list[_Attempt] = []
     guards: dict[str, float] = {}
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
+    base_commit_hash: str | None = None
     tree_hash: str | None = None
     taken_back: float | None = None
     changed_files: list[str] = []
@@ -135,10 +141,18 @@ class IterationRow(Row, tag="iteration", gc=False):
     turn_of: str = ""
     usage: UsageRow = msgspec.field(default_factory=UsageRow)
     seconds: dict[str, float] = {}
+    active_seconds: float | None = None
     verify: list[_Command] = []
     isolation: dict[str, str] = {}
+    benches: int | None = None
+    host: str | None = None
     digests: dict[str, str] = {}
     notes: list[str] = []
+
+    @property
+    def climb_seconds(self) -> float:
+        """Its seconds of the climb's time: those of its phases, where no other iteration was under way beside it."""
+        return sum(self.seconds.values()) if self.active_seconds is None else self.active_seconds
 
 
 class SettleRow(Row, tag="settle", gc=False):
