@@ -29,11 +29,13 @@ class Session(Struct, frozen=True):
 class Played(Struct, frozen=True):
     """What ``scripted`` played so far: the digest of its script's moves up to the last one.
 
-    ``count`` is the number of its proposals in records that have no such digest, as those of older versions.
+    ``count`` is the number of its proposals in records that have no such digest, as those of older versions. ``ahead``
+    are the digests of those under way.
     """
 
     digest: str = ""
     count: int = 0
+    ahead: tuple[str, ...] = ()
 
 
 class PastIteration(Struct, frozen=True):
@@ -41,7 +43,8 @@ class PastIteration(Struct, frozen=True):
 
     ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
     positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
-    ``is_taken_back``: it was kept, and a person took it back.
+    ``is_taken_back``: it was kept, and a person took it back. ``of_incumbent``: its change is one of the present
+    incumbent; None where its record names none, for then its number says so.
     """
 
     iteration: int
@@ -56,12 +59,26 @@ class PastIteration(Struct, frozen=True):
     gain: Number | None = None
     diff: str = ""
     is_taken_back: bool = False
+    of_incumbent: bool | None = None
 
     @property
     def label(self) -> str:
         """Its title, with the reason of a person who took a change back, and whether it was taken back itself."""
         title = f"{self.title}: {self.why}" if self.reason == Reason.TAKEN_BACK else self.title
         return f"{title} (taken back since)" if self.is_taken_back else title
+
+
+class Ahead(Struct, frozen=True):
+    """What another proposal may know of an iteration under way: its number, title and files; "" without a plan yet.
+
+    ``stacked`` are the iterations whose changes it tries together, ``script`` is its plan's.
+    """
+
+    iteration: int
+    title: str = ""
+    files: tuple[str, ...] = ()
+    stacked: tuple[int, ...] = ()
+    script: str = ""
 
 
 class VisibleFile(Struct, frozen=True):
@@ -82,7 +99,8 @@ class Context(Struct, frozen=True):
     that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
     ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
     noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
-    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins.
+    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins. ``ahead`` are the
+    iterations under way that were begun before it.
     """
 
     iteration: int
@@ -110,6 +128,7 @@ class Context(Struct, frozen=True):
     played: Played | None = None
     turn: tuple[str, ...] = ()
     turn_note: str = ""
+    ahead: tuple[Ahead, ...] = ()
 
 
 class Plan(Struct, frozen=True):

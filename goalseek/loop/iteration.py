@@ -15,7 +15,7 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.attempts import Attempts
 from goalseek.loop.steps import StepRunner
-from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
@@ -80,6 +80,7 @@ class Iteration:
         self.briefing: Briefing | None = None
         self.plan: Plan | None = None
         self.not_stacked: tuple[tuple[int, ...], ...] = ()
+        self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
         self.decision: Decision | None = None
         self._verdict: Verdict | None = None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from goalseek.git.paths import quote_path
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
@@ -84,13 +85,21 @@ class RejectedChange(KeptChange):
     diff: str
 
 
+class UnderWay(TypedDict):
+    """A proposal of another agent that is being made or measured now; its title and files as far as they are known."""
+
+    iteration: int
+    title: str
+    files: list[str]
+
+
 class Brief(TypedDict):
     """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` and ``kept`` are newest first.
 
     ``decision`` says when a change is kept, ``measurement`` how the number is made, as far as the agent may know it;
-    ``minutes`` is how long the call may take. ``ideas`` were noted for later and not tried yet. ``rejected`` has the
-    nearest misses first, as far as 4 KiB of diffs go. Tries are no longer grouped: ``families`` is empty, and there for
-    the programs that read it.
+    ``minutes`` is how long the call may take. ``under_way`` is what others propose at the same time. ``ideas`` were
+    noted for later and not tried yet. ``rejected`` has the nearest misses first, as far as 4 KiB of diffs go. Tries are
+    no longer grouped: ``families`` is empty, and there for the programs that read it.
     """
 
     project: str
@@ -110,6 +119,7 @@ class Brief(TypedDict):
     families: list[dict[str, Any]]
     crashes: Crashes
     left: dict[str, Any]
+    under_way: list[UnderWay]
     ideas: list[str]
     kept: list[KeptChange]
     rejected: list[RejectedChange]
@@ -165,6 +175,14 @@ def make_brief(
             "last": _tail(context.last_crash, _OUTPUT_BYTES),
         },
         "left": remaining_budget(manifest.limits, standing),
+        "under_way": [
+            {
+                "iteration": one.iteration,
+                "title": _cut(one.title, _TITLE_BYTES),
+                "files": _first_files([quote_path(path) for path in one.files if scope.kind(path) == "writable"]),
+            }
+            for one in context.ahead
+        ],
         "ideas": _last_lines_within(context.ideas, _IDEAS_BYTES),
         "kept": _kept_changes(history),
         "rejected": [
@@ -239,14 +257,12 @@ def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
 def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
     """A try as the brief has it, and its size there in bytes: each line is indented by two more."""
-    files = [path for path in past.changed_files if len(path) <= _PATH_LENGTH][:_FILES_LIMIT]
-    more_files = len(past.changed_files) - len(files)
     row = {
         "iteration": past.iteration,
         "outcome": past.outcome,
         "reason": past.reason,
         "value": past.value,
-        "changed_files": [*files, f"and {more_files} more"] if more_files else files,
+        "changed_files": _first_files(past.changed_files),
         "changed_lines": past.changed_lines,
         "title": _cut(past.title, _TITLE_BYTES),
         "idea": _cut(past.idea, _IDEA_BYTES),
@@ -254,6 +270,12 @@ def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
     }
     text = json.dumps(row, indent=1)
     return row, len(text) + 2 * (text.count("\n") + 1) + 2
+
+
+def _first_files(paths: Sequence[str]) -> list[str]:
+    files = [path for path in paths if len(path) <= _PATH_LENGTH][:_FILES_LIMIT]
+    more_files = len(paths) - len(files)
+    return [*files, f"and {more_files} more"] if more_files else files
 
 
 def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:

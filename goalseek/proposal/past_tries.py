@@ -23,7 +23,7 @@ from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
-from goalseek.phase_values import PastIteration
+from goalseek.phase_values import Ahead, PastIteration
 from goalseek.project.project import Project
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Reason
@@ -61,7 +61,7 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
     pairs = zip(records, ideas, strict=True)
-    tries = [_with_revert(project, past_try(record, verify, readings, idea)) for record, idea in pairs]
+    tries = [_as_of_now(project, record, past_try(record, verify, readings, idea)) for record, idea in pairs]
     is_visible = scope.seen_by("agent")
     tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
     by_iteration = {record.iteration: record for record in records}
@@ -75,13 +75,16 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     return tuple(structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries)
 
 
-def _with_revert(project: Project, attempt: PastIteration) -> PastIteration:
-    """The try, with a person's reason where it was kept and taken back."""
+def _as_of_now(project: Project, record: IterationRecord, attempt: PastIteration) -> PastIteration:
+    """The try, with whether it is one of the incumbent, and a person's reason where it was kept and taken back."""
+    incumbent, base = project.standing.incumbent, record.base_commit_hash
+    if incumbent and base:
+        attempt = structs.replace(attempt, of_incumbent=base == incumbent.commit)
     by = project.standing.taken_back.get(attempt.iteration)
-    record = None if by is None else project.ledger.history.iteration(by)
-    if record is None:
+    revert = None if by is None else project.ledger.history.iteration(by)
+    if revert is None:
         return attempt
-    why = f"{attempt.why}; iteration {by} took it back: {record.why}"
+    why = f"{attempt.why}; iteration {by} took it back: {revert.why}"
     return structs.replace(attempt, why=why, is_taken_back=True)
 
 
@@ -99,8 +102,11 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
             return False, False, -past.gain
         return not of_incumbent, True, -past.iteration
 
+    def is_of_incumbent(past: PastIteration) -> bool:
+        return past.iteration > last_keep if past.of_incumbent is None else past.of_incumbent
+
     rejected = (past for past in tries if past.outcome == Outcome.REVERTED)
-    return sorted(((past, past.iteration > last_keep) for past in rejected), key=rank)
+    return sorted(((past, is_of_incumbent(past)) for past in rejected), key=rank)
 
 
 def _read_patch(project: Project, record: IterationRecord) -> bytes:
@@ -264,19 +270,22 @@ def _read_idea(project: Project, record: IterationRecord) -> str:
     return _text(plan, "text") if _text(plan, "title") else _text(_stored(project, record, "change"), "text")
 
 
-def open_ideas(project: Project, standing: Standing) -> tuple[str, ...]:
-    """The ideas that earlier plans noted for later and that are not tried yet, the newest last.
+def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
+    """The ideas that earlier plans noted for later and that are not tried yet, nor by what is ahead; the newest last.
 
-    They are those of the last iteration's context with those that its plan noted, without what it tried.
+    They are those of the last iteration's context with those that its plan noted, without what it tried; of several
+    iterations where they are under way at once, for none of them knows those of the others.
     """
-    tries = (record for record in project.ledger.recent if record.outcome != Outcome.BASELINE)
-    last = next(tries, None)
-    if last is None:
-        return ()
-    before, plan = _stored(project, last, "context"), _stored_plan(project, last)
-    noted = [idea for stored, key in ((before, "ideas"), (plan, "later")) for idea in _texts(stored, key)]
-    title = _words(last.hypothesis_summary)
-    return tuple(idea for idea in dict.fromkeys(noted) if not _is_about(_words(idea), title))[-IDEAS_LIMIT:]
+    tries = [record for record in project.ledger.recent if record.outcome != Outcome.BASELINE][:_IDEAS_READ]
+    newest = tries[:1] if tries and tries[0].benches is None else tries
+    noted: list[str] = []
+    for record in reversed(newest):
+        before, plan = _stored(project, record, "context"), _stored_plan(project, record)
+        noted += (idea for stored, key in ((before, "ideas"), (plan, "later")) for idea in _texts(stored, key))
+    tried = (*(record.hypothesis_summary for record in newest), *(one.title for one in ahead))
+    titles = [_words(title) for title in tried]
+    open_now = (idea for idea in dict.fromkeys(noted) if not any(_is_about(_words(idea), title) for title in titles))
+    return tuple(open_now)[-IDEAS_LIMIT:]
 
 
 def _is_about(idea: set[str], title: set[str]) -> bool:

@@ -121,6 +121,7 @@ def make_prompts(
         "families": "",  # a template of the user may still name them
         "kept": data_block(_bullets(_change_line(row, unit) for row in brief["kept"])),
         "rejected": data_block("\n\n".join(_rejected_text(row, unit) for row in brief["rejected"])),
+        "under_way": data_block(_bullets(_under_way_line(row) for row in brief["under_way"] if row["title"])),
         "ideas": data_block(_bullets(brief["ideas"])),
         "directions": _bullets(context.directions),
         "stagnation": _stagnation_text(context),
@@ -257,6 +258,11 @@ def _history_line(row: dict[str, Any]) -> str:
         size = f" ({pluralize(row['changed_lines'], 'line')})" if row["changed_lines"] else ""
         lines.append(f"  changed: {', '.join(row['changed_files'])}{size}")
     return "\n".join([*lines, f"  why: {row['why']}"])
+
+
+def _under_way_line(row: dict[str, Any]) -> str:
+    files = f" ({', '.join(row['files'])})" if row["files"] else ""
+    return f"{row['iteration']}: {row['title']}{files}"
 
 
 def _change_line(row: dict[str, Any], unit: str) -> str:

@@ -50,11 +50,15 @@ class ProviderState(Struct):
         self.has_answered, self.looks, self.words, self.problem = True, 0, "", ""
 
     def note_failure(self, name: str, failed: Failed) -> str:
-        """Notes how a call ended after all its retries; gives it in words."""
-        if failed.meaning is Meaning.CLOSED:
-            self.closed_until = seconds_with_sleep() + seconds_closed(failed, self.looks)
+        """Notes how a call ended after all its retries; gives it in words.
+
+        Calls that were made at once and found it closed are one look.
+        """
+        now = seconds_with_sleep()
+        if failed.meaning is Meaning.CLOSED and self.closed_until <= now:
+            self.closed_until = now + seconds_closed(failed, self.looks)
             self.looks += 1
-        else:
+        elif failed.meaning is not Meaning.CLOSED:
             self.looks = 0
         if failed.meaning is Meaning.REFUSED:
             self.refused = failed.why
@@ -137,15 +141,23 @@ class ProviderChain(Struct, frozen=True):
         """The verdict of the reviewer; the first of them that answers."""
         return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
 
+    def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
+        """The contents that the plan's author gives some of these files; None where only an edited tree has them."""
+        author = self._member((plan.provider, plan.model))
+        return author.render(plan, files) if author else None
+
     def partial_usage(
         self, asked: tuple[str, str], printed: Printed, reported: Usage, session: Session | None
     ) -> Usage:
         """What a call that was killed or still runs has used; ``asked`` is its provider's name and model."""
-        provider = next((member for member in self.members if (member.name, member.model) == asked), None)
+        provider = self._member(asked)
         if provider is None:
             return reported
         reply = provider.partial_reply(printed, reported, session)
         return self._add_cost(provider, reply.usage, reply.answered_by)
+
+    def _member(self, named: tuple[str, str]) -> Provider | None:
+        return next((member for member in self.members if (member.name, member.model) == named), None)
 
     def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
         """The answer of the first provider that is neither closed nor refused, and does not fail.
@@ -185,10 +197,12 @@ class ProviderChain(Struct, frozen=True):
         if not closed:
             raise refusal_error([state.refused for state in states])
         state = min(closed, key=lambda state: state.closed_until)
-        seconds = max(state.closed_until - seconds_with_sleep(), 0.0)
+        until = state.closed_until
+        seconds = max(until - seconds_with_sleep(), 0.0)
         if not call.wait(seconds, state.words):
             raise closure_error(state.problem, seconds)
-        state.closed_until = 0.0
+        if state.closed_until == until:  # else another call has looked meanwhile
+            state.closed_until = 0.0
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], has_next: bool) -> Reply:
         """The answer of one provider, with its quick retries. Raises Failed after the last one.

@@ -20,7 +20,7 @@ from goalseek.errors import GoalseekError
 PHASES = ("plan", "apply", "repair", "review")
 _COMMON = (
     "project metric better incumbent baseline best decision guards program writable strays read_only run_it files "
-    "history families kept rejected ideas directions stagnation crashes left minutes title plan problem nonce"
+    "history families kept rejected under_way ideas directions stagnation crashes left minutes title plan problem nonce"
 ).split()
 PLACEHOLDERS = {phase: {*_COMMON} for phase in PHASES}
 PLACEHOLDERS["repair"] |= {"diff"}

@@ -180,6 +180,10 @@ class Provider(Protocol):
         """
         return Reply("", usage=reported)
 
+    def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
+        """The contents that the plan gives some of these files; None where only an edited tree has its change."""
+        return None
+
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
 

@@ -77,8 +77,8 @@ class ScriptedProvider(Provider):
         if played is None:
             return attempt
         digests = _digests(self._moves())
-        begun = digests.index(played.digest) + 1 if played.digest in digests else 0
-        return begun if played.digest else played.count
+        begun = max((digests.index(one) + 1 for one in (played.digest, *played.ahead) if one in digests), default=0)
+        return begun if played.digest or played.ahead else played.count
 
     def _moves(self) -> list[Move]:
         try:

@@ -55,17 +55,21 @@ class TuneProvider(Provider):
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
-        return f"turns {', '.join(_marked_constants((file.path, file.read()) for file in files))}"
+        return f"turns {', '.join(_constants_of(files))}"
 
     def plan(self, call: Call) -> Reply:
-        """A setting that was not tried yet. Raises GoalseekError for bad marks, Rejected where all were tried."""
-        constants = _constants_in_tree(call)
+        """A setting that was not tried yet, nor is tried now beside it.
+
+        Raises GoalseekError for bad marks, Rejected where all were tried.
+        """
+        constants = _constants_of(_files_in_tree(call))
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
+        pending = [setting for one in call.context.ahead if (setting := parse(one.title, constants))]
         sampler, note = _choose_sampler(self.model, constants)
         seed = _digest(self._seed, call.context.attempt, len(past))
-        known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past)]
+        known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past), *pending]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             optuna = _import_optuna()
@@ -76,6 +80,8 @@ class TuneProvider(Provider):
                     is_refused = attempt.reason in _REFUSED
                     state = "FAIL" if attempt.value is None else "PRUNED" if is_refused else "COMPLETE"
                     study.tell(setting, attempt.value, state)
+            for setting in pending:
+                study.tell(setting, None, "RUNNING")
             suggestions = (study.ask() for _ in range(_ASKS))
             choice = next((setting for setting in suggestions if setting not in known), None)
         choice = choice or _draw_untried(constants, known, seed)
@@ -86,20 +92,32 @@ class TuneProvider(Provider):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
-        constants = _constants_in_tree(call)
-        setting = parse(plan.title, constants)
-        if setting is None:
+        contents = self.render(plan, _files_in_tree(call))
+        if contents is None:
             why = f"no value for each marked constant in the title {plan.title!r}"
             raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why)
-        changed = []
+        for path, content in contents.items():
+            (call.folder / path).write_bytes(content)
+        return Reply(plan.title, plan.text, tuple(contents))
+
+    def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
+        """Those of the files that the values in the plan's title change, with these; None where it names not all."""
+        listed = {file.path: file for file in files}
+        try:
+            constants = _constants_of(listed.values())
+        except GoalseekError:  # none is marked in these
+            return None
+        setting = parse(plan.title, constants)
+        if setting is None:
+            return None
+        contents = {}
         for path in dict.fromkeys(constant.path for constant in constants.values()):
             values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
-            before = (call.folder / path).read_bytes()
+            before = listed[path].read()
             after = tunables.rewrite(before, values)
             if after != before:
-                (call.folder / path).write_bytes(after)
-                changed.append(path)
-        return Reply(plan.title, plan.text, tuple(changed))
+                contents[path] = after
+        return contents
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
@@ -173,11 +191,15 @@ def _marked_constants(contents: Iterable[tuple[str, bytes]]) -> dict[str, Consta
     return constants
 
 
-def _constants_in_tree(call: Call) -> dict[str, Constant]:
+def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
+    return _marked_constants((file.path, file.read()) for file in files)
+
+
+def _files_in_tree(call: Call) -> list[WritableFile]:
     files = {path: call.folder / path for path in sorted(call.writable)}
-    return _marked_constants(
-        (path, file.read_bytes()) for path, file in files.items() if file.is_file() and not file.is_symlink()
-    )
+    return [
+        WritableFile(path, file.read_bytes) for path, file in files.items() if file.is_file() and not file.is_symlink()
+    ]
 
 
 def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
@@ -203,7 +225,7 @@ def _make_sampler(optuna: Any, name: str, present: Setting, seed: int, base: int
     """Optuna's sampler. ``seed`` is another one for each proposal, ``base`` the same for all of a climb."""
     if name == "random":
         return optuna.samplers.RandomSampler(seed=seed)
-    tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True)
+    tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True, constant_liar=True)
     if name != "cmaes":
         return tpe
     return optuna.samplers.CmaEsSampler(

@@ -19,7 +19,7 @@ from records import iteration
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Guard, Limits, Manifest, Metric, ProviderTable, ScopeTable, VerifyCommand
 from goalseek.manifest.tables import Project as Named
-from goalseek.phase_values import Context, PastIteration, Plan, VisibleFile
+from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Problem, Prompts, Request, ReviewSubject, make_prompts
@@ -197,6 +197,15 @@ def test_the_prompt_says_what_becomes_of_a_new_file_outside_the_scope_in_this_pr
             assert f"A new file elsewhere {expected}.\n" in prompts(request, manifest=manifest).fresh
         resumed = prompts(Request("apply", plan=PLAN), manifest=manifest).resumed
         assert f"A new file elsewhere {expected}.\n" in resumed
+
+
+def test_what_is_under_way_beside_it_is_told_by_title_and_files_and_no_hidden_file_is_named() -> None:
+    ahead = (Ahead(5), Ahead(6, "A larger batch", ("judge/labels.txt", "train.py")))
+    for request in (Request("plan"), Request("apply", plan=PLAN)):
+        section = f"# Under way now, by others\n\nOthers try these at the same time, and nothing of it is in this folder. Leave it to them.\n\n<<<DATA {NONCE}\n- 6: A larger batch (train.py)\nDATA {NONCE}>>>\n\n"  # fmt: skip
+        text = prompts(request, ahead=ahead).fresh
+        assert text.replace(section, "") == prompts(request).fresh == prompts(request, ahead=ahead[:1]).fresh
+        assert section in text
 
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from project import Project, Projects, home
 from records import iteration
 
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Guard, ScopeTable, VerifyCommand
-from goalseek.phase_values import PastIteration
+from goalseek.phase_values import Ahead, PastIteration
+from goalseek.proposal import past_tries
 from goalseek.proposal.past_tries import common_ending, past_try, rank_rejected, read_history, share_room, visible_patch
 from goalseek.values import CommandRun
 from goalseek.workspace.scope import build_scope
@@ -244,6 +246,9 @@ def test_near_misses_come_before_other_rejections_and_those_before_changes_of_ea
     ]
     ranked = [(row.iteration, of_incumbent) for row, of_incumbent in rank_rejected(tries)]
     assert ranked == [(6, True), (8, True), (7, True), (5, True), (3, False), (2, False)]
+    late, moved = (structs.replace(tries[place], of_incumbent=place == 6) for place in (3, 6))
+    ranked = [(row.iteration, of_incumbent) for row, of_incumbent in rank_rejected([late, moved, tries[5], tries[7]])]
+    assert ranked == [(3, True), (6, False), (2, False)], "the number does not say it where several are under way"
 
 
 def test_only_visible_files_of_a_patch_are_shown_and_no_binary_content() -> None:
@@ -309,3 +314,22 @@ def test_diffs_share_four_kib_and_one_that_is_cut_says_so(texts: list[str]) -> N
             assert lines[:-1] == all_lines[:count] and f"(cut: {len(all_lines) - count} more line" in lines[-1]
     if sum(len(json.dumps(text)) - 2 for text in texts) <= 4096 - 256:
         assert shown == diffs
+
+
+def test_ideas_of_iterations_side_by_side_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = {
+        (3, "context"): {"ideas": ["Warm up"]},
+        (3, "plan"): {"later": ["A wider net", "Cosine decay"]},
+        (2, "context"): {"ideas": ["Warm up"]},
+        (2, "plan"): {"later": ["Less dropout"]},
+    }
+    monkeypatch.setattr(
+        past_tries, "_stored", lambda _, record, answer, number=1: stored.get((record.iteration, answer))
+    )
+    for benches, ideas in ((2, ("Warm up", "Cosine decay", "Less dropout")), (None, ("Warm up", "Less dropout"))):
+        newest = iteration(9, 2, "kept", "better", benches=benches, hypothesis_summary="A wider net, of 64")
+        recent = [newest, iteration(8, 3, "reverted", "worse"), iteration(7, 0, "baseline", "measured")]
+        project = SimpleNamespace(ledger=SimpleNamespace(recent=recent))
+        assert past_tries.open_ideas(project, ()) == ideas  # type: ignore[arg-type]
+        ahead = (Ahead(10), Ahead(11, "Now less dropout"))
+        assert past_tries.open_ideas(project, ahead) == ideas[:-1]  # type: ignore[arg-type]

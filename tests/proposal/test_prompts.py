@@ -19,7 +19,7 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ScopeTable, VerifyCommand
 from goalseek.manifest.tables import Project as Named
-from goalseek.phase_values import Context, PastIteration, Plan, VisibleFile
+from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts, mark_as_data
 from goalseek.providers.answer import PlanBlock, find_plan, parse_review
@@ -89,6 +89,7 @@ def test_what_others_wrote_cannot_close_the_block_that_marks_it_as_data() -> Non
     files = (VisibleFile(hostile, 1, "", False),)
     told = {"common_ending": hostile, "last_crash": hostile, "crashes": 2, "files": files, "files_total": 1}
     told["ideas"] = (hostile,)
+    told["ahead"] = (Ahead(8, hostile, (hostile,)),)
     for phase in PHASES:
         problem = Problem("it broke", hostile, hostile)
         text = made(
@@ -221,8 +222,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 6, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 6, apply 6, repair 3, review 2"
+    assert told.startswith("plan 7, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 7, apply 7, repair 3, review 2"
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()

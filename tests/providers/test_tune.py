@@ -15,9 +15,9 @@ from msgspec import structs
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
-from goalseek.phase_values import Context, PastIteration, Plan
+from goalseek.phase_values import Ahead, Context, PastIteration, Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, WritableFile
 from goalseek.providers.tune import make, parse, title
 from goalseek.sandbox.supervisor import ProgramResult
 
@@ -196,6 +196,16 @@ def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str
     assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
 
 
+def test_what_is_under_way_is_not_tried_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..4\n")
+    asked, titles = call(tmp_path), list[str]()
+    for number in range(3):
+        titles.append(tune(tmp_path).plan(asked).title)
+        ahead = (*asked.context.ahead, Ahead(number, titles[-1]), Ahead(9))
+        asked = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+    assert sorted(titles) == ["A = 2", "A = 3", "A = 4"]
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sampler: str) -> None:
     file = tmp_path / "x.py"
@@ -211,6 +221,28 @@ def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sam
         tune(tmp_path, sampler).plan(asked)
     for other in (None, b"A = 9\n", b"A = 9  # goalseek: int 3..1\n", b"A = 1  # goalseek: int 1..3\n"):
         assert tune(tmp_path).plan(replace(asked, baseline_file=lambda path, other=other: other)).title == baseline
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_what_is_tried_now_beside_it_is_no_proposal(tmp_path: Path, sampler: str) -> None:
+    (tmp_path / "x.py").write_text("N = 1  # goalseek: int 1..3\nM = 5  # goalseek: int 5..6\n")
+    asked, ahead = call(tmp_path), (Ahead(1), Ahead(2, "Another layer"))
+    for number in range(3, 8):
+        told = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+        ahead = (*ahead, Ahead(number, tune(tmp_path, sampler).plan(told).title))
+    assert len({one.title for one in ahead} - {"N = 1, M = 5"}) == 2 + 5
+    told = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+    with pytest.raises(Rejected, match="every setting"):
+        tune(tmp_path, sampler).plan(told)
+
+
+def test_on_another_tip_the_values_are_written_into_its_files(folder: Path) -> None:
+    plan = Plan('RATE = 0.5, SHIFT = -4.0, DEPTH = 11, KERNEL = "rbf"', "text")
+    tip = SOURCE.replace("0.9", "0.2").replace("11", "7") + "# more\n"
+    files = [WritableFile("a.py", lambda: b"A = 1\n"), WritableFile("src/model.py", tip.encode)]
+    assert tune(folder).render(plan, files) == {"src/model.py": SOURCE.replace("0.9", "0.5").encode() + b"# more\n"}
+    assert tune(folder).render(plan, files[:1]) is None, "nothing is marked there"
+    assert tune(folder).render(Plan("RATE = 0.5", ""), files) is None
 
 
 def test_what_others_did_and_what_failed_does_not_stop_a_plan(folder: Path) -> None:

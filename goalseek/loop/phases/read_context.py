@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_environment, write_git_state
+from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.phase_values import MAX_VISIBLE_FILES, Context, Played, VisibleFile
+from goalseek.phase_values import MAX_VISIBLE_FILES, Ahead, Context, Played, VisibleFile
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.statistics.rotation import Turn
 from goalseek.values import Phase
@@ -45,7 +47,7 @@ def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     ending, crashed_in, last_crash = read_crashes(project, standing)
     return Context(
         iteration=iteration.number,
-        attempt=standing.tried,
+        attempt=standing.tried + count_proposals(iteration.ahead),
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit,
         incumbent_value=standing.incumbent.value,
@@ -65,8 +67,9 @@ def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
         best_iteration=standing.best.iteration,
         writable=config.manifest.scope.writable,
         generated=config.manifest.scope.generated,
-        ideas=open_ideas(project, standing),
-        played=Played(standing.script_digest, standing.script_count),
+        ideas=open_ideas(project, iteration.ahead),
+        played=played(standing, iteration.ahead),
+        ahead=iteration.ahead,
         turn=turn.names if turn else (),
         turn_note=f"it is the turn of {turn.in_words()}" if turn and turn.is_new else "",
     )
@@ -92,6 +95,17 @@ def read_baseline_context(iteration: Iteration) -> Context:
         files_total=0,
         commits=_write_artifacts(iteration),
     )
+
+
+def count_proposals(ahead: Sequence[Ahead]) -> int:
+    """How many of the iterations under way ask a provider."""
+    return sum(not one.stacked for one in ahead)
+
+
+def played(standing: Standing, ahead: Sequence[Ahead]) -> Played:
+    """What ``scripted`` has played, recorded or under way."""
+    scripts = tuple(one.script for one in ahead if one.script)
+    return Played(standing.script_digest, standing.script_count, scripts)
 
 
 def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
