@@ -11,7 +11,7 @@ import termios
 import time
 import tty
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from msgspec import structs
 
@@ -20,6 +20,7 @@ from goalseek.ledger.results_file import own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.observer import Observer
+from goalseek.project.state_file import elapsed_since
 from goalseek.project.status import read_overview
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
@@ -124,19 +125,25 @@ def _look_until_end(look: Callable[[], ClimbState]) -> Iterator[ClimbState]:
 
 
 def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    previous, is_first = None, True
+    previous: Collection[tuple[int | None, str, str]] = ()
+    is_first = True
     for snapshot in _look_until_end(look):
         _print_news(options, snapshot, is_first)
         is_first = False
         activity = snapshot.doing
-        current = (activity.iteration, activity.phase, activity.waits)
+        current = {(activity.iteration, activity.phase, activity.waits): activity.seconds}
+        if activity.under_way:
+            under_way = activity.under_way
+            current = {(one.iteration, one.phase or "", one.waits): elapsed_since(one.since) for one in under_way}
         if not snapshot.is_at_work:
             print(activity.ended, flush=True)
-        elif current != previous:
-            phase = f"{activity.phase}, for {format_whole_seconds(activity.seconds)}"
-            text = f"waiting: {activity.waits}" if activity.waits else phase
-            print(f"{activity.iteration if activity.iteration is not None else '-':>4}  {text}", flush=True)
-            previous = current
+            return
+        for (iteration, phase, waits), seconds in current.items():
+            if (iteration, phase, waits) in previous:
+                continue
+            text = f"waiting: {waits}" if waits else f"{phase}, for {format_whole_seconds(seconds)}"
+            print(f"{iteration if iteration is not None else '-':>4}  {text}", flush=True)
+        previous = current
 
 
 def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> None:

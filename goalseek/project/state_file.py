@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from goalseek.humanize import format_duration, format_moment, pluralize
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Limits
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import DataClass, StopReason, to_plain
+from goalseek.values import DataClass, StopReason, from_plain, to_plain
 
 HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
@@ -24,6 +26,7 @@ SILENT_SECONDS = 120.0
 _BLOCK = 512  # bytes: the unit of st_blocks
 _UNSENT = "unsent.txt"
 ACTIVE_STATUSES = ("running", "waiting")
+_STAGES = ("proposing", "measuring", "landing", "waiting")
 _END_TEXTS: dict[str, str] = {
     StopReason.COUNT: "finished as asked",
     StopReason.FOR: "finished: the time of --for is over",
@@ -50,8 +53,26 @@ _END_TEXTS: dict[str, str] = {
 }
 
 
+class UnderWay(DataClass):
+    """An iteration that is under way beside others; ``waits`` says what for, where its ``stage`` is "waiting".
+
+    The other stages are "proposing", "measuring" and "landing". ``since`` is when that began.
+    """
+
+    iteration: int
+    stage: str
+    phase: str | None
+    waits: str
+    since: str
+    title: str = ""
+
+
 class RunState(DataClass):
-    """The fields of ``state.json`` that do not come from the standing."""
+    """The fields of ``state.json`` that do not come from the standing.
+
+    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
+    others; ``iteration`` and ``phase`` are those of one at a time.
+    """
 
     status: str
     run_id: str
@@ -64,6 +85,8 @@ class RunState(DataClass):
     next: str = ""
     turn: str = ""
     silent_since: str = ""
+    under_way: tuple[UnderWay, ...] = ()
+    balance: str = ""
 
 
 class StateFile:
@@ -142,12 +165,30 @@ class StateFile:
 
 def format_phase(state: dict[str, Any], now: datetime | None = None) -> str:
     """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``; "" where nobody is at work. With ``now``: ``for 5m``."""
-    if state.get("status") not in ACTIVE_STATUSES or not state.get("phase"):
+    if state.get("status") not in ACTIVE_STATUSES:
+        return ""
+    if under_way := read_under_way(state):
+        return f"with {len(under_way)} iterations under way: {count_stages(under_way)}"
+    if not state.get("phase"):
         return ""
     start = str(state.get("phase_started_at"))
     seconds = seconds_since(state, "phase_started_at") if now else None
     duration = f"since {start}" if seconds is None else f"for {format_duration(max(seconds, 0.0))}"
     return f"in {state['phase']} of iteration {state.get('iteration')} {duration}"
+
+
+def read_under_way(state: dict[str, Any]) -> tuple[UnderWay, ...]:
+    """The iterations under way at once; none where one follows the other, or where they cannot be read."""
+    try:
+        return tuple(from_plain(UnderWay, one) for one in state.get("under_way", ()))
+    except (ValueError, TypeError):
+        return ()
+
+
+def count_stages(under_way: Iterable[UnderWay]) -> str:
+    """``2 proposing, 1 measuring``."""
+    counts = Counter(one.stage for one in under_way)
+    return ", ".join(f"{counts[stage]} {stage}" for stage in _STAGES if counts[stage])
 
 
 def seconds_since(state: dict[str, Any], key: str) -> float | None:
@@ -156,6 +197,11 @@ def seconds_since(state: dict[str, Any], key: str) -> float | None:
         return (datetime.now(UTC) - datetime.fromisoformat(str(state[key]))).total_seconds()
     except (KeyError, ValueError, TypeError):
         return None
+
+
+def elapsed_since(moment: object) -> float:
+    """Seconds since a stored time; 0 where it is none, or is still to come."""
+    return max(seconds_since({"": moment}, "") or 0.0, 0.0)
 
 
 def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits) -> None:

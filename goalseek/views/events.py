@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NotRequired, TextIO
 
 from typing_extensions import TypedDict
 
@@ -16,10 +17,11 @@ from goalseek.values import EXIT_CODES, Stop, to_plain
 
 
 class NoteEvent(TypedDict):
-    """Something that a person should know."""
+    """Something that a person should know; of one of several iterations at once, with its number."""
 
     event: Literal["note"]
     text: str
+    iteration: NotRequired[int]
 
 
 class SandboxEvent(TypedDict):
@@ -87,10 +89,17 @@ class EventWatch(Observer):
     def __init__(self, stream: TextIO, select: Callable[[Any], Any] = lambda event: event) -> None:
         self._stream = stream
         self._select = select
+        self._of: dict[str, int] = {}
+
+    def of(self, iteration: int) -> EventWatch:
+        """Notes of one of several iterations name it, as other events always do."""
+        other = copy.copy(self)
+        other._of = {"iteration": iteration}
+        return other
 
     def on_note(self, text: str) -> None:
         """A note."""
-        self._emit("note", text=text)
+        self._emit("note", text=text, **self._of)
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         """The level of the sandbox."""

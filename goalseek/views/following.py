@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from goalseek.ledger.results_file import History, load_standing, own_folder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.progress import Progress, own_label, progress_of
-from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, read_state
+from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, elapsed_since, read_state, read_under_way
 from goalseek.project.stop import read_pending_run
 from goalseek.views.panel import Activity, format_silence
 from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
@@ -91,11 +90,13 @@ class ClimbFollower:
         return Activity(
             iteration=iteration if isinstance(iteration, int) else None,
             phase=phase if isinstance(phase, str) else "",
-            seconds=_seconds_since(state.get("phase_started_at")),
-            since=min(map(_seconds_since, moments), default=0.0),  # what is not in a record yet
+            seconds=elapsed_since(state.get("phase_started_at")),
+            since=min(map(elapsed_since, moments), default=0.0),  # what is not in a record yet
             turn=one_line(str(state.get("turn", ""))),
             waits=one_line(str(state.get("next", ""))) if state.get("status") == "waiting" else "",
-            says=format_silence(_seconds_since(state.get("silent_since"))) or last_clean_line(self._tail),
+            says=format_silence(elapsed_since(state.get("silent_since"))) or last_clean_line(self._tail),
+            under_way=read_under_way(state),
+            balance=one_line(str(state.get("balance", ""))),
         )
 
 
@@ -107,14 +108,6 @@ def read_output_tail(path: Path, limit: int = 2**16) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _seconds_since(moment: object) -> float:
-    """Seconds since a stored time; 0 where it is none."""
-    try:
-        return max((datetime.now(UTC) - datetime.fromisoformat(str(moment))).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return 0.0
 
 
 def _ending(state: dict[str, Any]) -> str:

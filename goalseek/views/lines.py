@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 
 from goalseek.humanize import format_distinct, format_duration, format_number
@@ -70,6 +71,12 @@ class LineWatch(AskingWatch, SandboxWatch):
         self._paint = paint
         self._is_verbose = is_verbose
         self._iteration: int | None = None
+
+    def of(self, iteration: int) -> LineWatch:
+        """Notes of one of several iterations name it; the panel of all of them is another's."""
+        other = copy.copy(self)
+        other._iteration = iteration
+        return other
 
     def on_note(self, text: str) -> None:
         """A line on stderr, with the number of the iteration that is under way."""

@@ -12,6 +12,7 @@ from msgspec import structs
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
 from goalseek.project.progress import Progress, format_turn
+from goalseek.project.state_file import UnderWay
 from goalseek.values import Phase, Stop
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, format_silence, panel_rows
@@ -37,6 +38,7 @@ class LiveWatch(LineWatch):
         self._progress_at = self._phase_start = self._wait_start = self._printed_at = time.monotonic()
         self._turns = 0
         self._tail = b""
+        self._is_asking = False
 
     def close(self) -> None:
         """Removes the panel."""
@@ -55,6 +57,10 @@ class LiveWatch(LineWatch):
         self._phase_start = self._printed_at = time.monotonic()
         self._turns, self._tail = 0, b""
         super().on_phase(iteration, name)
+
+    def on_under_way(self, under_way: tuple[UnderWay, ...], balance: str) -> None:
+        """The panel shows them."""
+        self._activity = Activity(under_way=under_way, balance=balance)
 
     def on_measurement(self, side: str, number: int) -> None:
         """The panel shows it."""
@@ -86,7 +92,9 @@ class LiveWatch(LineWatch):
 
         self.close()
         discard_input()
+        self._is_asking = True
         approval = super().ask(question, poll_approval)
+        self._is_asking = False
         self._open()
         return approval
 
@@ -103,7 +111,7 @@ class LiveWatch(LineWatch):
     def _open(self) -> None:
         from goalseek.views.screen import Screen
 
-        if self._screen is None:
+        if self._screen is None and not self._is_asking:
             self._screen = Screen(self._color, self._rows)
             self._screen.start()
 

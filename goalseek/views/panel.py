@@ -9,10 +9,10 @@ from msgspec import Struct
 from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.progress import Progress
-from goalseek.project.state_file import SILENT_SECONDS
+from goalseek.project.state_file import SILENT_SECONDS, UnderWay, count_stages, elapsed_since
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
-from goalseek.views.terminal_text import cell_width, cut_to_cells
+from goalseek.views.terminal_text import cell_width, cut_to_cells, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -53,7 +53,8 @@ class Activity(Struct, frozen=True):
     """The present activity. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
 
     ``turn`` is the run of the verifier, ``waits`` what a wait is for, ``says`` the last line of output; each may be
-    "". ``ended`` says how a climb ended that is not at work.
+    "". ``ended`` says how a climb ended that is not at work. Of several iterations at once each is in ``under_way``,
+    and ``balance`` says whether agents or benches wait for the others.
     """
 
     iteration: int | None = None
@@ -64,6 +65,8 @@ class Activity(Struct, frozen=True):
     waits: str = ""
     says: str = ""
     ended: str = ""
+    under_way: tuple[UnderWay, ...] = ()
+    balance: str = ""
 
 
 def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
@@ -77,12 +80,22 @@ def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Sign
         lines = proposer_lines(progress.turn, progress.proposers, progress.unit)
         rows += [_row(label, text, "", width) for label, text in lines]
     rows += [_bar(budget, activity, width, signs) for budget in progress.spendings]
-    if not activity.ended:
+    rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in activity.under_way]
+    if activity.balance:
+        rows.append(_row("", activity.balance, "magenta", width))
+    if not activity.ended and not activity.under_way:
         rows.append(_row("prints", activity.says, "dim", width))
     for row in rows:
         row.no_wrap = True
         row.truncate(width)
     return rows
+
+
+def format_under_way(one: UnderWay) -> str:
+    """``measuring, 1m 02s: a title``, of one of several iterations under way."""
+    phase = _NAMES.get(one.phase or "", "proposing") if one.stage == "proposing" else one.stage
+    text = f"{one.waits or phase}, {format_whole_seconds(elapsed_since(one.since))}"
+    return one_line(f"{text}: {one.title}" if one.title else text)
 
 
 def format_silence(seconds: float) -> str:
@@ -116,6 +129,8 @@ def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, s
         return "ended", activity.ended, ""
     if activity.waits:
         return "waiting", activity.waits, "magenta"
+    if activity.under_way:
+        return "at once", count_stages(activity.under_way), "cyan"
     text = format_whole_seconds(activity.seconds) if activity.phase else ""
     usual = progress.usual.get(activity.phase, 0.0)
     if usual >= 1:

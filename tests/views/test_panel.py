@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from goalseek.humanize import format_moment
 from goalseek.project.limits import BudgetUse
 from goalseek.project.progress import Progress
+from goalseek.project.state_file import UnderWay
 from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, format_silence, panel_rows, sparkline
 
@@ -79,6 +81,25 @@ def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
     assert shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
     ended = shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0", ended="stopped at limits.time"))
     assert ended[1] == "  ended       stopped at limits.time" and not [row for row in ended if "prints" in row]
+
+
+def test_of_several_at_once_each_has_a_row_below_the_totals_and_the_side_that_waits_is_named() -> None:
+    now = format_moment(0)
+    under_way = (
+        UnderWay(8, "measuring", "VERIFY", "", now, "a new title"),
+        UnderWay(10, "waiting", "APPLY_CHANGE", "waits for a bench", format_moment(-62), "another"),
+        UnderWay(11, "proposing", "PLAN", "", now),
+    )
+    several = Activity(under_way=under_way, balance="1.2 of 2 agents wait for a bench: take fewer, or more benches")
+    drawn = shown(SCENE, several)
+    assert [drawn[0][:8], drawn[1]] == ["-- demo ", "  at once     1 proposing, 1 measuring, 1 waiting"]
+    assert drawn[4:] == [
+        "  last        worse | within_noise | better",
+        "  8           measuring, 0s: a new title",
+        "  10          waits for a bench, 1m 02s: another",
+        "  11          planning, 0s",
+        "              1.2 of 2 agents wait for a bench: take fewer, or more benches",
+    ]
 
 
 def test_a_budget_has_a_bar_as_full_as_it_is_spent_and_magenta_where_it_nearly_is() -> None:
