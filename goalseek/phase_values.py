@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
@@ -161,7 +161,8 @@ class Edit(Struct, frozen=True):
 class Change(Struct, frozen=True):
     """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
 
-    ``provider`` and ``model`` are whose change it is; "" for the manifest's own.
+    ``provider`` and ``model`` are whose change it is; "" for the manifest's own. ``base`` is the number of the record
+    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began.
     """
 
     title: str
@@ -173,6 +174,7 @@ class Change(Struct, frozen=True):
     usage: Usage = Usage()
     provider: str = ""
     model: str = ""
+    base: int | None = None
 
 
 class Candidate(Struct, frozen=True):
@@ -207,13 +209,16 @@ class Failure(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """The result of VERIFY: the runs in the order in which they were made, and the failure where there was one.
 
-    ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order.
+    ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order. All were
+    made where ``benches`` measure at once, on ``host``; None where one measures alone.
     """
 
     runs: tuple[VerifierRun, ...] = ()
     guard_runs: tuple[dict[str, Number], ...] = ()
     verify: tuple[CommandRun, ...] = ()
     failure: Failure | None = None
+    benches: int | None = None
+    host: str | None = None
 
     @property
     def guards(self) -> dict[str, float]:
@@ -230,8 +235,12 @@ class Evidence(Struct, frozen=True):
 
     def plus(self, more: Evidence) -> Evidence:
         """This evidence and that of a later measurement together."""
-        return Evidence(
-            self.runs + more.runs, self.guard_runs + more.guard_runs, self.verify + more.verify, more.failure
+        return structs.replace(
+            self,
+            runs=self.runs + more.runs,
+            guard_runs=self.guard_runs + more.guard_runs,
+            verify=self.verify + more.verify,
+            failure=more.failure,
         )
 
 

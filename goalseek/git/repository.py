@@ -71,11 +71,13 @@ class Repository:
         add_own(self.own)
         self.tip_ref = f"refs/goalseek/{name}/tip"
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
+        self.flight_ref = f"refs/goalseek/{name}/flight"
         self.branch = f"{branch_prefix}/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
         self.is_ours = False
         self._objects: Objects | None = None
         self._refs: subprocess.Popen[bytes] | None = None
+        self._flight: dict[int, dict[int, str]] | None = None
 
     @property
     def objects(self) -> Objects:
@@ -222,6 +224,41 @@ class Repository:
             _, stderr = child.communicate()
             return stderr.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
         return ""
+
+    def flight(self) -> dict[int, tuple[str, ...]]:
+        """The commits of candidates that have not landed, by iteration, oldest first."""
+        commits = sorted(self._flight_commits().items())
+        return {iteration: tuple(by[attempt] for attempt in sorted(by)) for iteration, by in commits}
+
+    def add_flight(self, iteration: int, attempt: int, commit: str) -> None:
+        """Makes the commit of a candidate reachable until its iteration is recorded."""
+        commits = self._flight_commits().setdefault(iteration, {})
+        self.move([RefMove(f"{self.flight_ref}/{iteration}/{attempt}", commits.get(attempt), commit)])
+        commits[attempt] = commit
+
+    def remove_flight(self, iteration: int) -> None:
+        """Removes the refs of an iteration's candidates, which its record has made reachable."""
+        commits = self._flight_commits().pop(iteration, {})
+        folder = self.location.common_dir / self.flight_ref / str(iteration)
+        packed, name = self.location.common_dir / "packed-refs", f"{self.flight_ref}/{iteration}/".encode()
+        is_loose = folder.is_dir() and not (packed.exists() and name in packed.read_bytes())
+        for path in folder.glob("*"):  # git would lock packed-refs, and a kill leave that to the user
+            path.unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        if commits and not is_loose:
+            deletions = (f"delete {self.flight_ref}/{iteration}/{attempt}\n" for attempt in commits)
+            self.git("update-ref", "--stdin", stdin="".join(deletions).encode())
+
+    def _flight_commits(self) -> dict[int, dict[int, str]]:
+        """The refs of flight, by iteration and attempt: read once, as only the holder of the lock moves them."""
+        if self._flight is None:
+            self._flight = {}
+            listing = self.git("for-each-ref", "--format=%(refname:lstrip=4)/%(objectname)", self.flight_ref).decode()
+            for line in listing.splitlines():
+                iteration, attempt, commit = line.split("/")
+                self._flight.setdefault(int(iteration), {})[int(attempt)] = commit
+        return self._flight
 
     def commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""

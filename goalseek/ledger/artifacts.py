@@ -21,6 +21,7 @@ from goalseek.files import write_atomic
 from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
+from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
@@ -72,9 +73,10 @@ def old_run_folders(runs: Path, newest: int, always: Collection[int]) -> list[Pa
     return [folder for folder in old if is_run_folder(folder)]
 
 
-def protected_iterations(standing: Standing) -> set[int]:
-    """The iterations whose folders stay however old they are: the baseline's and the best's."""
-    return {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+def protected_iterations(runs: Path, standing: Standing) -> set[int]:
+    """The iterations whose folders stay however old they are: the baseline's, the best's, and those under way."""
+    marks = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+    return marks | {standing.next_iteration, *Flight(runs, None, "").numbers()}
 
 
 def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
@@ -86,11 +88,11 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     if last is None:
         return
     if log.keep_runs is not None:
-        for folder in old_run_folders(runs, log.keep_runs, protected_iterations(standing)):
+        for folder in old_run_folders(runs, log.keep_runs, protected_iterations(runs, standing)):
             _remove(folder)
     is_kept = last.outcome in _KEPT
     if is_kept and log.keep_outputs == "best":
-        _remove_outputs(run_folders(runs), standing, _best_iteration(standing))
+        _remove_outputs(runs, run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
         _remove(runs / f"{last.iteration:04d}" / OUTPUTS)
 
@@ -102,17 +104,19 @@ def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: Histor
     if log.keep_outputs == "kept":
         records = (history.iteration(int(path.name)) for path in folders)
         iterations = {record.iteration for record in records if record and record.outcome in _KEPT}
-    _remove_outputs(folders, standing, iterations)
+    _remove_outputs(runs, folders, standing, iterations)
 
 
 def _best_iteration(standing: Standing) -> set[int]:
     return {standing.best.iteration} if standing.best else set()
 
 
-def _remove_outputs(folders: Iterable[Path], standing: Standing, iterations: Collection[int]) -> None:
+def _remove_outputs(runs: Path, folders: Iterable[Path], standing: Standing, iterations: Collection[int]) -> None:
     """Removes the outputs of decided iterations other than ``iterations``."""
+    undecided = Flight(runs, None, "").numbers()
     for folder in folders:
-        if int(folder.name) <= standing.last_iteration and int(folder.name) not in iterations and is_run_folder(folder):
+        number = int(folder.name)
+        if number <= standing.last_iteration and number not in undecided.union(iterations) and is_run_folder(folder):
             _remove(folder / OUTPUTS)
 
 

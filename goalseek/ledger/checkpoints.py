@@ -24,6 +24,7 @@ from goalseek.values import from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
+_FLYING = re.compile(r"begun(?:-([0-9]+))?\.json")
 _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
@@ -48,6 +49,15 @@ class CheckpointName(NamedTuple):
         """The name that a file has without its ending; None where it is no phase's answer."""
         match = _STORED.fullmatch(text)
         return cls(match[2], int(match[3] or 1), bool(match[1])) if match else None
+
+
+class Begun(Struct, frozen=True):
+    """How an iteration began: its number, the number and seal of the record that it followed, and where it proposes."""
+
+    iteration: int
+    seq: int
+    follows: str
+    slot: int = 0
 
 
 class Checkpoint(NamedTuple):
@@ -164,8 +174,16 @@ def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
         return None
 
 
+FAILED = CheckpointName("failed")
+
+
+def failure_checkpoints(folder: Path, seal: Seal | None, begun: Begun) -> Checkpoints:
+    """Those that hold for every run: the error, ``FAILED``, with which the last invocation ended in this iteration."""
+    return Checkpoints(folder, seal, "", begun.follows)
+
+
 BEAT_SECONDS = 0.5
-_SECONDS = CheckpointName("seconds")
+SECONDS = CheckpointName("seconds")
 
 
 class Seconds(Struct, frozen=True):
@@ -180,7 +198,7 @@ class PhaseSeconds:
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._checkpoints = checkpoints
-        stored = checkpoints.load(_SECONDS, Seconds, str(_SECONDS))
+        stored = checkpoints.load(SECONDS, Seconds, str(SECONDS))
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
         self._phase = ""
         self._counted_until = 0.0
@@ -211,13 +229,51 @@ class PhaseSeconds:
 
     def forget(self) -> None:
         """Removes the stored seconds, which are recorded now."""
-        self._checkpoints.forget(_SECONDS)
+        self._checkpoints.forget(SECONDS)
 
     def _count(self) -> None:
         now = self.clock()
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
         self._counted_until = now
-        self._checkpoints.note(_SECONDS, Seconds(self.phases), str(_SECONDS))
+        self._checkpoints.note(SECONDS, Seconds(self.phases), str(SECONDS))
+
+
+class Flight:
+    """The iterations that are under way beside each other, each from its beginning to its record, in ``runs/flight``.
+
+    Without a ``seal``, for whoever only looks, the seals are believed.
+    """
+
+    def __init__(self, runs: Path, seal: Seal | None, run_id: str) -> None:
+        self.folder = runs / "flight"
+        self._checkpoints = Checkpoints(self.folder, seal, run_id, "")
+
+    def begun(self) -> list[Begun]:
+        """Those of this run, oldest first."""
+        names = [CheckpointName("begun", number) for number in sorted(self.numbers())]
+        stored = (self._checkpoints.load(name, Begun, str(name)) for name in names)
+        return [checkpoint.value for checkpoint in stored if checkpoint]
+
+    def numbers(self) -> set[int]:
+        """The numbers of all, also of those that a run which was given up had begun."""
+        paths = (_FLYING.fullmatch(path.name) for path in self.folder.glob("begun*.json"))
+        return {int(match[1] or 1) for match in paths if match}
+
+    def add(self, begun: Begun) -> None:
+        """Stores that an iteration begins."""
+        name = CheckpointName("begun", begun.iteration)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._checkpoints.save(name, begun, str(name), 0.0)
+
+    def remove(self, iteration: int) -> None:
+        """Forgets an iteration: it is recorded, or will never be."""
+        self._checkpoints.forget(CheckpointName("begun", iteration))
+
+
+def under_way(runs: Path, standing: Standing, run_id: str) -> list[Begun]:
+    """The iterations without a record, oldest first; where one follows the other, the next, begun or not."""
+    beside = Flight(runs, None, run_id).begun()
+    return beside or [Begun(standing.next_iteration, standing.seq, standing.last_seal)]
 
 
 def settle_key(standing: Standing) -> str:
@@ -232,8 +288,11 @@ def holdout_key(standing: Standing) -> str:
 
 
 def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
-    """Active seconds of this run since the last record: in the current iteration, in settling and in the holdout."""
+    """Active seconds of this run since the last record: in what is under way, in settling and in the holdout."""
     folder, follows = runs / f"{standing.next_iteration:04d}", standing.last_seal
+    flight = Flight(runs, None, run_id)
+    if standing.last and flight.begun():
+        folder, follows = flight.folder, standing.last.seal
     outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))
     return unrecorded_seconds(folder, run_id, follows) + sum(outside)
 
@@ -243,6 +302,6 @@ def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
 
     For read-only commands: the seal is not checked.
     """
-    stored = Checkpoints(folder, None, run_id, follows).load(_SECONDS, Seconds, str(_SECONDS))
+    stored = Checkpoints(folder, None, run_id, follows).load(SECONDS, Seconds, str(SECONDS))
     total = math.fsum(stored.value.phases.values()) if stored else 0.0
     return total if math.isfinite(total) else 0.0

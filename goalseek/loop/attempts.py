@@ -2,8 +2,9 @@
 
 A candidate whose command crashed goes back to its author with the last lines printed, one with edits outside its scope
 with the refusal, and one whose reviewer asks for changes with the reasons. Each attempt starts from the edits of the
-one before, and its commit is on top of that one's. Every phase of every attempt has a checkpoint of its own, so a
-killed iteration goes on in the attempt that it had reached.
+one before, and its commit is on top of that one's. Where another iteration has landed meanwhile, the change is merged
+onto the tip of then, which is an attempt too, for which nobody is asked. Every phase of every attempt has a checkpoint
+of its own, so a killed iteration goes on in the attempt that it had reached.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from goalseek.errors import LimitReached, Rejected
+from goalseek.humanize import pluralize
 from goalseek.ledger import artifacts
 from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.steps import StepRunner
-from goalseek.manifest.tables import VerifyCommand
+from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan, Review, Verdict
+from goalseek.project.limits import RUN_STOP_REASONS
 from goalseek.proposal.prompt import Problem
 from goalseek.providers.answer import CHANGES_REQUESTED
 from goalseek.values import Attempt as EndedAttempt
-from goalseek.values import Reason, StopReason
+from goalseek.values import Outcome, Reason, Usage
 
 _REVIEW_PROBLEM = (
     "It was measured and would be kept, but a reviewer who judged it by the project's criteria asks for changes first. "
@@ -37,6 +41,20 @@ _SCOPE_PROBLEM = (
     "It edited files that you may not change, and such a change is rejected as a whole. Those edits were undone. What "
     "was rejected, and why:"
 )
+
+
+_CONFLICT_PROBLEM = (
+    "While it was made, another change was kept, and the two do not merge. The files that you see have that other one, "
+    "and not yours. Make your change once more, so that it fits them. The files with conflicts:"
+)
+
+
+class TipMoved(Exception):
+    """Another iteration has landed since this change was made, of the ``incumbent`` of then."""
+
+    def __init__(self, incumbent: MeasuredCommit) -> None:
+        super().__init__(incumbent)
+        self.incumbent = incumbent
 
 
 class PriorAttempt(NamedTuple):
@@ -53,8 +71,11 @@ class Attempt(Struct):
     """One attempt: what it is made from, and below that what its phases have given so far.
 
     ``last_committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
-    commits of those, ``runs`` counts their measurements. ``cycle`` is 1 before any review, and one more each time that
-    a reviewer sends the change back.
+    commits of those, ``runs`` counts their measurements. ``cycle`` counts the verdicts, this one's included: after one
+    a reviewer may send the change back, or the tip may have moved. ``moving`` is a candidate, with the incumbent that
+    it is a change of, which is merged onto the tip; where there was a ``problem`` with that, its author makes it anew.
+    ``moves`` counts the verdicts that came too late. ``moved_from`` is the incumbent's commit that it was a change of,
+    where another attempt took it along.
     """
 
     number: int
@@ -65,6 +86,9 @@ class Attempt(Struct):
     last_committed: int = 0
     commits: tuple[str, ...] = ()
     runs: int = 0
+    moving: tuple[Candidate, MeasuredCommit] | None = None
+    moves: int = 0
+    moved_from: str = ""
     change: Change | None = None
     candidate: Candidate | None = None
     evidence: Evidence | None = None
@@ -79,6 +103,9 @@ class Attempt(Struct):
     @property
     def ended(self) -> tuple[EndedAttempt, ...]:
         """How it ended, as the record of a later one lists it; nothing where it was never made."""
+        if self.moved_from:
+            assert self.candidate and self.change
+            return (EndedAttempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
         if self.rejected:
             usage = self.change.usage if self.change else self.rejected.usage  # a duplicate was paid for
             return (EndedAttempt(None, self.rejected.reason, usage),)
@@ -95,40 +122,50 @@ class Attempts:
     """The attempts that are made, in order: each one given has to be tried, by ``trying``, before the next.
 
     ``top`` is the one that the record is about: the last that became a commit, or if none did the last one, with the
-    rejection that ended it. ``notes`` go into the record.
+    rejection that ended it. ``latest`` is the one that is made now, or was last. ``notes`` go into the record.
+    ``repair_limit`` is None where no author can be asked again.
     """
 
-    def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int, verify: Sequence[VerifyCommand]) -> None:
-        self.top = Attempt(0, 0, plan)  # stands for none
+    def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
+        self.top = self.latest = Attempt(0, 0, plan)  # stands for none
         self._others: list[Attempt] = []
         self.notes: tuple[str, ...] = ()
         self._steps = steps
-        self._verify = verify
+        self._verify = manifest.verify
+        self._most_moves = manifest.parallel.landings
         self._next: Attempt | None = Attempt(1, 1, plan)
         self._first_of_cycle = 1
         self._cycle = 1
-        self._repairs_left = repair_limit
+        self._repairs_left = repair_limit or 0
+        self._may_ask_again = repair_limit is not None
 
     def __iter__(self) -> Iterator[Attempt]:
         while attempt := self._next:
             yield attempt
+
+    @property
+    def are_over(self) -> bool:
+        """Whether none follows those that were made."""
+        return self._next is None
 
     @contextlib.contextmanager
     def trying(self, attempt: Attempt) -> Iterator[None]:
         """The phases of an attempt run in this block; after it, it is known whether there is another one.
 
         A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
-        So does a limit before a repair has its commit: the candidate so far can be decided about.
+        So does a limit of the run before a repair has its commit: the candidate so far can be decided about.
         """
-        self._next = None
+        self._next, self.latest = None, attempt
         try:
             yield
         except LimitReached as reached:
             is_repair = attempt.number > self._first_of_cycle
-            if attempt.candidate or not is_repair or reached.stop.reason in (StopReason.ASKED, StopReason.FOR):
+            if attempt.candidate or not is_repair or reached.stop.reason not in RUN_STOP_REASONS:
                 raise  # a later invocation goes on with it
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
+        except TipMoved as moved:
+            self.move(attempt, moved.incumbent)
         else:
             self._add_measured(attempt)
         if self._next is None and self.top.rejected:
@@ -155,24 +192,69 @@ class Attempts:
         self._first_of_cycle = self.top.number + 1
         self._next = self._continue(self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)))
 
-    def _add_measured(self, attempt: Attempt) -> None:
-        assert attempt.evidence
+    def move(self, attempt: Attempt, incumbent: MeasuredCommit) -> None:
+        """Takes the change of this incumbent along to the tip of now, as another attempt.
+
+        Raises Rejected where it was measured in vain too often.
+        """
+        change, candidate = attempt.change, attempt.candidate
+        assert change and candidate
+        was_measured = attempt is self.top
+        if was_measured and attempt.moves + 1 == self._most_moves:
+            why = f"others landed while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
+            raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
+        if was_measured:
+            self._cycle += 1
+            self._first_of_cycle = attempt.number + 1
+        else:
+            self._set_top(attempt)
+        attempt.moved_from = incumbent.commit
+        self._next = Attempt(
+            attempt.number + 1,
+            self._cycle,
+            structs.replace(
+                attempt.plan,
+                title=change.title,
+                text=change.text,
+                usage=Usage(),
+                provider=change.provider,
+                model=change.model,
+            ),
+            last_committed=attempt.number,
+            runs=attempt.runs + len(attempt.evidence.runs if attempt.evidence else ()),
+            moving=(candidate, incumbent),
+            moves=attempt.moves + was_measured,
+        )
+
+    def _set_top(self, attempt: Attempt) -> None:
         self._others.append(self.top)
         self.top = attempt
+
+    def _add_measured(self, attempt: Attempt) -> None:
+        assert attempt.evidence
+        self._set_top(attempt)
         crash = repairable_failure(attempt.evidence, self._verify)
         if crash and self._take_repair(attempt):
             self._next = self._continue(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
 
     def _add_rejected(self, attempt: Attempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
-        if self.top.candidate:
+        if self.top.candidate and not self.top.moved_from:
             self._others.append(attempt)
             note = f"the change went back to its author, without success: {rejected.why} ({rejected.reason})"
             self.notes = (*self.notes, note)
         else:
-            self._others.append(self.top)
-            self.top = attempt
-        if rejected.edits is not None and self._take_repair(attempt):
+            self._set_top(attempt)
+        if rejected.reason == Reason.CONFLICT and self._may_ask_again:
+            self._may_ask_again = False
+            self._next = structs.replace(
+                attempt,
+                number=attempt.number + 1,
+                problem=Problem(_CONFLICT_PROBLEM, rejected.why),
+                change=None,
+                rejected=None,
+            )
+        elif rejected.edits is not None and self._take_repair(attempt):
             self._next = structs.replace(
                 attempt,
                 number=attempt.number + 1,
@@ -207,6 +289,7 @@ class Attempts:
             last_committed=attempt.number,
             commits=candidate.commits,
             runs=attempt.runs + len(evidence.runs),
+            moves=attempt.moves,
         )
 
 

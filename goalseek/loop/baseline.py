@@ -8,36 +8,34 @@ lost: the iteration is recorded as interrupted, and the candidate stays in the h
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 
-from goalseek.disk import machine_error
 from goalseek.doctor.diagnose import unseen_file_hint
-from goalseek.errors import USAGE, GoalseekError, LimitReached, Paused
+from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ruler
 from goalseek.git.command import MissingObject
-from goalseek.git.commits import candidate_message, roll_back
+from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.invocation import limit_stop
+from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
-from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Verdict
+from goalseek.loop.queued_iteration import record_left_behind
+from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import check_provider, fixed_seed_note
-from goalseek.project.landing import landing
+from goalseek.project.fitness import fixed_seed_note
+from goalseek.project.landing import in_flight, landing
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
-from goalseek.values import Attempt, Outcome, Phase, Reason, StopReason
+from goalseek.values import STACK, Outcome, Phase, Reason
 
 CHECKPOINTS_GONE = "the checkpoints that its candidate was made from are gone, so it could not be finished"
 RULER_CHANGED = "the verifier has changed, and a new baseline was asked for before it was measured"
 NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
-_FAILED = CheckpointName("failed")
 
 
 def measure_baseline(project: Project, source: str | None = None, phase_limit: int | None = None) -> IterationRecord:
@@ -110,110 +108,88 @@ def _decide_baseline(iteration: Iteration, verdict: Verdict) -> Decision:
 
 
 def end_unfinished(project: Project, command: str = "goalseek baseline") -> None:
-    """Ends an iteration that has a candidate on the tip and no record, so that ``command`` can begin one.
+    """Ends iterations that have a candidate and no record, so that ``command`` can begin one.
 
-    Raises GoalseekError where ``goalseek iterate`` can finish it. Where it cannot (the pinned ruler or
-    ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in it),
-    it is recorded as interrupted.
+    Raises GoalseekError where ``goalseek iterate`` can finish them. Where it cannot (the pinned ruler or
+    ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in one),
+    they are recorded as interrupted.
     """
     with landing(project) as current:
         candidate = current.unfinished_candidate(current.refs.tip)
-    if candidate is None:
+    if candidate is None and not in_flight(project):
         return
-    config = project.config()
-    try:
+    config, why, author = project.config(), RULER_CHANGED, ""
+    with contextlib.suppress(GoalseekError):
         project.config_reader.refuse_changed_hidden_files(config)
-    except GoalseekError:
-        record_abandoned(project, config, candidate, RULER_CHANGED)
-        return
-    if why := _why_not_finish(project, config):
-        why = f"it could not be finished, and {command} was asked for: {why.splitlines()[0]}"
-        record_abandoned(project, config, candidate, why)
-        return
-    message = f"iteration {project.standing.next_iteration} is not finished: its candidate has no verdict yet"
-    raise GoalseekError(message, f"goalseek iterate finishes it; then {command}", USAGE)
+        commit = candidate.commit if candidate else next(iter(project.repository.flight().values()), ("",))[-1]
+        author = project.repository.load_commit(commit).trailers.get("Provider", "") if commit else ""
+        why = why_not_finish(project, config, author)
+        why = why and f"it could not be finished, and {command} was asked for: {why.splitlines()[0]}"
+    if not why:
+        refuse_flights(project, command)
+        message = f"iteration {project.standing.next_iteration} is not finished: its candidate has no verdict yet"
+        option = "" if project.has_provider() else f" --provider {author}"
+        raise GoalseekError(message, f"goalseek iterate{option} finishes it; then {command}", USAGE)
+    if candidate:
+        record_abandoned(Iteration(project, config, is_limited=False), why)
+    record_left_behind(project, lambda iteration: record_abandoned(iteration, why))
+
+
+def refuse_flights(project: Project, command: str) -> None:
+    """Raises GoalseekError where iterations are under way beside each other, which ``command`` would come between."""
+    *others, last = ["", *(str(begun.iteration) for begun in in_flight(project))]
+    if last:
+        which = f"iterations {', '.join(others[1:])} and {last} are" if others[1:] else f"iteration {last} is"
+        raise GoalseekError(f"{which} under way", f"goalseek iterate finishes what was begun; then {command}", USAGE)
 
 
 def refuse_paid_proposal(project: Project, command: str) -> None:
-    """Raises GoalseekError where ``iterate`` can go on with a proposal, which ``command`` would leave behind."""
+    """Raises GoalseekError where ``iterate`` can go on with a proposal, which ``command`` would leave behind.
+
+    A stack is none: nobody was asked for it.
+    """
     standing, folder = project.standing, project.run_folder(project.standing.next_iteration)
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal)
     names = stored.chain(f"iteration {standing.next_iteration}")
-    if any(name.answer in ("plan", "change") for name in names) and not _why_not_finish(project, project.config()):
+    is_paid = any(name.answer in ("plan", "change") for name in names)
+    is_other = in_flight(project) or _planned_stack(project, standing.next_iteration)
+    if is_paid and not is_other and not why_not_finish(project, project.config()):
         message = f"iteration {standing.next_iteration} is not finished, and its proposal is paid for"
         raise GoalseekError(message, f"goalseek iterate finishes it; then {command}", USAGE)
 
 
-def _why_not_finish(project: Project, config: Config) -> str:
-    """Why ``iterate`` could not finish the iteration that was begun; "" where it can."""
-    assert project.standing.incumbent
-    if failure := _failure_checkpoints(project).load(_FAILED, str, ""):
-        return str(failure.value)
-    try:
-        check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
-    except GoalseekError as error:
-        return error.message
-    stop = limit_stop(project, config)
-    return stop.why if stop else ""
+def _planned_stack(project: Project, number: int) -> tuple[int, ...]:
+    """The iterations that one under way tries together, also where a run that was given up had begun it."""
+    folder = project.run_folder(number)
+    plan = Checkpoints.stored_value(folder, CheckpointName("plan"), project.ledger.seal)
+    return tuple((plan or {}).get("stacked", ()))
 
 
-@contextlib.contextmanager
-def saving_failure(project: Project) -> Iterator[None]:
-    """Saves the error that ends an iteration without a record; ``end_unfinished`` reads it.
-
-    Not saved are the causes that pass by themselves: signals, a missing approval, faults of the machine.
-    """
-    checkpoints = _failure_checkpoints(project)
-    checkpoints.forget(_FAILED)
-    try:
-        yield
-    except Paused:
-        raise
-    except LimitReached as reached:
-        checkpoints.save(_FAILED, reached.stop.why, "", 0.0)
-        raise
-    except GoalseekError as error:
-        if error.stop_reason not in (StopReason.DISK, StopReason.NEEDS_HUMAN):
-            checkpoints.save(_FAILED, error.message, "", 0.0)
-        raise
-    except Exception as error:
-        if machine_error(error) is None:
-            checkpoints.save(_FAILED, f"{type(error).__name__}: {error}", "", 0.0)
-        raise
-
-
-def _failure_checkpoints(project: Project) -> Checkpoints:
-    """The checkpoints of the next iteration that hold for every run."""
-    folder = project.run_folder(project.standing.next_iteration)
-    return Checkpoints(folder, project.ledger.seal, "", project.standing.last_seal)
-
-
-def abandoned_candidate(iteration: Iteration) -> Candidate | None:
-    """The candidate on the tip whose checkpoints are gone; None where there is none."""
+def is_abandoned(iteration: Iteration) -> bool:
+    """Whether it has an unfinished candidate whose checkpoints are gone."""
     candidate = iteration.unfinished
     if candidate is None:
-        return None
+        return False
     chain = iteration.steps.chain()
     changes = sum(name.answer == "change" and not name.is_rejection for name in chain)
     rejections = sum(name.answer == "candidate" and name.is_rejection for name in chain)
-    return candidate if changes - rejections < len(candidate.commits) else None
+    return changes - rejections < len(candidate.commits)
 
 
-def record_abandoned(
-    project: Project, config: Config, candidate: Candidate, why: str = "", phase_limit: int | None = None
-) -> IterationRecord:
-    """Reverts such a candidate and records its iteration as interrupted; without ``why`` the reason is found out.
+def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
+    """Reverts its unfinished candidate and records it as interrupted; without ``why`` the reason is found out.
 
-    Raises Paused where ``phase_limit`` is reached.
+    Raises Paused where no more phases may run now.
     """
-    first = project.repository.load_commit(candidate.commits[0])
+    candidate, project, repository = iteration.unfinished, iteration.project, iteration.project.repository
+    assert candidate
+    iteration = iteration.begin_again(f"left behind {candidate.commit}")
+    first = repository.load_commit(candidate.commits[0])
     if not why:
         why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
-    repository = project.repository
-    iteration = Iteration(project, config, f"left behind {candidate.commit}", phase_limit, is_limited=False)
     context = read_context_without_turn(iteration)
     verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
-    rollback = roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
+    rollback = iteration.roll_back(candidate)
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)
@@ -222,9 +198,11 @@ def record_abandoned(
         for difference in differences
     )
     change = Change(first.subject, "", edits, (), 0, 0, provider=first.trailers.get("Provider", ""))
-    attempts = tuple(Attempt(commit, verdict.reason) for commit in candidate.earlier)
+    stack = _planned_stack(project, iteration.number)
+    plan = Plan(change.title, "", stacked=stack) if change.provider == STACK else None
+    attempts = iteration.attempts_before(candidate, verdict.reason)
     decision = Decision(verdict, rollback)
-    return log(iteration, IterationResult(context, verdict, None, change, candidate, None, decision, attempts))
+    return log(iteration, IterationResult(context, verdict, plan, change, candidate, None, decision, attempts))
 
 
 def resolve_source(project: Project, source: str | None) -> str | None:

@@ -5,36 +5,40 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from msgspec import structs
 
 from goalseek.doctor.provider_checks import refuse_unseen_scripts
-from goalseek.errors import LimitReached
-from goalseek.evaluation.holdout import look_at_holdout
+from goalseek.errors import GoalseekError, LimitReached
+from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
-from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
+from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
+from goalseek.loop.phases.read_context import count_proposals, played
 from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
-from goalseek.phase_values import Played
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import answer_notes, check_fit, check_provider
-from goalseek.project.landing import check_refs
+from goalseek.project.fitness import answer_notes, check_fit, check_named_provider, check_provider
+from goalseek.project.landing import check_refs, landing
 from goalseek.project.limits import (
     RUN_STOP_REASONS,
     best_home_hint,
     budget_warnings,
+    has_spending_limit,
+    limit_before_phase,
     median_iteration_seconds,
     why_stop,
 )
-from goalseek.project.progress import new_warnings, progress_of, small_set_warning, unmoved_warning
+from goalseek.project.progress import ALONE, Beside, new_warnings, progress_of, small_set_warning, unmoved_warning
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
-from goalseek.values import Stop, StopReason, Usage
+from goalseek.values import Phase, Stop, StopReason, Usage
 
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 
@@ -52,10 +56,14 @@ def check_before_climb(project: Project) -> None:
 
 
 class Invocation:
-    """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is why it ends, once it does."""
+    """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is why it ends, once it does.
 
-    def __init__(self, project: Project, ends: Ends) -> None:
+    ``jobs`` proposals and as many measurements are made at once; None for what the manifest says.
+    """
+
+    def __init__(self, project: Project, ends: Ends, jobs: int | None = None) -> None:
         self.project = project
+        self.jobs = jobs
         self._ends = ends
         self._began = time.monotonic()
         self._count = 0
@@ -77,8 +85,25 @@ class Invocation:
         """Whether nothing was measured yet that a candidate could be compared with."""
         return self.project.standing.baseline is None
 
-    def next_config(self) -> Config | None:
-        """The configuration, read afresh, of the next iteration; None where none begins."""
+    @property
+    def is_first(self) -> bool:
+        """Whether no iteration of it has ended yet."""
+        return self._count == 0
+
+    def is_candidate_on_tip(self) -> bool:
+        """Whether an iteration that was under way alone has left its candidate there."""
+        with landing(self.project) as current:
+            return current.unfinished_candidate(current.refs.tip) is not None
+
+    def next_config(
+        self, look_beside: Callable[[], Beside] = lambda: ALONE, has_candidate: bool = False
+    ) -> Config | None:
+        """The configuration, read afresh, of the next iteration; None where none begins.
+
+        Where ``look_beside`` gives some that are under way, what is to be done alone is a reason to begin none. So is a
+        limit that is reached only with them: how they end decides whether the climb does. One that ``has_candidate``
+        owes no more than its measurement, and is held back by no budget.
+        """
         project = self.project
         if project.stop:
             return None
@@ -86,18 +111,40 @@ class Invocation:
         pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
         config = self._config = project.config()
         _warn_of_budgets(project, config)
+        beside = look_beside()  # while a program was told of a budget, others may have landed
+        self.show_progress(beside)
+        if beside.count and due_looks(config.manifest, project.standing, is_end=False):
+            return None
+        look_at_holdout(Evaluation(project, config), is_end=False)
+        if has_candidate:
+            has_room = self._ends.count is None or self._count + beside.count < self._ends.count
+            return config if has_room else None
+        self.note_stop(beside)
+        if project.stop or not beside.count:
+            return None if project.stop else config
+        waits = self._why_stop(config, beside, is_alone=False) or not self._has_room_for_call(config, beside)
+        return None if waits else config
+
+    def note_stop(self, beside: Beside) -> None:
+        """Notes the end that is reached whatever becomes of those under way ``beside``: they are a reason for none."""
+        assert self._config
+        asked = take_stop_request(self.project.repository.own)
+        stop = self._why_stop(self._config, beside.recorded, not beside.count, asked)
+        self.project.stop = self.project.stop or stop
+
+    def show_progress(self, beside: Beside) -> None:
+        """Shows values and budgets of now."""
+        project = self.project
+        assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
-        manifest, standing = config.manifest, project.standing.for_run(project.run_id)
+        manifest, standing = self._config.manifest, beside.add_to(project.standing.for_run(project.run_id))
         recent = project.ledger.recent
         project.watch.on_progress(progress_of(manifest, standing, recent, project.provider_table().label, now))
-        look_at_holdout(Evaluation(project, config), is_end=False)
-        project.stop = self._why_stop(config)
-        return None if project.stop else config
 
     def count_iteration(self, record: IterationRecord) -> None:
         """Counts an iteration; one whose verifier said stop is the last."""
         self._count += 1
-        self._seconds += sum(record.seconds.values())
+        self._seconds += record.climb_seconds
         assert self._config
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
@@ -129,46 +176,90 @@ class Invocation:
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
-    def _why_stop(self, config: Config) -> Stop | None:
-        """A limit of the run, a request to stop, the invocation's end or a script's."""
+    def _why_stop(self, config: Config, beside: Beside, is_alone: bool, asked: Stop | None = None) -> Stop | None:
+        """A limit of the run, what was ``asked`` of it, the invocation's end or a script's."""
         project = self.project
-        asked = take_stop_request(project.repository.own)
         failures = project.standing.for_run(project.run_id).provider_failures
         self._failures_before = min(self._failures_before, failures)
-        stop = limit_stop(project, config, _usual_seconds(project), self._failures_before)
+        # That a new one could not end in time is no reason to end those under way.
+        usual = _usual_seconds(project) if is_alone or beside.count else None
+        stop = limit_stop(project, config, usual, self._failures_before, beside, is_alone)
         seconds = time.monotonic() - self._began
-        return stop or asked or self._ends.reached(project.standing, self._count, seconds) or self._script_end()
+        count = self._count + beside.count
+        return stop or asked or self._ends.reached(project.standing, count, seconds) or self._script_end(beside)
 
-    def _script_end(self) -> Stop | None:
+    def _has_room_for_call(self, config: Config, beside: Beside) -> bool:
+        """Whether another call fits the budgets, if those under way take what they usually do.
+
+        Where a budget limits calls, none fits beside the first of a climb: nobody knows yet what it takes.
+        """
+        project, limits = self.project, config.manifest.limits
+        if has_spending_limit(limits) and beside.is_first_call and not project.standing.tried:
+            return False
+        usage = Usage.total([beside.usage, *[beside.call] * beside.proposing])
+        standing = project.standing.for_run(project.run_id).spending(beside.seconds, usage)
+        return limit_before_phase(Phase.PLAN, limits, standing, project.activity.clock.now(), beside.call) is None
+
+    def _script_end(self, beside: Beside) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
         project, standing = self.project, self.project.standing.for_run(self.project.run_id)
-        is_begun = project.run_folder(standing.next_iteration).exists()
+        is_begun = not beside.count and project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
-        played = Played(standing.script_digest, standing.script_count)
         turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
-        why = project.provider().in_turn(turn.names).played_out(standing.tried, played)
+        provider = project.provider().in_turn(turn.names)
+        why = provider.played_out(standing.tried + count_proposals(beside.ahead), played(standing, beside.ahead))
         hint = "add a [[move]], or a recording" + best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
 
 def limit_stop(
-    project: Project, config: Config, usual: float | None = None, failures_before: int | None = None
+    project: Project,
+    config: Config,
+    usual: float | None = None,
+    failures_before: int | None = None,
+    beside: Beside = ALONE,
+    is_alone: bool = True,
 ) -> Stop | None:
     """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more.
+
+    Where it is not ``is_alone``, some are under way, which end by themselves.
 
     ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun. ``failures_before``
     are the provider's failures in a row before this invocation; None for those of now.
     """
-    if undecided_verdict(project.loaded.runs, project.standing, project.run_id):
+    begun = under_way(project.loaded.runs, project.standing, project.run_id)
+    if is_alone and any(undecided_verdict(project.loaded.runs, one, project.run_id) for one in begun):
         return None
-    standing, manifest = project.standing.for_run(project.run_id), config.manifest
+    standing, manifest = beside.add_to(project.standing.for_run(project.run_id)), config.manifest
+    standing = structs.replace(standing, stagnation=standing.stagnation + beside.count)
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)
     failures = standing.provider_failures if failures_before is None else failures_before
     now = project.activity.clock.now()
     return why_stop(manifest.limits, manifest.metric, standing, now, usual, reserved, failures)
+
+
+def why_not_finish(project: Project, config: Config, author: str = "") -> str:
+    """Why ``iterate`` could not finish the iteration that was begun; "" where it can.
+
+    ``author`` is the provider that it was begun with: where none is named now, it is to be named for that again.
+    """
+    assert project.standing.incumbent
+    for begun in under_way(project.loaded.runs, project.standing, project.run_id):
+        checkpoints = failure_checkpoints(project.run_folder(begun.iteration), project.ledger.seal, begun)
+        if failure := checkpoints.load(FAILED, str, ""):
+            return str(failure.value)
+    try:
+        if project.has_provider():
+            check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
+        elif author:
+            check_named_provider(project, author)
+    except GoalseekError as error:
+        return error.message
+    stop = limit_stop(project, config)
+    return stop.why if stop else ""
 
 
 def _usual_seconds(project: Project) -> float | None:

@@ -11,17 +11,19 @@ from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import unseen_script_hint
 from goalseek.errors import Rejected
 from goalseek.evaluation.measurements import Evaluation
-from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.ledger.standing import MeasuredCommit
-from goalseek.loop.attempts import Attempts
+from goalseek.ledger.checkpoints import Begun, CheckpointName
+from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.loop.attempts import Attempt, Attempts
 from goalseek.loop.steps import StepRunner
 from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.project.approval import Approval, Question, commands_for, read_approval
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
+from goalseek.project.landing import Landing, landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import provider_commands
+from goalseek.values import Attempt as AttemptBefore
 from goalseek.values import Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
@@ -53,10 +55,13 @@ def checkpointed(
 class Iteration:
     """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
 
-    ``unfinished`` is the candidate that a kill left on the tip. ``not_stacked`` are sets of rejected changes that PLAN
-    could not put together. What its phases have given is None until then. Stored
-    answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the limits of the run.
+    ``unfinished`` is the candidate that a kill left. ``not_stacked`` are sets of rejected changes that PLAN
+    could not put together. ``ahead`` are the iterations under way that were begun before it. What its phases have given
+    is None until then. Stored answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the
+    limits of the run.
     """
+
+    is_alone = True
 
     def __init__(
         self,
@@ -70,12 +75,13 @@ class Iteration:
         self.config = config
         self.phase_limit = phase_limit
         with landing(project) as current:
-            self.standing, self.refs = current.standing, current.refs
-            self.unfinished = current.unfinished_candidate(self.refs.tip)
-        self.number = self.standing.next_iteration
-        self.steps = StepRunner(
-            project, self.number, source, config.manifest.limits if is_limited else None, phase_limit
-        )
+            self.refs = current.refs
+            self.unfinished = self._find_unfinished(current)
+            self.begun = self._begin(current.standing)
+        self.standing = project.ledger.standing_at(self.begun.seq)
+        self.number = self.begun.iteration
+        limits = config.manifest.limits if is_limited else None
+        self.steps = StepRunner(project, self.begun, source, limits, phase_limit)
         self.folder = self.steps.folder
         self.briefing: Briefing | None = None
         self.plan: Plan | None = None
@@ -88,14 +94,84 @@ class Iteration:
     def take_context(self, context: Context) -> None:
         """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
         self.config = self.project.config_reader.read_begun(self.config, context, self.project.confines.mounts)
-        self.briefing = brief_iteration(self.project, self.config, context, self.steps.usage_log, self.folder)
+        self.briefing = brief_iteration(self.project, self.config, context, self.standing, self.steps.usage_log)
 
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
         has_repairs = bool(self.provider.repairers) and not plan.stacked
-        repair_limit = self.project.provider_table().repair if has_repairs else 0
-        self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest.verify)
+        repair_limit = self.project.provider_table().repair if has_repairs else None
+        self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest)
         return self.attempts
+
+    def begin_again(self, source: str) -> Iteration:
+        """The same iteration without what is stored of it, and without limits."""
+        return Iteration(self.project, self.config, source, self.phase_limit, is_limited=False)
+
+    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[AttemptBefore, ...]:
+        """The earlier tries of a candidate, as the record of one that cannot be finished lists them."""
+        return tuple(AttemptBefore(commit, reason) for commit in candidate.earlier)
+
+    def take_slot(self) -> None:
+        """Waits until its author may work in the workspace."""
+
+    def take_bench(self) -> None:
+        """Waits until it may be measured, and leaves the workspace to others."""
+
+    def stand_on(self, change: Change) -> Change:
+        """Takes the standing at which this is a change of the incumbent."""
+        return change
+
+    def move_to_tip(self) -> None:
+        """Takes the standing of now: what follows is a change of the present incumbent."""
+
+    def refuse_moved_tip(self, attempt: Attempt) -> None:
+        """Raises TipMoved where others have landed since it was begun, or was moved, and it is not measured yet."""
+
+    def may_land(self, decision: Decision) -> bool:
+        """Whether the decision is about the tip of now. Of what would be kept, it stays so until the iteration ends."""
+        return True
+
+    def ask_person(self, question: Question) -> Approval | None:
+        """The answer of a person at the terminal, or of another process meanwhile; None where there is nobody."""
+        project = self.project
+        if not project.watch.is_attended():
+            return None
+
+        def read_answer() -> Approval | None:
+            project.activity.picture.beat()
+            return read_approval(project.loaded.logs, question)
+
+        project.write_state("waiting", question.iteration, Phase.APPROVE, next_step=commands_for(question))
+        project.watch.on_question(question)
+        answer = project.watch.ask(question, read_answer)
+        project.write_state("running", question.iteration, Phase.APPROVE)
+        return answer
+
+    def candidates_beside(self) -> dict[int, str]:
+        """The commits of the other candidates under way, each by its iteration."""
+        return {}
+
+    def put_candidate(self, attempt: Attempt, commit_hash: str) -> None:
+        """Makes a candidate's commit reachable: moves the tip to it."""
+        with landing(self.project) as current:
+            current.move_tip(attempt.commits[-1] if attempt.commits else self.standing.tip, commit_hash)
+
+    def roll_back(self, candidate: Candidate) -> str | None:
+        """The commit that reverts a rejected candidate on the tip."""
+        with landing(self.project) as current:
+            return current.roll_back(candidate)
+
+    def note_answer(self, decision: Decision) -> None:
+        """Notes what a person has said of the change."""
+
+    def clean_up(self) -> None:
+        """Removes what only an iteration without a record needs."""
+
+    def _begin(self, standing: Standing) -> Begun:
+        return Begun(standing.next_iteration, standing.seq, standing.last_seal)
+
+    def _find_unfinished(self, current: Landing) -> Candidate | None:
+        return current.unfinished_candidate(self.refs.tip)
 
     @contextlib.contextmanager
     def ending_at_rejection(self) -> Iterator[None]:
@@ -112,6 +188,21 @@ class Iteration:
         entries = project.repository.objects.files(self.incumbent.tree)
         hint = unseen_script_hint(Evaluation(project, self.config), provider_commands(project.provider()), entries)
         return "; " + ": ".join(hint) if hint[0] else ""
+
+    @property
+    def setting(self) -> tuple[int | None, str | None]:
+        """How many benches measure at once, on which host; none of both where one measures alone."""
+        return (None, None)
+
+    @property
+    def active_seconds(self) -> float | None:
+        """The seconds since the last record in which any of several was at work; None where there is one."""
+        return None
+
+    @property
+    def base(self) -> int | None:
+        """The number of the record at whose standing it is a change, where it has moved since it began."""
+        return None
 
     @property
     def incumbent(self) -> MeasuredCommit:
@@ -133,7 +224,13 @@ class Iteration:
     @property
     def workspace(self) -> Workspace:
         """The agent's tree, at the incumbent."""
-        return self.project.workspace(self.config)
+        self.take_slot()
+        return self.reviewers_workspace
+
+    @property
+    def reviewers_workspace(self) -> Workspace:
+        """The tree in which a reviewer looks at what would land, at the incumbent."""
+        return self.project.workspace(self.config, self.standing)
 
     def author_of(self, *answers: Plan | Change | None) -> tuple[str, str]:
         """Provider and model of the first of these answers that names one; of none of them, those of the manifest."""

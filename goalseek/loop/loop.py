@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.baseline import abandoned_candidate, measure_baseline, record_abandoned, saving_failure
+from goalseek.loop.baseline import is_abandoned, measure_baseline, record_abandoned
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.apply_change import apply_change
@@ -19,6 +19,7 @@ from goalseek.loop.phases.plan import make_plan
 from goalseek.loop.phases.read_context import read_context
 from goalseek.loop.phases.review import asks_reviewer, review_candidate
 from goalseek.loop.phases.verify import verify
+from goalseek.loop.queue import open_queue
 
 
 def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
@@ -27,6 +28,9 @@ def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
         while (config := invocation.next_config()) is not None:
             if invocation.needs_baseline:
                 yield measure_baseline(invocation.project)
+                continue
+            if queue := open_queue(invocation, config, run_iteration):
+                yield from queue.run()
                 continue
             with invocation.ending_at_limit():
                 record = run_iteration(Iteration(invocation.project, config))
@@ -40,17 +44,19 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
 
     Raises LimitReached before a phase that would spend past a limit, and Paused where no more phases may run now.
     """
-    with saving_failure(iteration.project):
-        if candidate := abandoned_candidate(iteration):
-            return record_abandoned(iteration.project, iteration.config, candidate, phase_limit=iteration.phase_limit)
+    with iteration.steps.saving_failure():
+        if is_abandoned(iteration):
+            return record_abandoned(iteration)
         iteration.project.provider()  # raises GoalseekError where none can start
         with iteration.ending_at_rejection():
             iteration.take_context(read_context(iteration))
             attempts = iteration.begin_attempts(make_plan(iteration))
-            for attempt in attempts:  # the first one, repairs, and changes that a reviewer asks for
+            for attempt in attempts:  # the first one, repairs, and changes that a reviewer asks for or the tip outran
                 with attempts.trying(attempt):
-                    change = attempt.change = apply_change(iteration, attempt)
+                    change = attempt.change = iteration.stand_on(apply_change(iteration, attempt))
+                    iteration.take_bench()
                     candidate = attempt.candidate = commit(iteration, attempt, change)
+                    iteration.refuse_moved_tip(attempt)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
                 if measured := attempts.attempt_to_decide():
                     decision = decide(iteration, measured)
@@ -58,8 +64,11 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                         review = review_candidate(iteration, measured, decision)
                         attempts.take_review(review)
                         decision = review.decision
-            # Attempts that end without a rejection have a decision; after a review that led nowhere it is the review's.
-            if needs_approval(iteration, decision):
-                decision = apply_approval(iteration, attempts.top, decision)
+                if attempts.are_over:  # after a review that led nowhere the decision is the review's
+                    if needs_approval(iteration, attempts.top, decision):
+                        decision = apply_approval(iteration, attempts.top, decision)
+                        iteration.note_answer(decision)
+                    if not iteration.may_land(decision):
+                        attempts.move(attempts.top, iteration.incumbent)
             iteration.decision = decision
         return log(iteration, iteration.result)

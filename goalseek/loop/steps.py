@@ -6,22 +6,24 @@ For each it asks the limits, does the work, stores the result, charges the usage
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from goalseek.errors import LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, PhaseSeconds
+from goalseek.disk import machine_error
+from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
+from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints, PhaseSeconds, failure_checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.project.limits import LIMITS_BY_PHASE, limit_before_phase
+from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, limit_before_phase
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.launch import usage_left
 from goalseek.proposal.usage import UsageLog, median_call
-from goalseek.values import Phase, Usage
+from goalseek.values import Phase, StopReason, Usage, from_plain
+from goalseek.workspace.places import CachePaths
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
@@ -38,29 +40,32 @@ class FinishedStep(NamedTuple):
 class StepRunner:
     """The steps of one iteration, in order. ``phase_limit`` is how many phases may be run now (None: all).
 
-    Checkpoints hold for this run, the record before the iteration and the same ``source``. Where ``limits`` are given,
-    a step that would spend past one of them raises LimitReached. ``usage_log`` has the usage of calls without a
-    result. ``resumed_from`` names the checkpoints that an earlier invocation left; empty where ``phase_limit`` is
-    given, as ``step`` always goes on.
+    Checkpoints hold for this run, the record that the iteration began after and the same ``source``. Where ``limits``
+    are given, a step that would spend past one of them raises LimitReached; ``add_spending`` adds to a standing what
+    counts for them and is in no record yet. ``usage_log`` has the usage of calls without a result; ``places_of`` gives
+    where the calls of a phase are made. ``resumed_from`` names the checkpoints that an earlier invocation left; empty
+    where ``phase_limit`` is given, as ``step`` always goes on.
     """
 
     def __init__(
-        self, project: Project, number: int, source: str, limits: Limits | None, phase_limit: int | None
+        self, project: Project, begun: Begun, source: str, limits: Limits | None, phase_limit: int | None
     ) -> None:
-        self.number = number
+        self.number = number = begun.iteration
+        self._begun = begun
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
+        self.add_spending: Callable[[Standing], Standing] = self._add_own_spending
+        self.places_of: Callable[[str], CachePaths] = lambda phase: project.places
         self._project = project
         self._limits = limits
         self._remaining = phase_limit
         self._make_folder()
-        follows = project.standing.last_seal
-        self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, follows)
+        self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
         self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
-        of_no_run = Checkpoints(self.folder, project.ledger.seal, "", follows)  # a new run pays for the last one's
+        of_no_run = Checkpoints(self.folder, project.ledger.seal, "", begun.follows)  # a new run pays for it
         self.usage_log = UsageLog(
             of_no_run,
-            lambda call, session: usage_left(project, call, session),
+            lambda call, session: usage_left(project, self.places_of(call.phase), call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
             self,
         )
@@ -144,6 +149,32 @@ class StepRunner:
         """Removes a checkpoint, and with it all that were made from it: the phase will run again."""
         self._checkpoints.forget(CheckpointName(answer))
 
+    @contextlib.contextmanager
+    def saving_failure(self) -> Iterator[None]:
+        """Saves the error that ends the iteration without a record.
+
+        Not saved are the causes that pass by themselves: signals, an end of the invocation alone, a missing approval,
+        faults of the machine.
+        """
+        checkpoints = failure_checkpoints(self.folder, self._project.ledger.seal, self._begun)
+        checkpoints.forget(FAILED)
+        try:
+            yield
+        except Paused:
+            raise
+        except LimitReached as reached:
+            if reached.stop.reason in RUN_STOP_REASONS:
+                checkpoints.save(FAILED, reached.stop.why, "", 0.0)
+            raise
+        except GoalseekError as error:
+            if error.stop_reason not in (StopReason.DISK, StopReason.NEEDS_HUMAN):
+                checkpoints.save(FAILED, error.message, "", 0.0)
+            raise
+        except Exception as error:
+            if machine_error(error) is None:
+                checkpoints.save(FAILED, f"{type(error).__name__}: {error}", "", 0.0)
+            raise
+
     def forget_seconds(self) -> None:
         """Removes the stored seconds, which are recorded now."""
         self._seconds.forget()
@@ -167,10 +198,19 @@ class StepRunner:
         """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
         return Usage.total([*self.usages, self.usage_log.charged, self.usage_log.running])
 
+    def usage_before(self) -> Usage:
+        """What an earlier invocation has used for it, which none of its steps has asked for yet."""
+        self.usage_log.settle([name._replace(is_rejection=False) for name in self.resumed_from])
+        stored = self._checkpoints.stored()
+        answers = [stored[name].value.get("usage") for name in self.resumed_from]
+        return Usage.total([*(from_plain(Usage, usage) for usage in answers if usage), self.usage_log.charged])
+
     def standing(self) -> Standing:
-        """The standing of this run, with what the iteration has spent until now."""
-        seconds = sum(self.seconds.values()) + self._seconds.uncounted
-        return self._project.standing.for_run(self._project.run_id).spending(seconds, self.usage)
+        """The standing of this run, with what is spent until now and in no record yet."""
+        return self.add_spending(self._project.standing.for_run(self._project.run_id))
+
+    def _add_own_spending(self, standing: Standing) -> Standing:
+        return standing.spending(sum(self.seconds.values()) + self._seconds.uncounted, self.usage)
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""

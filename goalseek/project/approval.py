@@ -1,4 +1,4 @@
-"""Approval of a verdict by a person: the open question, and the answer, a small file beside the records.
+"""Approval of a verdict by a person: the open questions, and each answer, a small file beside the records.
 
 The question is read from the checkpoints of the iteration, and no lock is needed: an answer can be given while the loop
 waits and while nothing runs. It names the run, the candidate and the stored verdict; an answer to anything else never
@@ -17,7 +17,7 @@ from msgspec import Struct
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.paths import quote_path
-from goalseek.ledger.checkpoints import Checkpoint, CheckpointName, Checkpoints
+from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
@@ -48,15 +48,15 @@ class Question(Struct, frozen=True):
     is_reviewed: bool = False
 
 
-def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question | None:
-    """The verdict that is stored but not recorded; None where the iteration under way has none yet.
+def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
+    """The verdict that is stored but not recorded; None where this iteration under way has none yet.
 
     ``runs`` is the folder of the artifacts; ``run_id`` the run that the next iteration belongs to. Seals are not
     checked here: whoever acts on an answer has checked those of the checkpoints that it is about.
     """
-    number = standing.next_iteration
+    number = begun.iteration
     folder = runs / f"{number:04d}"
-    stored = Checkpoints(folder, None, run_id, standing.last_seal).stored()
+    stored = Checkpoints(folder, None, run_id, begun.follows).stored()
     chains = [_chain_of(stored, name) for name in stored if name.answer in _VERDICTS and not name.is_rejection]
     chain = max(chains, key=len, default=[])
     answers = ["" if name.is_rejection else name.answer for name in chain]
@@ -76,7 +76,6 @@ def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question |
         answer_seal = _rejection_after(stored, answer_seal)
         if not answer_seal:
             return None
-    word = stored.get(CheckpointName("word"))
     return Question(
         iteration=number,
         run_id=run_id,
@@ -88,7 +87,7 @@ def undecided_verdict(runs: Path, standing: Standing, run_id: str) -> Question |
         lines_added=change.lines_added,
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
-        answered=word is not None and word.made_from == answer_seal,
+        answered=any(name.answer == "word" and word.made_from == answer_seal for name, word in stored.items()),
         is_reviewed=review is not None,
     )
 
@@ -99,14 +98,25 @@ def requires_approval(manifest: Manifest, verdict: Verdict) -> bool:
     return before == "each" or (before == "kept" and bool(verdict))
 
 
-def open_question(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> Question | None:
-    """The verdict that waits for approval, or None: also where an answer has taken effect already."""
-    question = undecided_verdict(runs, standing, run_id)
-    if question and question.verdict and manifest.review and not question.is_reviewed:
-        return None  # the reviewer answers before a person does
-    if question is None or question.answered or not requires_approval(manifest, question.verdict):
-        return None
-    return question
+def open_question(
+    manifest: Manifest, runs: Path, standing: Standing, run_id: str, number: int | None = None
+) -> Question | None:
+    """One of ``open_questions``, or None: of several that of iteration ``number``, or else the oldest."""
+    questions = open_questions(manifest, runs, standing, run_id)
+    asked = (question for question in questions if question.iteration == number)
+    return next(asked, questions[0] if questions else None)
+
+
+def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> list[Question]:
+    """The verdicts that wait for approval, oldest first, without those where an answer has taken effect already."""
+    questions = []
+    for begun in under_way(runs, standing, run_id):
+        question = undecided_verdict(runs, begun, run_id)
+        if question is None or question.answered or not requires_approval(manifest, question.verdict):
+            continue
+        if not question.verdict or not manifest.review or question.is_reviewed:  # a reviewer answers before a person
+            questions.append(question)
+    return questions
 
 
 def save_approval(logs: Path, question: Question, word: Approval) -> None:

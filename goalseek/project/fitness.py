@@ -11,14 +11,14 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.manifest.exposure import fixed_seed_line, named_paths, unchecked_note
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.providers.provider import WritableFile
-from goalseek.providers.registry import WITHOUT_PROGRAM
+from goalseek.providers.registry import WITHOUT_PROGRAM, make_permitted_provider
 from goalseek.sandbox import editable_installs
 from goalseek.workspace import answers
 from goalseek.workspace.scope import Scope, manifest_scope
@@ -178,6 +178,11 @@ def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where the provider cannot start, or cannot edit any of these files."""
     preflight.refuse_nothing_writable(project, entries)
     project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
+
+
+def check_named_provider(project: Project, name: str) -> None:
+    """Raises GoalseekError where ``--provider`` with this name alone could not start."""
+    make_permitted_provider(project.loaded, ProviderTable(name=name))
 
 
 def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:

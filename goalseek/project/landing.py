@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back
+from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back, roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
+from goalseek.ledger.checkpoints import Begun, Flight
 from goalseek.ledger.ledger import AnyRecord
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import key_of
@@ -42,6 +43,18 @@ def check_refs(project: Project) -> None:
     """
     with landing(project) as current:
         current.catch_up()
+
+
+def flight_of(project: Project) -> Flight:
+    """What is stored of iterations that are under way beside each other."""
+    return Flight(project.loaded.runs, project.ledger.seal, project.run_id)
+
+
+def in_flight(project: Project) -> list[Begun]:
+    """Those that a kill has left, oldest first; also candidates of which nothing else is stored, of another run say."""
+    begun = {one.iteration: one for one in flight_of(project).begun()}
+    now = project.standing.seq, project.standing.last_seal
+    return [begun.get(number, Begun(number, *now)) for number in sorted({*begun, *project.repository.flight()})]
 
 
 class Landing:
@@ -85,6 +98,10 @@ class Landing:
             if tip != after:
                 raise ref_moved_error(self._repository.tip_ref, before or "nothing", tip) from None
 
+    def roll_back(self, candidate: Candidate) -> str:
+        """The commit that reverts a rejected candidate."""
+        return roll_back(self._repository, candidate, self._repository.load_commit(candidate.commit).time)
+
     def unfinished_candidate(self, tip: str | None) -> Candidate | None:
         """The candidate that an iteration without a record has put on the tip; None where the tip is elsewhere."""
         before = self.standing.tip
@@ -100,7 +117,6 @@ class Landing:
         self._move_refs(refs)
         self._write_git_after(refs)
         prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self.standing)
-        self._project.watch.on_record(self._record)
 
     def catch_up(self) -> None:
         """What ``check_refs`` does."""
@@ -113,12 +129,24 @@ class Landing:
         if not is_ahead:
             self._refuse_moved_tip(refs)
         self._move_refs(refs, is_ahead)
+        self._forget_flights()
         folder = self._run_folder
         is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
         if folder.is_dir() and not is_finished and is_run_folder(folder):
             write_summary(folder, self._last)
             self._write_git_after(refs)
         prune_outputs(self._loaded.runs, self._loaded.manifest.log, self.standing, self._project.ledger.history)
+
+    def _forget_flights(self) -> None:
+        """Forgets of the iterations beside each other those that are recorded, and proposals to a run given up."""
+        project, flight = self._project, flight_of(self._project)
+        going_on = {begun.iteration for begun in in_flight(project)}
+        for number in going_on | flight.numbers():
+            is_recorded = project.ledger.history.iteration(number) is not None
+            if is_recorded:
+                self._repository.remove_flight(number)
+            if is_recorded or number not in going_on:
+                flight.remove(number)
 
     @property
     def _last(self) -> IterationRecord:

@@ -101,8 +101,7 @@ class Observers(Observer):
         return any(observer.is_attended() for observer in self._observers)
 
     def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
-        """The first answer; each of them hears of the question before it is asked."""
-        self.on_question(question)
+        """The first answer."""
         answers = (observer.ask(question, read_approval) for observer in self._observers)
         return next(filter(None, answers), None)
 

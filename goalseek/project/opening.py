@@ -170,9 +170,13 @@ def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: t
 
 def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
     """Removes lock files of git that no process holds: their makers ended before this project's lock was free."""
-    for ref in (repository.tip_ref, repository.ledger_ref, repository.branch_ref):
+    common_dir, refs = (
+        repository.location.common_dir,
+        (repository.tip_ref, repository.ledger_ref, repository.branch_ref),
+    )
+    for path in (*(common_dir / f"{ref}.lock" for ref in refs), *(common_dir / repository.flight_ref).rglob("*.lock")):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            (repository.location.common_dir / f"{ref}.lock").unlink()
+            path.unlink()
     for folder in _own_git_folders(repository, places):
         for path in folder.rglob("*.lock"):
             remove_if_exists(path)

@@ -13,6 +13,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
 from goalseek.files import write_atomic
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.records import IterationRecord
@@ -22,11 +24,11 @@ from goalseek.project.limits import BudgetUse, Clock, budget_use
 from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
-from goalseek.values import DataClass, Outcome, Phase
+from goalseek.values import DataClass, Outcome, Phase, Usage
 
 if TYPE_CHECKING:  # status asks for the progress alone
     from goalseek.ledger.checkpoints import PhaseSeconds
-    from goalseek.phase_values import Side
+    from goalseek.phase_values import Ahead, Side
     from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
@@ -131,6 +133,11 @@ class Activity:
             observer.on_wait("")
             self.picture.waiting("")
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for somebody else now."""
+        return self._wait_start is not None
+
     def note_wait(self, why: str, seconds: float) -> None:
         """Adds a wait that is over to those for the same."""
         self.waited[why] = self.waited.get(why, 0.0) + seconds
@@ -187,8 +194,48 @@ def progress_of(
         spendings=spendings,
         turn=standing.next_turn(manifest.search, own),
         proposers=standing.proposers,
-        usual=_median_seconds(tries),
+        usual=median_seconds(tries),
     )
+
+
+class Beside(Struct, frozen=True):
+    """The iterations that are under way: as proposals see them, and what they have spent by now.
+
+    ``call`` is what a call usually takes; ``proposing`` counts those of them that have one under way.
+    """
+
+    ahead: tuple[Ahead, ...] = ()
+    seconds: float = 0.0
+    usage: Usage = Usage()
+    proposing: int = 0
+    call: Usage = Usage()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.ahead)
+
+    @property
+    def is_first_call(self) -> bool:
+        """Whether none of them has had an answer, and so it is not known what a call takes."""
+        return self.proposing == self.count and self.call == Usage()
+
+    @property
+    def recorded(self) -> Beside:
+        """What they have spent, without themselves."""
+        return structs.replace(self, ahead=())
+
+    def add_to(self, standing: Standing) -> Standing:
+        """The standing with what they have spent, each of them counted as an iteration."""
+        spend = standing.spending(self.seconds, self.usage)
+        return structs.replace(
+            spend,
+            spend=structs.replace(spend.spend, iterations=spend.spend.iterations + self.count),
+            total=structs.replace(spend.total, iterations=spend.total.iterations + self.count),
+        )
+
+
+ALONE = Beside()
 
 
 def own_label(manifest: Manifest, standing: Standing) -> str:
@@ -199,7 +246,7 @@ def own_label(manifest: Manifest, standing: Standing) -> str:
     return manifest.provider.label if manifest.provider else ""
 
 
-def _median_seconds(tries: list[IterationRecord]) -> dict[str, float]:
+def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
     """The median seconds of each phase, over the last ``MEDIAN_OF`` iterations that had it."""
     from statistics import median
 

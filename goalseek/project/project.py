@@ -200,10 +200,10 @@ class Project:
         """The provider's keys. Raises GoalseekError where none is named."""
         return self._provider.table(self.loaded)
 
-    def workspace(self, config: Config) -> Workspace:
-        """The agent's tree under this configuration, at the incumbent."""
+    def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
+        """The agent's tree under this configuration, at the incumbent of now or of a ``standing``."""
         workspace = self.lane.trees.workspace(plan_trees(config, self.confines.mounts, self.folder))
-        workspace.sync_to(lambda label: agent_history(self.ledger.history, self.standing, label))
+        workspace.sync_to(lambda label: agent_history(self.ledger.history, standing or self.standing, label))
         return workspace
 
     def bench(self, config: Config, name: BenchName) -> AbstractContextManager[Bench]:

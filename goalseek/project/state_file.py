@@ -108,6 +108,16 @@ class StateFile:
         """Whether this invocation has written the file."""
         return self._content is not None
 
+    @property
+    def silent_since(self) -> str:
+        """Since when the provider's program has printed nothing; "" where it prints."""
+        return self._latest.silent_since if self._latest else ""
+
+    @property
+    def moment(self) -> RunState | None:
+        """What it shows; None before the first."""
+        return self._latest
+
     def show(self, moment: RunState, standing: Standing, limits: Limits) -> None:
         """Replaces the contents."""
         self._content = (moment, standing, limits)

@@ -33,7 +33,15 @@ from goalseek.project.progress import (
     small_set_warning,
     unmoved_warning,
 )
-from goalseek.project.state_file import ACTIVE_STATUSES, STALE_SECONDS, describe_unsent, read_state, seconds_since
+from goalseek.project.state_file import (
+    ACTIVE_STATUSES,
+    STALE_SECONDS,
+    UnderWay,
+    describe_unsent,
+    read_state,
+    read_under_way,
+    seconds_since,
+)
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.statistics.rotation import Proposer, Turn
@@ -51,6 +59,8 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 class Overview:
     """All that ``status`` shows; ``status --json`` prints these fields.
 
+    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
+    others. ``waits`` is the oldest question that waits for a person, ``questions`` are all where there are several;
     ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read;
     ``unsent`` says how many notifications failed, and why.
     """
@@ -87,6 +97,9 @@ class Overview:
     folder: str
     turn: Turn
     proposers: tuple[Proposer, ...]
+    under_way: tuple[UnderWay, ...]
+    balance: str
+    questions: tuple[Question, ...]
 
 
 def read_overview(
@@ -107,7 +120,9 @@ def read_overview(
         status = "interrupted"
     is_at_work = status in ACTIVE_STATUSES
     run_id = read_pending_run(own) or standing.run_id
-    question, approval = _find_question(loaded, standing, run_id)
+    questions = _find_questions(loaded, standing, run_id)
+    oldest: tuple[Question | None, Approval | None] = questions[0] if questions else (None, None)
+    question, approval = next((pair for pair in questions if not pair[1]), oldest)
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
@@ -156,17 +171,20 @@ def read_overview(
         folder=str(loaded.folder),
         turn=run_standing.next_turn(loaded.manifest.search, own_label(loaded.manifest, standing)),
         proposers=standing.proposers,
+        under_way=read_under_way(state) if is_at_work else (),
+        balance=str(state.get("balance", "")) if is_at_work else "",
+        questions=tuple(question for question, _ in questions) if len(questions) > 1 else (),
     )
 
 
-def _find_question(loaded: ManifestFile, standing: Standing, run_id: str) -> tuple[Question | None, Approval | None]:
-    """The verdict that waits for approval, and the answer where one was given already."""
+def _find_questions(loaded: ManifestFile, standing: Standing, run_id: str) -> list[tuple[Question, Approval | None]]:
+    """The verdicts that wait for approval, each with the answer where one was given already."""
     if loaded.manifest.approve.before == "never":
-        return None, None
-    from goalseek.project.approval import open_question, read_approval
+        return []
+    from goalseek.project.approval import open_questions, read_approval
 
-    question = open_question(loaded.manifest, loaded.runs, standing, run_id)
-    return question, read_approval(loaded.logs, question) if question else None
+    questions = open_questions(loaded.manifest, loaded.runs, standing, run_id)
+    return [(question, read_approval(loaded.logs, question)) for question in questions]
 
 
 def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:

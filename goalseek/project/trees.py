@@ -116,12 +116,14 @@ def plan_trees(config: Config, mounts: bool, folder: Path) -> TreePlan:
 
 
 def agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
-    """What was kept in this epoch after the record with the sequence number ``label``, oldest first."""
+    """What this standing has that was kept in its epoch after the record of the number ``label``, oldest first."""
     assert standing.incumbent
     if label == str(standing.incumbent.seq):
         return []
     commits: list[AgentCommit] = []
     for record in history.newest():
+        if record.seq > standing.seq:
+            continue
         if str(record.seq) == label:
             break
         if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:

@@ -14,6 +14,7 @@ from goalseek.errors import Rejected
 from goalseek.files import write_atomic
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.project.config import Config
@@ -35,7 +36,8 @@ from goalseek.values import Usage
 class Briefing(Struct, frozen=True):
     """What all calls of one iteration are made from: its context, the past tries, and the brief of both.
 
-    A program is written to ``usage_log`` before it starts, a prompt to ``run_folder``.
+    A program is written to ``usage_log`` before it starts, a prompt to ``run_folder``. ``standing`` is that at which
+    the workspace stands.
     """
 
     project: Project
@@ -45,15 +47,17 @@ class Briefing(Struct, frozen=True):
     brief: dict[str, Any]
     usage_log: UsageLog
     run_folder: Path
+    standing: Standing
 
 
 def brief_iteration(
-    project: Project, config: Config, context: Context, usage_log: UsageLog, run_folder: Path
+    project: Project, config: Config, context: Context, standing: Standing, usage_log: UsageLog
 ) -> Briefing:
     """The briefing of an iteration, with the past tries under this ruler."""
     history = read_history(project, context.best_iteration, config.manifest, config.scope)
-    brief = make_brief(context, history, config.manifest, project.standing.for_run(project.run_id), config.scope)
-    return Briefing(project, config, context, history, brief, usage_log, run_folder)
+    brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
+    folder = project.run_folder(context.iteration)
+    return Briefing(project, config, context, history, brief, usage_log, folder, standing)
 
 
 def build_call(briefing: Briefing, request: Request) -> Call:
@@ -76,7 +80,7 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         write_prompt(briefing.run_folder, name, text)
 
     note_prompt(prompt)
-    workspace = project.workspace(config)
+    workspace = project.workspace(config, briefing.standing)
     label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
 
     def note_failed_call(why: str, usage: Usage) -> None:

@@ -103,7 +103,7 @@ class AgentLaunch(Struct, frozen=True):
     @property
     def home(self) -> AgentHome:
         """The agent's HOME, or the reviewer's."""
-        return _home_of(self.project, is_reviewer=self.phase == "review")
+        return _home_of(self.project.places, is_reviewer=self.phase == "review")
 
     def session(self, name: str, model: str) -> Session | None:
         """The session of the last call under this name; None where its HOME is gone or the model was another one.
@@ -192,7 +192,9 @@ class AgentLaunch(Struct, frozen=True):
         usage_log.note_end(0 if is_ended else result.killed, result.timed_out or is_ended or was_killed(result))
         if watch.stop:
             name = spec.provider or "the provider"
-            self.again(f"{name} was ended: {watch.stop.why}", read_usage_so_far(result.stdout))
+            why = f"{name} was ended: {watch.stop.why}"
+            project.watch.on_note(why)
+            usage_log.note_failure(project.activity.last_phase, why, read_usage_so_far(result.stdout))
             raise LimitReached(watch.stop)
         return result
 
@@ -250,10 +252,10 @@ class AgentLaunch(Struct, frozen=True):
                 home.collect_renewed_logins(is_shared=any(len(using) > 1 for using in project.login_holders.values()))
 
 
-def usage_left(project: Project, call: CallEntry, session: Session | None) -> Usage:
-    """What a call had used that was killed together with goalseek, by the files that it left."""
-    reported = read_usage(project.places.call / "usage.json")
-    home = _home_of(project, is_reviewer=call.phase == Phase.REVIEW)
+def usage_left(project: Project, places: CachePaths, call: CallEntry, session: Session | None) -> Usage:
+    """What a call had used that was killed together with goalseek, by the files that it left in these places."""
+    reported = read_usage(places.call / "usage.json")
+    home = _home_of(places, is_reviewer=call.phase == Phase.REVIEW)
     printed = Printed(0, "", "", lambda pattern: _read_home(home, call.home, pattern, Redactor()))
     try:
         return project.provider().partial_usage((call.provider, call.model), printed, reported, session)
@@ -261,8 +263,8 @@ def usage_left(project: Project, call: CallEntry, session: Session | None) -> Us
         return reported
 
 
-def _home_of(project: Project, is_reviewer: bool) -> AgentHome:
-    return AgentHome(project.places.reviewer if is_reviewer else project.places.agent)
+def _home_of(places: CachePaths, is_reviewer: bool) -> AgentHome:
+    return AgentHome(places.reviewer if is_reviewer else places.agent)
 
 
 def _read_home(home: AgentHome, label: str, pattern: str, secrets: Redactor) -> str:

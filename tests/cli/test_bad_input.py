@@ -224,6 +224,13 @@ def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 
+def test_jobs_need_a_bench_each_with_a_value_of_its_variables(project: Project) -> None:
+    refused(project, USAGE, "--jobs 0: at least 1", arguments=("iterate", "--jobs", "0"))
+    project.set_manifest({"parallel": {"slots": {"GPU": ["0", "1"]}}})
+    said = "--jobs 4: parallel.slots.GPU has 2 values for 4 benches: give each bench its own"
+    refused(project, USAGE, said, "add values there, or ask for fewer jobs", arguments=("iterate", "--jobs", "4"))
+
+
 def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:
     refused(project, USAGE, "'' is not a duration", arguments=("iterate", "--forever", "--for", ""))
     refused(project, USAGE, "'': write 'score>=0.99', say", arguments=("iterate", "--forever", "--until", ""))

@@ -1,12 +1,15 @@
 """Signals that end the tool: once, whatever follows in the next seconds, and not where they are switched off."""
 
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from killing import start
+from many import AT_ONCE, Calls, assert_sound_at_end, candidates_in_flight, go_on, many
+from project import Project, answer, home, living, until
 from shown import Shown
 
 HEAD = """\
@@ -131,3 +134,28 @@ def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> N
     assert told.count("goalseek: interrupted; nothing is lost") == 1
     assert "Traceback" not in told and "Exception" not in told
     assert not [row for row in rows if row.startswith("── ")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("hook", ["during-apply", "during-verify"])
+def test_one_ends_all_that_four_slots_and_benches_have_at_work(
+    tmp_path: Path, number: signal.Signals, code: int, hook: str
+) -> None:
+    project = many(tmp_path / "repository", 6)
+    project.check("baseline")
+    home(hook).write_text("sleep 60\n")
+    started = start(project, "iterate", "--forever", *AT_ONCE)
+    if hook == "during-verify":
+        until(lambda: len(candidates_in_flight(project)) == 4)
+    until(lambda: sum("sleep 60" in command for command in living(home()).values()) == 4)
+    started.send_signal(number)
+    stderr = started.communicate(timeout=30)[1]
+    assert (started.returncode, stderr.count("nothing is lost")) == (code, 1), stderr
+    assert "Traceback" not in stderr
+    assert not living(home())
+    calls = Calls(project)
+    calls.note()
+    home(hook).unlink()
+    go_on(project)
+    calls.refuse()
+    assert_sound_at_end(project, 6)

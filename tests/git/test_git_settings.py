@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -300,3 +301,15 @@ def test_a_shared_repository_is_one_wherever_the_users_git_finds_that(
     home(".gitconfig").write_text("[core\n")
     with pytest.raises(GoalseekError, match="git config fails"):
         sharing_of(locate(project.folder))
+
+
+def test_a_candidate_under_way_is_forgotten_also_where_somebody_has_packed_its_ref(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "repository")
+    with contextlib.closing(Repository(locate(project.top), "demo")) as repository:
+        for number in (3, 4):
+            repository.add_flight(number, 1, repository.head())
+        project.git("pack-refs", "--all")
+        repository.add_flight(3, 2, repository.head())
+        repository.remove_flight(3)
+        assert repository.flight() == {4: (repository.head(),)}
+    assert project.git("for-each-ref", "--format=%(refname)", "refs/goalseek") == "refs/goalseek/demo/flight/4/1"

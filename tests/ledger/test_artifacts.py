@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from project import JUDGE, Project, answer
 from records import iteration
 
 from goalseek.ledger.artifacts import old_run_folders, prune_artifacts, prune_outputs, run_folders
+from goalseek.ledger.checkpoints import Begun, Flight
 from goalseek.ledger.results_file import History
+from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import move_outputs
@@ -155,6 +158,17 @@ def test_outputs_of_an_undecided_iteration_and_of_somebody_elses_are_left_alone(
         (own / f"{number:04d}" / "result.json").write_text(MARK if number != 1 else "{}")
     prune_outputs(own, LogTable(), _standing(2), History(own / "none"))
     assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0001", "0003"]
+
+
+@pytest.mark.parametrize("run_id", ["", "20260102T000000Z-abcd"], ids=["run", "run without a record"])
+def test_what_is_under_way_beside_what_landed_before_it_is_left_alone(own: Path, run_id: str) -> None:
+    for number in range(4):
+        (own / f"{number:04d}" / "outputs").mkdir(parents=True)
+        (own / f"{number:04d}" / "result.json").write_text(MARK)
+    standing = structs.replace(_standing(3), last=iteration(3, 3, "kept", "better"))
+    Flight(own, Seal(b"a secret"), run_id or standing.run_id).add(Begun(1, 0, ""))
+    prune_artifacts(own, LogTable(keep_runs=1), standing)
+    assert sorted(path.name for path in own.glob("0*")) == ["0001", "0003"] and (own / "0001" / "outputs").is_dir()
 
 
 def test_outputs_are_moved_not_copied(own: Path) -> None:

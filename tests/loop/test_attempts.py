@@ -9,10 +9,11 @@ import pytest
 from msgspec import structs
 
 from goalseek.errors import LimitReached, Rejected
+from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.attempts import Attempt, Attempts
 from goalseek.loop.steps import StepRunner
-from goalseek.manifest.tables import VerifyCommand
-from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan
+from goalseek.manifest.tables import Manifest, Parallel, VerifyCommand
+from goalseek.phase_values import Candidate, Change, Decision, Edit, Evidence, Failure, Plan, Review, Verdict
 from goalseek.values import Attempt as EndedAttempt
 from goalseek.values import CommandRun, Stop, StopReason, Usage
 
@@ -27,7 +28,8 @@ def attempts(repairs: int = 2) -> Attempts:
     """The attempts of an iteration that has no checkpoints."""
     steps = SimpleNamespace(has=lambda *names: False)
     commands = (VerifyCommand(name="train", run="train", sees="candidate"),)
-    return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, commands)
+    manifest = SimpleNamespace(verify=commands, parallel=Parallel())
+    return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, cast(Manifest, manifest))
 
 
 def crash(every: Attempts, attempt: Attempt) -> None:
@@ -36,9 +38,9 @@ def crash(every: Attempts, attempt: Attempt) -> None:
         attempt.evidence = CRASHED
 
 
-@pytest.mark.parametrize("reason", [StopReason.TIME, StopReason.ASKED])
+@pytest.mark.parametrize("reason", [StopReason.TIME, StopReason.ASKED, StopReason.UNTIL])
 @pytest.mark.parametrize("is_committed", [False, True])
-def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_a_request_to_stop_leaves_any(
+def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_the_end_of_an_invocation_leaves_any(
     reason: StopReason, is_committed: bool
 ) -> None:
     every = attempts()
@@ -53,7 +55,7 @@ def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_a_request_t
                 repair.change, repair.candidate = CHANGE, Candidate("commit 2", "tree 2", "tip", ("commit 1",))
             raise limit
 
-    if is_committed or reason == StopReason.ASKED:
+    if is_committed or reason != StopReason.TIME:
         with pytest.raises(LimitReached):
             reach()
     else:
@@ -92,3 +94,26 @@ def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
         repair.change = structs.replace(CHANGE, usage=Usage(70))
         raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
     assert every.earlier == (EndedAttempt(None, "duplicate", Usage(70)),)
+
+
+def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_after_one() -> None:
+    every, incumbent = attempts(), cast(MeasuredCommit, SimpleNamespace(commit="incumbent"))
+    asks = Review("CHANGES_REQUESTED", (), Decision(Verdict("kept", "better", "")), goes_on=True)
+    first = measure(every)
+    every.move(first, incumbent)
+    second = measure(every)
+    every.take_review(asks)
+    third = measure(every)
+    assert [attempt.cycle - attempt.moves for attempt in (first, second, third)] == [1, 1, 2]
+    every.move(third, incumbent)
+    with pytest.raises(Rejected, match="others landed while it was measured, 3 times"):
+        every.move(measure(every), incumbent)
+
+
+def measure(every: Attempts) -> Attempt:
+    """The next attempt, with a number."""
+    attempt = next(iter(every))
+    with every.trying(attempt):
+        attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
+        attempt.evidence = Evidence()
+    return attempt

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, Projects, home
+from project import Project, Projects, home, until
 
 from goalseek.loop.phases.merge import MOST_MERGES
 from goalseek.statistics.stacking import CANDIDATES_BEFORE, CANDIDATES_BETWEEN
@@ -75,6 +77,37 @@ def test_two_halves_that_pay_only_together_are_kept_together_and_nobody_is_asked
     stacking.results.unlink()
     stacking.check("audit", "--rebuild")
     assert stacking.results.read_bytes() == before
+
+
+def test_of_several_under_way_one_is_a_stack(stacking: Project) -> None:
+    home("bonus").write_text("0")
+    tries = stacking.climb("iterate", "-n", "4", "--jobs", "3")[9:]
+    assert [(record["iteration"], record["stacked"]) for record in tries if "stacked" in record] == [(9, [6, 8])]
+    assert sorted(record["hypothesis_summary"] for record in tries if "stacked" not in record)[2] == "try e"
+    stacking.check("audit")
+
+
+def test_where_another_change_lands_meanwhile_it_is_tried_again_on_that(stacking: Project) -> None:
+    bonus = home("bonus")
+    os.mkfifo(bonus)
+
+    def answer_once_another_has_landed() -> None:
+        with bonus.open("w") as first_answer:
+            until(lambda: stacking.iterations()[-1]["iteration"] == 10)
+            bonus.unlink()
+            bonus.write_text("7")
+            first_answer.write("7")
+
+    answering = threading.Thread(target=answer_once_another_has_landed)
+    answering.start()
+    other, together = stacking.climb("iterate", "-n", "2", "--jobs", "2")[9:]
+    answering.join()
+    assert (other["iteration"], other["outcome"], other["hypothesis_summary"]) == (10, "kept", "try e")
+    assert (together["iteration"], together["outcome"], together["stacked"]) == (9, "kept", [6, 8])
+    assert together["base_commit_hash"] == other["commit_hash"] and together["metric"]["value"] == 16
+    assert [attempt["reason"] for attempt in together["attempts"]] == ["moved"]
+    assert stacking.git("show", "goalseek/demo:a.txt", "goalseek/demo:b.txt", "goalseek/demo:e.txt") == "-1\n-1\n1"
+    stacking.check("audit")
 
 
 def test_its_parents_are_drawn_and_exported(stacking: Project) -> None:
@@ -198,6 +231,34 @@ def test_killed_after_any_step_it_goes_on_with_the_same_set_and_asks_nobody(stac
     assert runs == 1 or (name in STORED[:4] and runs == 2)
     assert stacking.git("rev-parse", "goalseek/demo") == records[8]["commit_hash"]
     stacking.check("audit")
+
+
+@pytest.mark.slow
+def test_one_that_a_new_run_gives_up_is_recorded_as_what_it_was(stacking: Project) -> None:
+    stacking.step_until((stacking.run_folder(9) / "candidate.json").exists)
+    given_up, following = stacking.climb("iterate", "--new", "-n", "2")[-2:]
+    assert (given_up["reason"], given_up["provider"], given_up["stacked"]) == ("interrupted", "stack", [6, 8])
+    assert following["hypothesis_summary"] == "try e", "the script goes on where it was"
+    stacking.check("audit")
+
+
+@pytest.mark.slow
+def test_a_stack_that_is_begun_is_not_paid_for_so_a_revert_need_not_wait_for_it(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", "always", E, *FAR, C, A, D, B)
+    project.step_until((project.run_folder(len(FAR) + 10) / "change.json").exists)
+    assert project.run("revert", str(len(FAR) + 1)).exit_code == 0
+    assert project.iterations()[-1]["reason"] == "taken_back"
+
+
+@pytest.mark.slow
+def test_a_turn_is_announced_with_its_first_proposal(stacking: Project) -> None:
+    home("bonus").write_text("0")
+    search = {"stack": "always", "rotate": ["fresh"], "plateau": 8}
+    provider = {"name": "scripted", "script": str(stacking.script)}
+    stacking.set_manifest({**MANIFEST, "search": search, "provider": provider})
+    stack, proposal = stacking.climb("iterate", "-n", "2")[-2:]
+    assert stack["stacked"] == [6, 8] and not any("it is the turn" in note for note in stack["notes"])
+    assert "it is the turn of scripted fresh: 9 iterations without a kept change" in proposal["notes"][-1]
 
 
 RECORDED = """\

@@ -2,11 +2,15 @@
 
 import json
 import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from project import Project, answer, home
+from project import Project, answer, home, living
+from test_queue import begin
 
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load, published_schema
@@ -72,6 +76,56 @@ def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
     set_notify(project, tables={"limits": {"stagnation_stop": 1}})
     assert project.run("iterate", "--forever").exit_code == 5
     assert [end["stop_reason"] for end in told()] == ["needs_human"] * 2
+
+
+def test_of_several_at_once_each_question_is_told_once_and_status_names_them_all(project: Project) -> None:
+    set_notify(project, on=["needs_human", "stopped"], tables={"approve": {"before": "kept"}})
+    project.set_moves(answer(2), answer(3))
+    ended = project.run("iterate", "-n", "2", "--jobs", "2")
+    assert ended.exit_code == 5 and "note: iteration 2: waits for your approval: goalseek approve 2, " in ended.stderr
+    ended = project.run("--json", "iterate", "-n", "2", "--jobs", "2")
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    notes = [event for event in events if "approval" in event.get("text", "")]
+    assert ended.exit_code == 5 and sorted(note["iteration"] for note in notes) == [1, 2]
+    assert not list(Draft202012Validator(published_schema("events")).iter_errors(notes[0]))
+    assert [(event["event"], event["iteration"]) for event in told()] == [
+        ("waiting", 1),
+        ("waiting", 2),
+        ("stopped", None),
+    ]
+    shown = project.check("status")
+    assert "iteration 1: kept, better\n" in shown and "iteration 2: kept, better\n" in shown
+    assert shown.endswith("next: goalseek approve 1, or goalseek decline 1; then goalseek iterate\n")
+    project.check("approve", "1")
+    assert "next: goalseek approve 2, or goalseek decline 2" in project.check("status")
+
+
+def test_while_a_program_is_told_the_others_go_on_and_what_is_recorded_counts_once(tmp_path: Path) -> None:
+    agent = """\
+[ $GOALSEEK_ITERATION = 6 ] && touch "$HOME/sixth"
+echo 1 > $(echo a b c d e f | cut -d ' ' -f $GOALSEEK_ITERATION).txt
+echo '{"cost_usd": 1}' > "$GOALSEEK_USAGE"
+"""
+    tell = 'n=0; while [ ! -e "$HOME/sixth" ]; do n=$((n + 1)); [ $n = 300 ] && exit 1; sleep 0.02; done; ' + TELL
+    tables = {"notify": {"command": ["sh", "-c", tell], "on": ["kept", "budget"]}, "limits": {"cost_usd": 6.5}}
+    project = begin(tmp_path / "repository", agent=agent, parallel={"landings": 20}, **tables)
+    ended = project.run("iterate", "-n", "6", "--jobs", "2")
+    assert ended.exit_code == 0 and "notify" not in ended.stderr
+    assert len(project.iterations()) == 7, project.state()
+    assert sorted(event["event"] for event in told()) == ["budget", *["kept"] * 6]
+    project.check("audit")
+
+
+def test_where_several_are_under_way_a_signal_ends_a_program_that_hangs(tmp_path: Path) -> None:
+    tell = 'touch "$HOME/hangs"; sleep 20'
+    agent = "[ $GOALSEEK_ITERATION = 1 ] || sleep 20; echo 1 > a.txt"
+    project = begin(tmp_path / "repository", agent=agent, notify={"command": ["sh", "-c", tell], "on": ["kept"]})
+    process = project.start_until(home("hangs"), "iterate", "-n", "2", "--jobs", "2")
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode == 130 and time.monotonic() - began < 10
+    assert project.iterations()[-1]["outcome"] == "kept" and not living(home())
 
 
 @pytest.mark.slow

@@ -1,13 +1,16 @@
 """From Python: load, iterate, read_results."""
 
 import fcntl
+import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, answer, home, until
+from test_queue import begin
 
 import goalseek
 from goalseek.errors import GoalseekError
+from goalseek.loop.queued_iteration import QueuedIteration
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 
@@ -25,6 +28,29 @@ def test_a_climb_from_python_yields_each_record_as_it_is_written_and_left_early_
     assert next(climb).metric.value == 4
     climb.close()
     assert [record["metric"]["value"] for record in project.climb()] == [1, 2, 0.5, 3, 4, 5], "the lock was given back"
+
+
+def test_an_error_while_the_caller_has_a_record_is_raised_once_it_asks_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = '[ $GOALSEEK_ITERATION = 1 ] || while [ ! -e "$HOME/told" ]; do sleep 0.02; done; echo 1 > a.txt'
+    project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2, "benches": 2})
+    take_bench, failures = QueuedIteration.take_bench, []
+
+    def fail_once(iteration: QueuedIteration) -> None:
+        if iteration.number == 2 and not failures:
+            failures.append(iteration)
+            raise ValueError("planted")
+        take_bench(iteration)
+
+    monkeypatch.setattr(QueuedIteration, "take_bench", fail_once)
+    with pytest.raises(ValueError, match="planted"):
+        for record in goalseek.iterate(goalseek.load(project.manifest), iterations=2):
+            if record.iteration == 1:
+                home("told").touch()
+                until(lambda: failures)
+                time.sleep(0.2)
+    assert project.climb("iterate", "-n", "1")[-1]["iteration"] == 2
 
 
 def test_what_a_person_can_put_right_is_a_goalseek_error(project: Project, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,11 @@ def reverted(project: Project, *arguments: str) -> dict[str, Any]:
     assert ended.exit_code == 0, ended
     assert project.users() == before
     return project.iterations()[-1]
+
+
+def name_no_provider(project: Project) -> None:
+    tables = tomllib.loads(project.manifest.read_text())
+    project.manifest.write_text(tomli_w.dumps({name: table for name, table in tables.items() if name != "provider"}))
 
 
 def test_the_change_leaves_the_tip_what_came_after_stays_and_the_number_does_not_matter(climbed: Project) -> None:
@@ -121,8 +127,7 @@ def test_what_is_taken_back_is_no_gain_of_its_proposer_until_it_is_brought_back(
 
     tried, kept, gained = gain()
     assert (tried, kept) == (4, 3) and gained > 0
-    tables = tomllib.loads(climbed.manifest.read_text())
-    climbed.manifest.write_text(tomli_w.dumps({name: table for name, table in tables.items() if name != "provider"}))
+    name_no_provider(climbed)
     record = reverted(climbed, "2")
     assert "turn_of" not in record, "nobody is asked, so no provider need be named"
     assert gain()[:2] == (4, 2) and gain()[2] < gained
@@ -203,15 +208,23 @@ def test_under_noise_it_is_no_test_in_alpha_and_the_result_is_settled_and_looked
     assert load_standing(load(project.manifest)).settled
 
 
-def test_an_iteration_that_is_paid_for_is_finished_first(climbed: Project) -> None:
+@pytest.mark.parametrize("option", [(), ("--provider", "scripted")])
+def test_an_iteration_that_is_paid_for_is_finished_first(climbed: Project, option: tuple[str, ...]) -> None:
     climbed.set_moves(*MOVES, part("a", 4))
+    if option:
+        shutil.copy(climbed.script, climbed.folder / "moves.toml")
+        name_no_provider(climbed)
     for _ in range(2):
-        climbed.check("step")
+        climbed.check("step", *option)
     for _ in range(3):
         told = refused(climbed, 2, "2")
         assert "iteration 5 is not finished" in told and "goalseek iterate finishes it; then goalseek revert 2" in told
-        climbed.check("step")
-    climbed.check("iterate")
+        climbed.check("step", *option)
+    assert (
+        f"{' '.join(('goalseek iterate', *option))} finishes it; then goalseek baseline"
+        in climbed.run("baseline").stderr
+    )
+    climbed.check("iterate", *option)
     assert reverted(climbed, "2")["iteration"] == 6
 
 

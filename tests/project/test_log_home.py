@@ -48,8 +48,11 @@ def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project
     beside.check("direct", "be bold")
     for kind in ("html", "svg", "md"):
         beside.check("report", "--format", kind)
+    beside.set_manifest({"log": {"home": "."}, "notify": {"command": ["false"]}, "approve": {"before": "kept"}})
+    assert beside.run("iterate", "--jobs", "2").exit_code == 5
     names = {path.name for path in (beside.folder / "logs").iterdir()}
     assert {"output.log", "last_end.json", "manifest.schema.json", "report.html", "state.json"} <= names
+    assert {"questions.txt", "unsent.txt"} <= names
     other = make_project("other", manifest={"log": {"home": "."}})
     other.set_manifest({"log": {"home": "."}})
     other.set_moves(answer(2))

@@ -265,7 +265,7 @@ def test_a_baseline_makes_way_where_iterate_cannot_finish(climb_at: Callable[[in
     assert project.run("iterate").exit_code == 2
     left, fresh = project.climb("baseline")[2:]
     assert (left["outcome"], left["reason"], left["provider"]) == ("skipped", "interrupted", "scripted")
-    assert "no provider is named" in left["why"] and fresh["outcome"] == "baseline"
+    assert "moves.toml cannot be read" in left["why"] and fresh["outcome"] == "baseline"
     project.check("audit")
 
 

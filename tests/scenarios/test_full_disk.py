@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from killing import assert_same, assert_sound, climbing
+from many import AT_ONCE, assert_sound_at_end, go_on, many
 from needs import AS_ROOT
 from project import Project, Projects, answer, home
 from red_team.attacks import LEVELS
@@ -28,6 +29,7 @@ from goalseek.git.objects import Objects
 
 pytestmark = pytest.mark.slow
 ITERATIONS = 14
+AT_ONCE_ITERATIONS = 12
 PAGE = 4096
 ROOMS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
 
@@ -157,6 +159,24 @@ def test_a_git_folder_for_which_there_is_no_room_is_a_full_disk(tmp_path: Path) 
             filler.unlink()
             shutil.rmtree(place / "git")
     assert refused
+
+
+@pytest.mark.needs("mount")
+def test_four_at_once_go_on_when_there_is_room_again(disk: tuple[str, Path], tmp_path: Path) -> None:
+    which, place = disk
+    project, ends = many((place if which == "repository" else tmp_path) / "project", AT_ONCE_ITERATIONS), []
+    roomy = "import goalseek.disk; goalseek.disk.LEAST_FREE = 0; from goalseek.__main__ import main; main()"
+    project.climb("iterate", "-n", "1", *AT_ONCE)
+    for pages in ROOMS[::3]:
+        filler = fill(place, pages)
+        started = project.start("iterate", "-n", "3", *AT_ONCE, program=("-c", roomy))
+        said = started.communicate(timeout=120)[1]
+        filler.unlink()
+        assert (started.returncode, "the disk is full" in said) in ((0, False), (3, True)), (pages, said)
+        ends.append(started.returncode)
+    assert ends[0] == 3
+    go_on(project)
+    assert_sound_at_end(project, AT_ONCE_ITERATIONS)
 
 
 FILL = 'dd if=/dev/zero of="{place}" bs=1M count=100 || echo FILLED'

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer, home, living
+from project import FILES, JUDGE, Project, answer, home, living, until
 from shown import Shown, waiting_project
 
 from goalseek import locks
@@ -81,6 +81,44 @@ def test_a_panel_fits_shows_no_raw_output_and_goes_while_the_lines_stay(slow: Pr
     assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["4", "kept"], ["5", "kept"]]
     last = f"score 1 → 5 · {EXPOSED} · 4 kept of 5 · your checkout is untouched · goalseek promote"
     assert "".join(rows[-math.ceil(len(last) / columns) :]) == last
+
+
+def test_of_several_at_once_there_is_a_line_for_each_here_in_status_and_in_its_picture(slow: Project, go: Path) -> None:
+    def are_under_way(text: str) -> bool:
+        return "\n  at once     2 measuring, 1 waiting\n" in text and "\n  6           waits for a bench, " in text
+
+    with Shown(slow.folder, "iterate", "-n", "3", "--jobs", "2") as shown:
+        rows = shown.until(are_under_way)
+        panel = panel_of(rows)
+        assert panel["title"].startswith("── demo ───") and panel["tries"] == "2 kept of 3" and "prints" not in panel
+        assert [re.sub(r"\d+s", "1s", row) for row in rows[-3:]] == [
+            "  4           measuring, 1s: move 4",
+            "  5           measuring, 1s: move 5",
+            "  6           waits for a bench, 1s: move 6",
+        ]
+        state = slow.state()
+        assert (state["status"], state["iteration"], state["phase"]) == ("running", None, None)
+        assert [(one["iteration"], one["stage"], one["title"]) for one in state["under_way"]] == [
+            (4, "measuring", "move 4"),
+            (5, "measuring", "move 5"),
+            (6, "waiting", "move 6"),
+        ]
+        said = slow.check("status")
+        assert said.startswith("demo: running, 2 measuring, 1 waiting\n")
+        assert "\n  4          measuring, " in said and "\n  6          waits for a bench, " in said
+        told = json.loads(slow.check("--json", "status"))
+        assert told["under_way"] == state["under_way"] and told["phase"] is None
+        assert "with 3 iterations under way: 2 measuring, 1 waiting" in slow.run("iterate", "--detach").stderr
+        with Shown(slow.folder, "status", "--watch") as watch:
+            watch.until(are_under_way)
+            watch.type("q")
+            watch.until_end()
+        printed = (slow.logs / "output.log").read_text()
+        assert "[VERIFY of iteration 4]\nfirst\n" in printed and "[VERIFY of iteration 5]\nfirst\n" in printed
+        go.touch()
+        shown.until_end()
+        assert shown.child.returncode == 0
+    assert "under_way" not in slow.state() and "under_way" not in json.loads(slow.check("--json", "status"))
 
 
 def test_it_keeps_its_place_when_somebody_types_or_resizes_the_terminal(slow: Project, go: Path) -> None:
@@ -279,6 +317,22 @@ def test_a_question_takes_the_panels_place(slow: Project, go: Path) -> None:
     assert "".join(rows).endswith(
         f"score 1 → 5 · {EXPOSED} · 3 kept of 5 · your checkout is untouched · goalseek promote"
     )
+
+
+def test_of_several_at_once_a_question_keeps_its_place_while_others_go_on(slow: Project, go: Path) -> None:
+    slow.set_manifest({"approve": {"before": "kept"}, "env": {"verify": {"set": {"WAIT": str(go)}}}})
+    go.touch()
+    with Shown(slow.folder, "iterate", "-n", "3", "--jobs", "2", lines=60) as shown:
+        for number, word in ((4, "y"), (5, "n"), (6, "n")):
+            shown.until(lambda text: f"keep iteration {number}?" in text)  # noqa: B023
+            until(lambda: {one["waits"] for one in slow.state()["under_way"]} == {"waits for your approval"})
+            time.sleep(1)
+            while shown.read(0.1):
+                pass
+            assert not [row for row in shown.rows() if row.startswith("── ")], shown.text()
+            shown.type(f"{word}\n")
+        shown.until_end()
+    assert [record["outcome"] for record in slow.iterations()[-3:]] == ["kept", "reverted", "reverted"]
 
 
 def test_a_closed_terminal_ends_it_as_ever(slow: Project) -> None:

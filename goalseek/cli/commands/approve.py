@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.closing(open_repository(manifest)) as repository:
         run_id, holder = read_pending_run(repository.own) or standing.run_id, lock_holder(repository.own)
         last = Path(last_manifest(repository.own))
-    question = open_question(manifest.manifest, manifest.runs, standing, run_id)
+    question = open_question(manifest.manifest, manifest.runs, standing, run_id, options.iteration)
     if question is None or question.iteration != options.iteration:
         refusal = _refusal(manifest, standing, question, f"goalseek {approval}", options.iteration)
         if question is None and last.name and last != manifest.path.resolve():

@@ -19,6 +19,7 @@ from goalseek.locks import lock_holder, refuse_locked
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
+from goalseek.manifest.parallel import refuse_jobs
 from goalseek.project import stop
 from goalseek.project.opening import open_project, open_repository, provider_from_options
 from goalseek.project.preflight import refuse_missing_home
@@ -29,10 +30,13 @@ from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_stat
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``iterate`` takes."""
     many = parser.add_mutually_exclusive_group()
-    many.add_argument("-n", dest="count", type=int, metavar="N", help="the number of iterations (default: 1)")
+    many.add_argument(
+        "-n", dest="count", type=int, metavar="N", help="the number of iterations (default: 1, or the jobs)"
+    )
     many.add_argument("--forever", action="store_true", help="go on until a limit, the target or ^C")
     parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
     parser.add_argument("--until", metavar="GOAL", help="stop at, for example, 'accuracy>=0.99'; or a guard's name")
+    parser.add_argument("--jobs", type=int, metavar="N", help="N proposals and N measurements at once")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
     parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
     parser.add_argument("--new", action="store_true", help="begin a new run, whose limits count from zero")
@@ -45,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the iterations; gives the exit code of the stop."""
     manifest = load_manifest(options)
     ends = _ends(options, manifest)
+    refuse_jobs(manifest.manifest, options.jobs)
     try:
         if options.detach:
             return detach(options, manifest)
@@ -54,17 +59,17 @@ def run(options: argparse.Namespace) -> int:
             open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
             project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
-            return climb(project, ends)
+            return climb(project, ends, options.jobs)
     except GoalseekError as error:
         if error.exit_code == LOCKED and options.no_wait:
             return 0
         raise
 
 
-def climb(project: Project, ends: stop.Ends) -> int:
-    """Iterates until ``ends`` or a limit; gives the exit code."""
+def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
+    """Iterates until ``ends`` or a limit, with so many ``jobs`` at once; gives the exit code."""
     deque(
-        iterate(Invocation(project, ends)), maxlen=0
+        iterate(Invocation(project, ends, jobs)), maxlen=0
     )  # no Python code between two records: the loop gets every signal
     return project.stop.exit_code if project.stop else 0
 
@@ -79,7 +84,7 @@ def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
     except ValueError as error:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
-    count = options.count if options.count is not None else None if is_open else 1
+    count = options.count if options.count is not None else None if is_open else options.jobs or 1
     return stop.Ends(count, seconds, until)
 
 

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         with open_project(manifest, doing="prune") as project:
             home, standing = project.places.home, project.standing
             newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-            always = {standing.next_iteration, *protected_iterations(standing)}
+            always = protected_iterations(manifest.runs, standing)
             old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
             removals = [*([home] if home.exists() else []), *old]
             if not options.dry_run:

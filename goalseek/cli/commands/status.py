@@ -12,7 +12,7 @@ from goalseek.humanize import at_least, format_distinct, format_dollars, format_
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.state_file import describe_end
+from goalseek.project.state_file import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import to_plain
@@ -55,6 +55,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     lines = [f"{paint(summary.project, 'bold')}: {describe_end(summary.status, summary.stop_reason)}"]
     if summary.phase:
         lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
+    if summary.under_way:
+        lines[0] += f", {count_stages(summary.under_way)}"
     if summary.silent:
         lines.append(f"  {paint('silent', 'magenta')}     {summary.silent}")
     notes = (*summary.readable, *filter(None, [one_line(summary.unsent)]))
@@ -88,10 +90,15 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in summary.warnings]
     adopts = with_manifest_option("goalseek baseline adopts it", manifest)
     lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in summary.differs]
-    if summary.waits:
+    if summary.under_way:
+        from goalseek.views.panel import format_under_way
+
+        lines += [f"  {one.iteration:<10} {format_under_way(one)}" for one in summary.under_way]
+        lines += [f"  {paint('at once', 'magenta')}    {summary.balance}"] if summary.balance else []
+    for question in summary.questions or filter(None, [summary.waits]):
         from goalseek.views.asking import question_lines
 
-        lines += ["", *question_lines(summary.waits)]
+        lines += ["", *question_lines(question)]
     return [*lines, f"next: {one_line(summary.next)}"]
 
 

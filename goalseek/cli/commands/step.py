@@ -9,7 +9,7 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
-from goalseek.loop.baseline import measure_baseline
+from goalseek.loop.baseline import measure_baseline, refuse_flights
 from goalseek.loop.invocation import check_before_climb, limit_stop
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.loop import run_iteration
@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
 def run_phase(project: Project) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
     check_before_climb(project)
+    refuse_flights(project, "goalseek step")
     pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
     try:
         if project.standing.baseline is None:

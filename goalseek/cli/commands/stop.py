@@ -8,6 +8,7 @@ import contextlib
 from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_answer
 from goalseek.humanize import format_duration
+from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import with_manifest_option
@@ -38,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
     state = read_state(manifest.state)
     is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
-    answer = "waits, and stops now" if is_waiting else f"finishes its iteration, then stops; {taking}"
+    has_several = bool(Flight(manifest.runs, None, run_id or standing.run_id).begun())
+    ends = "finishes what it measures, drops the proposals under way" if has_several else "finishes its iteration"
+    answer = "waits, and stops now" if is_waiting else f"{ends}, then stops; {taking}"
     lines = [f"asked {holder}: it {answer}"]
     silence = seconds_since(state, "silent_since")
     if silence is not None:

@@ -2,8 +2,8 @@
 
 The workspace is restored afterwards, so that an edit outside the scope never gets into a candidate.
 
-What git has merged of rejected changes that are tried together is a change too. It is checked as edits are, and no
-workspace is needed for it.
+What git has merged is a change too: of rejected changes that are tried together, or of a tip without a kept change. It
+is checked as edits are, and no workspace is needed for it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from goalseek.errors import Rejected
+from msgspec import structs
+
+from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.ledger.artifacts import archive_attempt, attempt_snapshot
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
-from goalseek.loop.phases.merge import merge_stack
+from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Change, Plan
@@ -48,8 +50,14 @@ _MAX_NAMED = 5
 _MAX_LINE = 160
 
 
-@checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
 def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
+    """The change of an attempt: what its author makes, or what git merges onto the tip of now. Raises Rejected."""
+    has_author = attempt.problem or not attempt.moving
+    return _ask_for_change(iteration, attempt) if has_author else _move_to_tip(iteration, attempt)
+
+
+@checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
+def _ask_for_change(iteration: Iteration, attempt: Attempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
     For a plan of ``stacked`` changes nobody is asked: git has merged them.
@@ -58,7 +66,13 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
     no change, and where the provider failed.
     """
-    plan, prior = attempt.plan, attempt.prior
+    if attempt.moving:
+        iteration.move_to_tip()
+    return structs.replace(_apply_change(iteration, attempt), base=iteration.base)
+
+
+def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
+    plan, prior, moving = attempt.plan, attempt.prior, attempt.moving
     attempt_folder = attempt.folder_in(iteration.folder)
     objects, parent_tree = iteration.project.repository.objects, iteration.incumbent.tree
     if plan.stacked:
@@ -79,8 +93,14 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if prior and prior_entries:
         restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
         prior_tree = objects.splice(parent_tree, prior_entries)
-    patch = objects.git("diff-tree", "-p", "-r", parent_tree, prior_tree) if prior_entries else b""
-    call, reply, failure = _ask_provider(iteration, attempt, patch, prior_entries)
+    shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
+    patch = b"" if shown_trees[0] == shown_trees[1] else objects.git("diff-tree", "-p", "-r", *shown_trees)
+    try:
+        call, reply, failure = _ask_provider(iteration, attempt, patch, prior_entries)
+    except (Ended, LimitReached):
+        with contextlib.suppress(OSError):  # the climb ends already, and may do so because the disk is full
+            _keep_edits(iteration, attempt_folder)
+        raise
     snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
@@ -111,6 +131,15 @@ def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     return _write_change(Plan(*texts, reply.usage, reply.provider, reply.model), screened, diff, attempt_folder)
 
 
+@checkpointed(Phase.COMMIT, "change", Change, count="number")
+def _move_to_tip(iteration: Iteration, attempt: Attempt) -> Change:
+    """The change on the tip of now. Nobody is asked for it, so no budget is in its way. Raises Rejected."""
+    iteration.move_to_tip()
+    tree, before = merge_onto_tip(iteration, attempt), iteration.incumbent.tree
+    change = change_between(iteration, attempt.plan, before, tree, attempt.folder_in(iteration.folder))
+    return structs.replace(change, base=iteration.base)
+
+
 def change_between(iteration: Iteration, plan: Plan, before: str, after: str, folder: Path) -> Change:
     """The change of one tree into another, screened as a provider's is; names, usage and author are the plan's.
 
@@ -132,6 +161,20 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
     files = {path: entry for path, entry in screened.edits.items() if entry and entry.mode != SYMLINK}
     objects.fill(folder / "snapshot", files)
     return _write_change(plan, screened, diff, folder)
+
+
+def _keep_edits(iteration: Iteration, folder: Path) -> None:
+    """Writes ``changes.diff`` of what the workspace has now, where a provider was ended that has not answered."""
+    workspace = iteration.workspace
+    if not workspace.is_whole():
+        return
+    changes = workspace.changes()
+    screened = _screening_of(iteration, changes, folder / "snapshot")
+    secrets = credentials_of(iteration.config.manifest)
+    if not _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
+        screened.screen(changes)
+        _write_diff(iteration.project.repository.objects, iteration.incumbent.tree, screened, folder)
+    workspace.restore(changes)
 
 
 def _screening_of(iteration: Iteration, changes: Changes, snapshot: Path) -> Screening:

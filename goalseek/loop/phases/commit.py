@@ -14,15 +14,14 @@ from goalseek.ledger.artifacts import publish_candidate
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Candidate, Change, Edit
-from goalseek.project.landing import landing
 from goalseek.values import Outcome, Phase, Reason
 
 
 @checkpointed(Phase.COMMIT, "candidate", Candidate, count="number")
 def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
-    """Makes the candidate's commit and moves the tip to it. Its parent is the attempt before it, or the tip.
+    """Makes the candidate's commit, and keeps it reachable. Its parent is the attempt before it, or the tip.
 
-    Raises Rejected for a tree that was already measured under this ruler, for an object that was pruned, and for a
+    Raises Rejected for a tree that was measured under this ruler, or is now, for an object that was pruned, and for a
     file that the manifest has made read-only or hidden since; GoalseekError where somebody moved the tip.
     """
     project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
@@ -41,13 +40,15 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     duplicate = project.ledger.measured.iteration(standing.ruler, tree)
     if duplicate is not None:
         raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
+    for other, commit_hash in iteration.candidates_beside().items():
+        if repository.tree_of(commit_hash) == tree:
+            raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree is being measured in iteration {other}")
     title = f"{change.title} (try {len(attempt.commits) + 1})" if attempt.commits else change.title
     author, _ = iteration.author_of(change)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
     parent = attempt.commits[-1] if attempt.commits else standing.tip
     commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
-    with landing(project) as current:
-        current.move_tip(parent, commit_hash)
+    iteration.put_candidate(attempt, commit_hash)
     if attempt.last_committed:
         publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)
     return Candidate(commit_hash, tree, standing.tip, attempt.commits)

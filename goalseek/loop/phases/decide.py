@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from goalseek.git.commits import roll_back
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Decision
@@ -18,26 +18,31 @@ from goalseek.values import Outcome, Phase, Reason
 
 @checkpointed(Phase.DECIDE, "verdict", Decision, count="cycle")
 def decide(iteration: Iteration, attempt: Attempt) -> Decision:
-    """The verdict that VERIFY ended with, with the revert commit of a rejected candidate."""
+    """The verdict that VERIFY ended with, with the revert commit of a rejected candidate that is on the tip."""
     assert attempt.verdict is not None and attempt.candidate
     if attempt.verdict:
         return Decision(attempt.verdict)
-    rollback = roll_back(iteration.project.repository, attempt.candidate, iteration.context.moment)
-    return Decision(attempt.verdict, rollback)
+    return Decision(attempt.verdict, iteration.roll_back(attempt.candidate))
 
 
-def needs_approval(iteration: Iteration, decision: Decision) -> bool:
+def needs_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
     """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
-    if approval.requires_approval(iteration.config.manifest, decision.verdict):
+    if iteration.steps.has(CheckpointName("word", attempt.cycle)):
         return True
+    is_asked = approval.requires_approval(iteration.config.manifest, decision.verdict)
+    return _has_answer(iteration, attempt) or (is_asked and iteration.may_land(decision))
+
+
+def _has_answer(iteration: Iteration, attempt: Attempt) -> bool:
+    """Whether a person has answered; the newest question may be about a later attempt, where this one was moved."""
     logs = iteration.project.loaded.logs
-    if not approval.has_approval(logs, iteration.number):
+    question = _question(iteration) if approval.has_approval(logs, iteration.number) else None
+    if not (question and attempt.candidate and question.commit == attempt.candidate.commit):
         return False
-    question = _question(iteration)
-    return question is not None and approval.read_approval(logs, question) is not None
+    return approval.read_approval(logs, question) is not None
 
 
-@checkpointed(Phase.APPROVE, "word", Decision)
+@checkpointed(Phase.APPROVE, "word", Decision, count="cycle")
 def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> Decision:
     """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
@@ -46,26 +51,16 @@ def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
     """
     project, candidate, question = iteration.project, attempt.candidate, _question(iteration)
     assert candidate and question and question.commit == candidate.commit
-    logs = project.loaded.logs
-    answer = approval.read_approval(logs, question)
-
-    def read_answer() -> approval.Approval | None:
-        project.activity.picture.beat()
-        return approval.read_approval(logs, question)
-
-    if answer is None and project.watch.is_attended():
-        project.write_state("waiting", question.iteration, Phase.APPROVE, next_step=approval.commands_for(question))
-        answer = project.watch.ask(question, read_answer)
-        project.write_state("running", question.iteration, Phase.APPROVE)
+    answer = approval.read_approval(project.loaded.logs, question) or iteration.ask_person(question)
     if answer is None:
         raise approval.approval_error(question)
     if answer == "approve" or not (decision.verdict or decision.verdict.reason in ELIGIBLE):
         return decision
     why = f"a person declined it: {decision.verdict.why}"
     verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
-    return Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
+    return Decision(verdict, iteration.roll_back(candidate))
 
 
 def _question(iteration: Iteration) -> approval.Question | None:
     project = iteration.project
-    return approval.undecided_verdict(project.loaded.runs, project.standing, project.run_id)
+    return approval.undecided_verdict(project.loaded.runs, iteration.begun, project.run_id)

@@ -5,6 +5,8 @@ The ledger's commit is the only point at which an iteration counts.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from goalseek._version import __version__
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
@@ -32,7 +34,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     """
     project = iteration.project
     project.shares.list_again()
-    record = _make_record(iteration, result, ruler)
+    record = replace(_make_record(iteration, result, ruler), active_seconds=iteration.active_seconds)
     with landing(project) as current:
         _begin_run(iteration, record, current)
         sealed_record = current.append(record, ruler.to_json() if ruler else None)
@@ -40,9 +42,12 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         write_summary(iteration.folder, sealed_record)
         project.activity.waited.clear()
         project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
-    forget_calls(project.places)
+    iteration.clean_up()
     if ruler is None:
         remove_approval(project.loaded.logs, iteration.number)
+    if iteration.is_alone:
+        forget_calls(*project.places.lanes())
+        project.watch.on_record(sealed_record)
     return sealed_record
 
 
@@ -55,6 +60,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
     share = manifest.scope.share
+    benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.setting
     stacked = plan.stacked if plan else ()
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(
@@ -99,6 +105,8 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         usage=steps.usage,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
+        benches=benches,
+        host=host,
         isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,

@@ -1,4 +1,4 @@
-"""What git makes of stored changes: rejected near misses of the tip together.
+"""What git makes of stored changes: rejected near misses of the tip together, and a change of an earlier tip on it.
 
 No provider is asked for that. Which near misses are stacked is a pure function of the records, so an iteration that
 was killed comes to the same stack again.
@@ -9,26 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from msgspec import structs
+
+from goalseek.errors import Rejected
 from goalseek.git.merge import Conflicts, merge_trees
+from goalseek.git.objects import Entry
 from goalseek.ledger.records import IterationRecord
+from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
+from goalseek.project.fitness import writable_files
 from goalseek.providers.answer import clean_title
 from goalseek.statistics.stacking import Stack, is_stacking, next_stack
-from goalseek.values import STACK
+from goalseek.values import STACK, Outcome, Reason
 
 MOST_MERGES = 5  # in one iteration
 
 
 def plan_stack(iteration: Iteration) -> Plan | None:
-    """The plan of the next stack; None where a proposal is due.
+    """The plan of the next stack; None where a proposal is due, and while another stack is under way.
 
     Sets that do not merge, or whose tree is the tip's or was measured already, are noted in ``iteration.not_stacked``.
     """
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     objects = project.repository.objects
     assert standing.incumbent
-    if not is_stacking(manifest.search, manifest.metric, standing.noise):
+    is_beside_another = any(one.stacked for one in iteration.context.ahead)
+    if is_beside_another or not is_stacking(manifest.search, manifest.metric, standing.noise):
         return None
     records = list(_records_of_tip(iteration))
     for _ in range(MOST_MERGES):
@@ -48,6 +55,36 @@ def merge_stack(iteration: Iteration, stack: Stack) -> str:
     """The tip's tree with what these iterations change of it."""
     members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
     return _merge(iteration, members[::-1])
+
+
+def merge_onto_tip(iteration: Iteration, attempt: Attempt) -> str:
+    """The tree of a change of an earlier incumbent on the present one: what its plan gives there, or merged by git.
+
+    Raises Rejected where it cannot be merged.
+    """
+    assert attempt.moving
+    candidate, before = attempt.moving
+    objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
+    try:
+        return _render_on(iteration, attempt.plan, tip) or merge_trees(objects, before.tree, tip, candidate.tree)
+    except Conflicts as conflicts:
+        why = f"it conflicts with what was kept meanwhile: {', '.join(conflicts.files)}"
+        raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None
+
+
+def _render_on(iteration: Iteration, plan: Plan, tree: str) -> str | None:
+    """The tree with what the plan itself, such as the values of ``tune``, gives its files; None where it gives none."""
+    repository, prefix = iteration.project.repository, iteration.project.places.prefix
+    entries = repository.objects.files(tree)
+    files = writable_files(repository, iteration.config.scope, entries)
+    named = (structs.replace(file, path=file.path.removeprefix(prefix)) for file in files)
+    contents = iteration.provider.render(plan, named)
+    if contents is None:
+        return None
+    edits: dict[str, Entry | None] = {}
+    for name, content in contents.items():
+        edits[prefix + name] = Entry(entries[prefix + name].mode, repository.objects.write_bytes(content))
+    return repository.objects.splice(tree, edits)
 
 
 def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:

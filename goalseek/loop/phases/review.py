@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import Rejected
-from goalseek.git.commits import roll_back
 from goalseek.git.objects import Entry, visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
@@ -34,8 +33,10 @@ MAX_TEXT_BYTES = 16 * 1024
 
 def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
     """Whether a reviewer is asked about this verdict; one who was counts, even if the manifest no longer asks."""
-    is_asked = iteration.config.manifest.review is not None
-    return bool(decision.verdict) and (is_asked or iteration.steps.has(CheckpointName("review", attempt.cycle)))
+    if iteration.steps.has(CheckpointName("review", attempt.cycle)):
+        return bool(decision.verdict)
+    is_asked = bool(decision.verdict) and iteration.config.manifest.review is not None
+    return is_asked and iteration.may_land(decision)
 
 
 @checkpointed(Phase.REVIEW, "review", Review, count="cycle")
@@ -56,7 +57,8 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
-    with _showing_candidate(iteration.workspace, {**edits, **_instructions_to_undo(iteration, candidate.tree)}):
+    shown = {**edits, **_instructions_to_undo(iteration, candidate.tree)}
+    with _showing_candidate(iteration.reviewers_workspace, shown):
         reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
     call.keep(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
@@ -64,9 +66,9 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     if reply.title != APPROVED:
         why = _why_reverted(name, reply, failure)
         verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
-        final_decision = Decision(verdict, roll_back(project.repository, candidate, iteration.context.moment))
+        final_decision = Decision(verdict, iteration.roll_back(candidate))
     has_author = bool(provider.repairers) and not attempt.plan.stacked
-    goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle <= table.max_cycles and has_author
+    goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author
     review = Review(reply.title, tuple(reply.text.splitlines()), final_decision, goes_on, reply.usage, name, model)
     _write_review(iteration.folder / REVIEWS / f"{attempt.cycle}.md", review, reply.output)
     return review

@@ -15,6 +15,7 @@ from goalseek.loop.iteration import Iteration
 from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
+from goalseek.statistics.noise_state import setting_of
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 from goalseek.values import Phase
 from goalseek.workspace.places import BenchName
@@ -40,14 +41,24 @@ def _gather(iteration: Iteration, number: int, next_part: NextMeasurement) -> tu
 def _next_measurement(
     iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate, evidence: Evidence
 ) -> Callable[[], Evidence] | Verdict:
-    """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none."""
+    """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none.
+
+    What an earlier invocation has measured in another setting counts only where the verdict needs no more.
+    """
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     assert standing.incumbent and standing.baseline
     lines_saved = change.lines_removed - change.lines_added
-    rule = AcceptanceRule(manifest.metric, manifest.guard, standing.baseline.guards, standing.noise, lines_saved)
+    benches, host = iteration.setting
+    if not evidence.runs:
+        evidence = Evidence(benches=benches, host=host)
+    setting = setting_of(evidence.benches, evidence.host)
+    noise = standing.noise.under(setting)
+    rule = AcceptanceRule(manifest.metric, manifest.guard, standing.baseline.guards, noise, lines_saved)
     side = rule.next_step(evidence)
     if isinstance(side, Verdict):
         return side
+    if setting != setting_of(benches, host):
+        return _next_measurement(iteration, attempt, change, candidate, Evidence())
     bench: BenchName = "a" if side == "candidate" else "b"
     tree = candidate.tree if side == "candidate" else standing.incumbent.tree
     seed = iteration.seed(attempt.runs + len(evidence.runs) + 1)

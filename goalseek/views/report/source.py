@@ -109,7 +109,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         )
     return ProjectState(
         status=describe_end(summary.status, summary.stop_reason),
-        phase=format_phase(read_state(source.state)) if summary.phase else "",
+        phase=format_phase(read_state(source.state)) if summary.phase or summary.under_way else "",
         next=summary.next,
         differs=summary.differs,
         notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),

@@ -1,0 +1,167 @@
+"""Slots, benches and the landing: what iterations that are under way at once take in turn, the oldest first."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from goalseek.ledger.checkpoints import BEAT_SECONDS, SECONDS, Checkpoints, Flight, Seconds
+from goalseek.locks import Baton
+from goalseek.project.landing import flight_of
+from goalseek.project.project import Project
+from goalseek.project.trees import Lane
+from goalseek.proposal.launch import forget_calls
+from goalseek.workspace.places import LANDING, SLOT
+
+_LEAST_SHARE = 0.25  # of a side that waits, on average, is worth a word
+_LEAST_SECONDS = 10.0  # before that, an average says little
+
+
+class Resource:
+    """Lanes of one kind, each taken by one iteration at a time. ``waiting`` are the numbers of those who want one.
+
+    ``name`` is that of one, in words.
+    """
+
+    def __init__(self, name: str, baton: Baton, lanes: Sequence[Lane]) -> None:
+        self.name = name
+        self.waiting: set[int] = set()
+        self._baton = baton
+        self._free = [*lanes]
+        self.count = len(lanes)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether somebody who comes now would get one at once."""
+        return len(self._free) > len(self.waiting)
+
+    @property
+    def taken(self) -> int:
+        """How many are taken."""
+        return self.count - len(self._free)
+
+    def take(self, iteration: int, pause: Callable[[], None]) -> Lane:
+        """Waits for one, and takes it; ``pause`` is called meanwhile, and what it raises ends the wait."""
+        self.waiting.add(iteration)
+        try:
+            self._baton.wait_until(lambda: bool(self._free) and iteration == min(self.waiting), pause)
+            return self._free.pop(0)
+        finally:
+            self.waiting.discard(iteration)
+            self._baton.notice()
+
+    def give_back(self, lane: Lane) -> None:
+        """Leaves one to others."""
+        self._free.append(lane)
+        self._baton.notice()
+
+
+class ActiveClock:
+    """Counts the seconds since the last record in which somebody was at work; those that a kill left count too."""
+
+    def __init__(self, project: Project, flight: Flight) -> None:
+        self._project = project
+        self._folder = flight.folder
+        stored = self._checkpoints().load(SECONDS, Seconds, str(SECONDS))
+        self.seconds = sum(stored.value.phases.values()) if stored else 0.0
+        self._counted_until = self._stored_at = time.monotonic()
+
+    def count(self, are_idle: Iterable[bool]) -> None:
+        """Counts until now, unless nobody is at work."""
+        now = time.monotonic()
+        if not all(are_idle):
+            self.seconds += now - self._counted_until
+        self._counted_until = now
+        if now - self._stored_at >= BEAT_SECONDS and self._folder.is_dir():
+            self._stored_at = now
+            self._checkpoints().note(SECONDS, Seconds({"": self.seconds}), str(SECONDS))
+
+    def restart(self) -> None:
+        """Begins again at zero: what was counted is recorded."""
+        self.seconds = 0.0
+
+    def _checkpoints(self) -> Checkpoints:
+        project, last = self._project, self._project.standing.last
+        assert last
+        return Checkpoints(self._folder, project.ledger.seal, project.run_id, last.seal)
+
+
+class Balance:
+    """Which side waits: agents for a bench, or benches for a candidate, on average since the first was measured.
+
+    Only the time in which every slot is taken counts: where nothing more is begun, benches are not idle for lack of
+    agents.
+    """
+
+    def __init__(self, slots: Sequence[Resource], bench: Resource) -> None:
+        self._slots = slots
+        self._bench = bench
+        self._seconds = self._waited = self._idle = 0.0
+        self._counted_until = time.monotonic()
+
+    def count(self) -> None:
+        """Counts until now."""
+        now, before = time.monotonic(), self._counted_until
+        self._counted_until = now
+        if all(slot.taken for slot in self._slots) and (self._seconds or self._bench.taken):
+            self._seconds += now - before
+            self._waited += (now - before) * len(self._bench.waiting)
+            self._idle += (now - before) * (self._bench.count - self._bench.taken)
+
+    def __str__(self) -> str:
+        """In words, with what would change it; "" where neither side waits much."""
+        seconds, agents, benches = max(self._seconds, _LEAST_SECONDS), len(self._slots), self._bench.count
+        waiting, idle = self._waited / seconds, self._idle / seconds
+        if max(waiting / agents, idle / benches) < _LEAST_SHARE:
+            return ""
+        if waiting / agents >= idle / benches:
+            return f"{waiting:.1f} of {agents} agents wait for a bench: take fewer, or more benches"
+        return f"{idle:.1f} of {benches} benches stand idle: take fewer, or more agents"
+
+
+class Lanes:
+    """The slots in which providers propose, the benches that measure, and the one landing, with a workspace of its own.
+
+    The first bench is that of the project itself, which measures there whatever is measured alone. ``flight`` stores
+    what is under way, ``clock`` counts the seconds of all of it together, ``balance`` those of slots and benches that
+    wait for each other, ``benches`` says how many measure at once.
+    """
+
+    def __init__(self, project: Project, baton: Baton, agents: int, benches: int) -> None:
+        self.benches = benches
+        self.flight = flight_of(project)
+        self.clock = ActiveClock(project, self.flight)
+        self.slots: list[Resource] = []
+        self._project, self.baton, self._alone = project, baton, project.lane
+        project.lane.trees.close()
+        names = ["", *(f"bench-{number}" for number in range(1, benches))]
+        bench_lanes = [project.add_lane(name, number) for number, name in enumerate(names)]
+        self.bench = Resource("a bench", baton, bench_lanes)
+        self.balance = Balance(self.slots, self.bench)
+        landing_lane = project.add_lane(LANDING)
+        self.landing = Resource("the landing", baton, [landing_lane])
+        self._lanes = [*bench_lanes, landing_lane]
+        project.enter(bench_lanes[0])
+        self.add_slots(agents)
+
+    def add_slots(self, agents: int) -> None:
+        """Makes slots until there are so many."""
+        for number in range(len(self.slots), agents):
+            self._lanes.append(self._project.add_lane(f"{SLOT}{number}"))
+            self.slots.append(Resource("a slot", self.baton, self._lanes[-1:]))
+
+    def awaited_by(self, iteration: int) -> str:
+        """What an iteration waits for, in words; "" where it has what it wants."""
+        resources = (*self.slots, self.bench, self.landing)
+        return next((resource.name for resource in resources if iteration in resource.waiting), "")
+
+    def close(self) -> None:
+        """Ends all programs, and stores the state of all trees. Of calls that nobody resumes nothing is left."""
+        is_over = not self.flight.begun()
+        self._project.enter(self._alone)
+        with contextlib.ExitStack() as callbacks:
+            if is_over:
+                callbacks.callback(forget_calls, *self._alone.places.lanes())
+            for lane in self._lanes:
+                callbacks.callback(lane.close)

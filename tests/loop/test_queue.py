@@ -1,0 +1,260 @@
+"""Several iterations at once: agents propose, benches measure, and one at a time lands on the tip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from project import Project, home
+
+import goalseek
+from goalseek.git.packing import pack_when_due
+from goalseek.git.repository import Repository
+from goalseek.locks import Baton
+from goalseek.loop import lanes
+from goalseek.project.trees import Lane
+
+NAMES = "abcdefgh"
+JUDGE = """\
+sleep "$(cat "$SECONDS_FILE" 2>/dev/null || echo 0)"
+total=10
+for name in a b c d e f g h; do total=$((total + $(cat $name.txt))); done
+printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+MANIFEST: dict[str, Any] = {
+    "scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]},
+    "search": {"stack": "none"},
+}
+
+
+def begin(top: Path, judge: str = JUDGE, agent: str = "", **tables: Any) -> Project:
+    """A project whose metric is the sum of eight files; the verifier takes as long as a file of the test's says."""
+    project = Project.make(top, {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": judge})
+    environment = {"set": {"SECONDS_FILE": str(top.parent / "seconds")}}
+    tables = {**MANIFEST, "env": {"verify": environment}, **tables}
+    if agent:
+        return project.set_agent(agent, tables)
+    project.set_manifest(tables)
+    return project
+
+
+def move(title: str, **files: object) -> dict[str, Any]:
+    return {"title": title, "files": {f"{name}.txt": f"{value}\n" for name, value in files.items()}}
+
+
+def tries_of(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record for record in records if record["outcome"] != "baseline"]
+
+
+def test_four_at_once_land_one_after_the_other_and_each_was_measured_on_the_tip_that_it_lands_on(
+    tmp_path: Path,
+) -> None:
+    project = begin(tmp_path / "repository", parallel={"landings": 20})
+    (tmp_path / "seconds").write_text("0.5")
+    gains = dict(zip(NAMES, (1, -1, 2, -1, 1, 1, -1, 1), strict=True))
+    project.set_moves(*(move(f"try {name}", **{name: gain}) for name, gain in gains.items()))
+    tries = tries_of(project.climb("iterate", "-n", "8", "--jobs", "4"))
+    assert sorted(record["iteration"] for record in tries) == [*range(1, 9)]
+    outcomes = {record["hypothesis_summary"]: record["outcome"] for record in tries}
+    assert outcomes == {f"try {name}": "kept" if gain > 0 else "reverted" for name, gain in gains.items()}
+    kept = [record for record in tries if record["outcome"] == "kept"]
+    values = [10, *(record["metric"]["value"] for record in kept)]
+    assert values[-1] == 16 and values == sorted(values)
+    for before, record in zip([None, *kept], kept, strict=False):
+        if before:  # the incumbent that it was measured against, the commit that it stands on: the landing before it
+            assert record["metric"]["incumbent"] == before["metric"]["value"]
+            assert record["base_commit_hash"] == record["parent_commit_hash"] == before["commit_hash"]
+    moved = next(record for record in kept for attempt in record["attempts"] if attempt["reason"] == "moved")
+    version, shown = moved["attempts"][0], project.check("show", str(moved["iteration"]))
+    assert f"attempt    {version['commit_hash']}: moved from {version['base_commit_hash']}\n" in shown
+    assert f"moved to   {moved['base_commit_hash']}, which it was measured against\n" in shown
+    assert project.git("log", "--format=%s", "goalseek/demo").count("try") == 5
+    assert not project.git("for-each-ref", "refs/goalseek/demo/flight")
+    project.check("audit")
+
+
+def test_what_is_being_measured_already_is_not_measured_beside_it(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository")
+    (tmp_path / "seconds").write_text("1")
+    project.set_moves(move("once", a=1), move("twice", a=1))
+    tries = sorted(tries_of(project.climb("iterate", "-n", "2", "--jobs", "2")), key=lambda record: record["iteration"])
+    assert [(record["outcome"], record["reason"]) for record in tries] == [("kept", "better"), ("skipped", "duplicate")]
+    assert tries[1]["why"] == "the same tree is being measured in iteration 1"
+    project.check("audit")
+
+
+def test_values_of_tune_are_written_into_the_tip_of_then_and_never_conflict(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", provider={"name": "tune", "sampler": "random"})
+    project.write({"a.txt": "1  # goalseek: int 1..40\n"})
+    project.write({"hidden/judge.sh": JUDGE.replace("cat $name.txt", "cut -d' ' -f1 $name.txt")})
+    project.commit()
+    (tmp_path / "seconds").write_text("1")
+    tries = tries_of(project.climb("iterate", "-n", "4", "--jobs", "2"))
+    assert [record["outcome"] for record in tries[:1]] == ["kept"]
+    assert any(attempt["reason"] == "moved" for record in tries for attempt in record.get("attempts", ()))
+    for record in tries:
+        assert record["reason"] in ("better", "worse"), record
+        value = record["hypothesis_summary"].removeprefix("line1 = ")
+        assert project.git("show", f"{record['commit_hash']}:a.txt") == f"{value}  # goalseek: int 1..40"
+
+
+def test_two_winners_that_spoil_each_other_the_second_is_measured_on_the_firsts_tip_and_reverted(
+    tmp_path: Path,
+) -> None:
+    spoiled = JUDGE.replace("printf", 'case $(cat a.txt b.txt | tr -d "\\n") in 11) total=5;; esac\nprintf', 1)
+    project = begin(tmp_path / "repository", judge=spoiled)
+    (tmp_path / "seconds").write_text("0.5")
+    project.set_moves(move("try a", a=1), move("try b", b=1))
+    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
+    assert (first["outcome"], first["metric"]["value"], first["attempts"]) == ("kept", 11, [])
+    assert (second["outcome"], second["reason"]) == ("reverted", "worse")
+    assert (second["metric"]["value"], second["metric"]["incumbent"]) == (5, 11)
+    assert second["base_commit_hash"] == second["parent_commit_hash"] == first["commit_hash"]
+    (version,) = second["attempts"]
+    assert (version["reason"], version["base_commit_hash"]) == ("moved", project.git("rev-parse", "main"))
+    parents = project.git("log", "-1", "--format=%P", "refs/goalseek/demo/ledger").split()
+    assert parents[1:] == [second["commit_hash"], version["commit_hash"]]
+    assert {run["seed"] for run in first["runs"]}.isdisjoint({run["seed"] for run in second["runs"]})
+    project.check("audit")
+
+
+def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path: Path) -> None:
+    agent = """\
+cat > "$HOME/prompt-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
+cp a.txt "$HOME/found-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
+sleep 0.$((GOALSEEK_ITERATION * 3))
+if [ $GOALSEEK_PHASE = repair ]; then echo 5 > a.txt; else echo $GOALSEEK_ITERATION > a.txt; fi
+echo "idea $GOALSEEK_ITERATION"
+"""
+    project = begin(tmp_path / "repository", agent=agent)
+    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
+    assert (first["metric"]["value"], second["metric"]["value"], second["outcome"]) == (11, 15, "kept")
+    assert second["parent_commit_hash"] == first["commit_hash"] and second["hypothesis_summary"] == "idea 2"
+    assert [attempt["reason"] for attempt in second["attempts"]] == ["moved", "conflict"]
+    assert home("found-2-repair").read_text() == "1\n"
+    prompt = home("prompt-2-repair").read_text()
+    assert "it conflicts with what was kept meanwhile: a.txt" in prompt and "+2" in prompt and "idea 2" in prompt
+    project.check("audit")
+
+
+def test_without_an_author_who_can_be_asked_again_a_conflict_is_skipped(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository")
+    (tmp_path / "seconds").write_text("0.5")
+    project.set_moves(move("try 1", a=1), move("try 2", a=2))
+    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
+    assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "skipped", "conflict")
+    (version,) = second["attempts"]
+    assert version["reason"] == "moved" and version["commit_hash"]
+    assert version["commit_hash"] in project.git("log", "-1", "--format=%P", "refs/goalseek/demo/ledger")
+    project.check("audit")
+
+
+def test_who_is_outrun_too_often_is_given_up(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", parallel={"landings": 1})
+    (tmp_path / "seconds").write_text("0.5")
+    project.set_moves(move("try a", a=1), move("try b", b=1))
+    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
+    assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "reverted", "outrun")
+    assert second["why"] == "others landed while it was measured, 1 time (parallel.landings)"
+    project.check("audit")
+
+
+def test_runs_of_the_incumbent_count_only_where_as_many_measured_at_once(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", metric={"direction": "maximize", "query": "score"})
+    noisy = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')
+    project.write({"hidden/judge.sh": noisy})
+    project.commit()
+    project.set_moves(*(move(f"try {name}", **{name: -5}) for name in NAMES))
+
+    def incumbent_runs(*arguments: str) -> list[int]:
+        before = len(project.iterations())
+        tries = tries_of(project.climb("iterate", *arguments)[before:])
+        assert {record["reason"] for record in tries} == {"worse"}
+        tries.sort(key=lambda record: record["iteration"])
+        return [sum(run["of"] == "incumbent" for run in record["runs"]) for record in tries]
+
+    assert incumbent_runs("-n", "1") == [0]
+    beside_another = incumbent_runs("-n", "6", "--jobs", "2")  # as many are begun before the first record as may be
+    assert set(beside_another) == {0, 5} and (beside_another[0], beside_another[-1]) == (5, 0)
+    assert incumbent_runs("-n", "1") == [5]
+    records = project.iterations()
+    assert [record.get("benches") for record in records] == [None] * 2 + [2] * 6 + [None]
+    assert "all 8 decisions stay the same" in project.check("rejudge", "--set", "metric.max_repeats=8")
+    known = [run["seed"] for run in json.loads(project.check("noise", "-n", "11", "--json"))["runs"] if run["before"]]
+    alone = [run for record in records if "benches" not in record for run in record["runs"]]
+    assert known == [run["seed"] for run in alone if run["value"] > 10]
+    project.check("audit")
+
+
+def test_what_was_measured_in_another_setting_before_a_kill_is_measured_anew(tmp_path: Path) -> None:
+    noisy = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')
+    journal = 'echo "$GOALSEEK_SLOT" >> "$HOME/measured"\n'
+    second = 'if [ "$(wc -l < "$HOME/measured")" = 2 ]; then touch "$HOME/second"; sleep "$(cat "$SECONDS_FILE")"; fi\n'
+    judge = journal + second + noisy.removeprefix(JUDGE.splitlines(keepends=True)[0])
+    project = begin(tmp_path / "repository", judge, metric={"direction": "maximize", "query": "score"})
+    project.set_moves(move("try a", a=-5))
+    (tmp_path / "seconds").write_text("0")
+    project.check("baseline")
+    home("measured").unlink()
+    home("second").unlink()
+    (tmp_path / "seconds").write_text("60")
+    project.kill_when(home("second"), "iterate", "-n", "1", "--jobs", "2")
+    (record,) = tries_of(project.climb("iterate", "-n", "1", "--jobs", "1"))
+    assert (record["reason"], record["benches"]) == ("worse", 1)
+    assert [run["of"] for run in record["runs"]] == ["candidate"]  # alone, the runs of the baseline tell enough
+    assert len(home("measured").read_text().split()) == 2 + 1
+    assert "1 decision stays the same" in project.check("rejudge", "--set", "metric.max_repeats=8")
+    project.check("audit")
+
+
+def test_packing_while_candidates_are_under_way_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[int] = []
+
+    def pack_often(repository: Repository, seq: int, warn: Callable[[str], None]) -> bool:
+        count, is_packed = len(repository.flight()), pack_when_due(repository, seq, warn, every=2)
+        beside.extend([count] if is_packed else [])
+        return is_packed
+
+    monkeypatch.setattr("goalseek.loop.invocation.pack_when_due", pack_often)
+    project = begin(tmp_path / "repository", parallel={"agents": 3, "benches": 2, "landings": 20})
+    (tmp_path / "seconds").write_text("0.2")
+    project.set_moves(*(move(f"try {name}", **{name: 1}) for name in "abcd"))
+    list(goalseek.iterate(goalseek.load(project.manifest), iterations=4))
+    assert any(beside) and list((project.top / ".git" / "objects" / "pack").glob("*.pack"))
+    assert [record["outcome"] for record in tries_of(project.iterations())] == ["kept"] * 4
+    assert "missing" not in project.git("fsck", "--strict", "--no-dangling")
+    project.check("audit")
+
+
+def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lane = SimpleNamespace(monotonic=lambda: 0.0), cast(Lane, None)
+    monkeypatch.setattr(lanes, "time", clock)
+    with Baton() as baton:
+        slots = [lanes.Resource("a slot", baton, [lane]) for _ in range(2)]
+        bench = lanes.Resource("a bench", baton, [lane, lane])
+        balance = lanes.Balance(slots, bench)
+        for resource in (*slots, bench):
+            resource.take(1, lambda: None)
+        clock.monotonic = lambda: 40.0
+        balance.count()
+        assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
+        slots[0].give_back(lane)
+        clock.monotonic = lambda: 400.0
+        balance.count()
+        slots[0].take(2, lambda: None)
+        bench.take(2, lambda: None)
+        bench.waiting.update({3, 4})
+        assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
+        clock.monotonic = lambda: 440.0
+        balance.count()
+        assert str(balance) == "1.0 of 2 agents wait for a bench: take fewer, or more benches"
+
+
+def test_jobs_alone_is_one_iteration_for_each(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository")
+    project.set_moves(move("try a", a=1), move("try b", b=1), move("try c", c=1))
+    assert len(tries_of(project.climb("iterate", "--jobs", "2"))) == 2

@@ -1,0 +1,395 @@
+"""How several iterations at once end: at limits, by a request, by an error; what is measured alone waits for them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import Project, home, living, until
+from test_queue import JUDGE, MANIFEST, NAMES, begin, move, tries_of
+
+import goalseek
+from goalseek.evaluation.measurements import Evaluation
+from goalseek.loop import invocation
+from goalseek.loop.loop import iterate
+from goalseek.manifest.loading import load
+from goalseek.phase_values import Ahead
+from goalseek.project.opening import open_project
+from goalseek.project.progress import Beside
+from goalseek.project.stop import Ends, request_stop
+
+AGENT = """\
+number=0
+sleep "$(cat "$HOME/sleep" 2>/dev/null || echo 0)"
+echo "$GOALSEEK_ITERATION" >> "$HOME/called"
+for name in a b c d e f g h; do [ $(($GOALSEEK_ITERATION % 8)) = $number ] && echo 1 > $name.txt; number=$((number + 1)); done
+echo '{"input_tokens": 10, "cost_usd": 1}' > "$GOALSEEK_USAGE"
+echo "idea $GOALSEEK_ITERATION"
+"""
+
+
+def test_no_limit_counts_less_than_what_is_under_way(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT, limits={"cost_usd": 5.0})
+    home("sleep").write_text("0.4")
+    tries = tries_of(project.climb("iterate", "--jobs", "4", "-n", "99"))
+    assert len(tries) == 5
+    assert project.state()["stop_reason"] == "cost"
+    project.set_manifest(project.manifest.read_text().replace("cost_usd = 5.0", "iterations = 7"))
+    tries = tries_of(project.climb("iterate", "--jobs", "4", "-n", "99"))
+    assert len(tries) == 7
+    assert project.state()["stop_reason"] == "iterations"
+    assert not list((project.logs.parent / "runs" / "flight").glob("begun*"))
+    assert sum(record["active_seconds"] for record in tries) < sum(sum(record["seconds"].values()) for record in tries)
+    project.check("audit")
+
+
+def test_until_one_call_has_an_answer_no_other_begins_where_dollars_are_limited(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT, limits={"cost_usd": 1.5})
+    (record,) = tries_of(project.climb("iterate", "--jobs", "4", "-n", "4"))
+    assert record["usage"]["cost_usd"] == 1 and home("called").read_text() == "1\n"
+    assert project.state()["stop_reason"] == "cost"
+
+
+def test_calls_end_once_all_of_them_together_have_used_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalseek.proposal.watch.LOOK_SECONDS", 0.1)
+    hangs = """\
+echo "$GOALSEEK_ITERATION" >> "$HOME/asked"
+[ $GOALSEEK_ITERATION = 1 ] || { echo '{"input_tokens": 400}' > "$GOALSEEK_USAGE"; sleep 60; }
+"""
+    project = begin(tmp_path / "repository", agent=hangs + AGENT, parallel={"agents": 3}, limits={"tokens": 1000})
+    began = time.monotonic()
+    list(goalseek.iterate(goalseek.load(project.manifest)))
+    assert project.state()["stop_reason"] == "tokens" and time.monotonic() - began < 30
+    assert [record["usage"]["input_tokens"] for record in tries_of(project.iterations())] == [10]
+    asked = home("asked").read_text()
+    project.check("iterate")
+    assert home("asked").read_text() == asked and project.state()["stop_reason"] == "tokens"
+
+
+def test_who_reports_no_dollars_holds_up_nobody_once_there_is_an_answer(tmp_path: Path) -> None:
+    agent = "".join(line for line in AGENT.splitlines(keepends=True) if "USAGE" not in line)
+    project = begin(tmp_path / "repository", agent=agent, limits={"cost_usd": 1.5})
+    (tmp_path / "seconds").write_text("0.5")
+    first, second = tries_of(project.climb("iterate", "--jobs", "2"))
+    assert (first["iteration"], first["attempts"]) == (1, [])
+    assert [attempt["reason"] for attempt in second["attempts"]] == ["moved"]  # so it began before the first record
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments", "reason"), [({"target": 11}, (), "target"), ({}, ("--until", "score>=11"), "until")]
+)
+def test_a_target_that_one_reaches_ends_the_others_though_every_slot_is_taken(
+    tmp_path: Path, metric: dict[str, Any], arguments: tuple[str, ...], reason: str
+) -> None:
+    agent = AGENT.replace("sleep", "[ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
+    metric = {"direction": "maximize", "query": "score", "noise": "none", **metric}
+    project = begin(tmp_path / "repository", agent=agent, metric=metric)
+    home("sleep").write_text("60")
+    began = time.monotonic()
+    tries = tries_of(project.climb("iterate", "--jobs", "2", "--forever", *arguments))
+    assert [record["iteration"] for record in tries] == [1] and time.monotonic() - began < 30
+    assert project.state()["stop_reason"] == reason
+
+
+@pytest.mark.parametrize(
+    "reason", ["for", pytest.param("time", marks=pytest.mark.slow), pytest.param("deadline", marks=pytest.mark.slow)]
+)
+def test_at_the_end_of_the_time_what_is_being_measured_is_finished_and_proposals_end(
+    tmp_path: Path, reason: str
+) -> None:
+    agent = AGENT.replace("sleep", "echo 7 > b.txt; [ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
+    project = begin(tmp_path / "repository", agent=agent)
+    project.check("baseline")
+    for path, seconds in ((tmp_path / "seconds", "2.5"), (home("sleep"), "60")):
+        path.write_text(seconds)
+    limits = {"for": "", "time": '[limits]\ntime = "2s"\n'}
+    deadline = f"[limits]\ndeadline = {datetime.now(UTC) + timedelta(seconds=2):%Y-%m-%dT%H:%M:%SZ}\n"
+    unlimited = project.manifest.read_text()
+    project.set_manifest(unlimited + limits.get(reason, deadline))
+    arguments = ("--for", "2s") if reason == "for" else ()
+    (record,) = tries_of(project.climb("iterate", "--jobs", "2", "-n", "2", *arguments))
+    assert (record["iteration"], record["outcome"], project.state()["stop_reason"]) == (1, "kept", reason)
+    assert "b.txt" in (project.run_folder(2) / "changes.diff").read_text()
+    for path in (tmp_path / "seconds", home("sleep")):
+        path.write_text("0")
+    project.set_manifest(unlimited)
+    tries = tries_of(project.climb("iterate", "--jobs", "2", "-n", "1"))
+    assert sorted(record["iteration"] for record in tries) == [1, 2]
+    project.check("audit")
+
+
+def test_that_another_could_not_end_in_time_is_no_reason_to_end_those_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = AGENT.replace("sleep", "[ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
+    project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2}, limits={"time": "60s"})
+    home("sleep").write_text("1")
+    monkeypatch.setattr(
+        "goalseek.loop.invocation.median_iteration_seconds", lambda records: 1000.0 if list(records)[1:] else None
+    )
+    list(goalseek.iterate(goalseek.load(project.manifest)))
+    assert {1, 2} <= {record["iteration"] for record in project.iterations()}
+    assert project.state()["stop_reason"] == "time"
+    project.check("audit")
+
+
+def test_a_request_to_stop_a_detached_climb_drops_proposals_and_keeps_what_they_have_edited(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT.replace("sleep", "echo 7 > b.txt; sleep", 1))
+    home("sleep").write_text("30")
+    project.check("iterate", "--detach", "--jobs", "4", "-n", "99")
+    until(lambda: "running, 4 proposing\n" in project.check("status"))
+    time.sleep(1)
+    refused = project.run("iterate")
+    assert refused.exit_code == 4 and "with 4 iterations under way: 4 proposing" in refused.stderr
+    assert "drops" in project.check("stop")
+    until(lambda: not living(home()))
+    assert project.state()["stop_reason"] == "asked"
+    for number in range(1, 5):
+        assert "b.txt" in (project.run_folder(number) / "changes.diff").read_text()
+    home("sleep").write_text("0")
+    tries = tries_of(project.climb("iterate", "--jobs", "4", "-n", "4"))
+    assert sorted(record["iteration"] for record in tries) == [1, 2, 3, 4]
+    project.check("audit")
+
+
+def test_a_look_at_the_holdout_waits_until_nothing_is_under_way_and_the_queue_fills_again(tmp_path: Path) -> None:
+    judge = JUDGE.replace("sleep", 'touch "$HOME/busy-$GOALSEEK_SLOT"; sleep', 1) + 'rm "$HOME/busy-$GOALSEEK_SLOT"\n'
+    look = """\
+cat ?.txt | tr -d '\\n' >> "$HOME/looked"
+ls "$HOME" | grep busy >> "$HOME/looked"
+echo >> "$HOME/looked"
+echo '{"hidden": 1}' > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+    holdout = {"run": "sh hidden/final.sh", "sees": "both", "query": "hidden", "when": "kept"}
+    project = begin(tmp_path / "repository", judge=judge, holdout=holdout, parallel={"landings": 20})
+    project.write({"hidden/final.sh": look})
+    project.commit()
+    (tmp_path / "seconds").write_text("0.3")
+    project.set_moves(*(move(f"try {name}", **{name: 1}) for name in NAMES))
+    tries = tries_of(project.climb("iterate", "-n", "8", "--jobs", "2"))
+    assert len(tries) == 8 and {record["outcome"] for record in tries} == {"kept"}
+    looks = [line for line in home("looked").read_text().split("\n") if line]
+    assert looks[0] == "00000000" and set("".join(looks)) == {"0", "1"}  # on the tree it is about, beside nobody
+    assert len(looks) >= 3
+    project.check("audit")
+
+
+def test_a_login_that_is_refused_in_one_slot_ends_the_others_and_loses_nothing(tmp_path: Path) -> None:
+    refused = '[ $GOALSEEK_ITERATION = 2 ] && [ ! -e "$HOME/login" ] && { echo revoked >&2; exit 77; }\nsleep'
+    project = begin(tmp_path / "repository", agent=AGENT.replace("sleep", refused, 1))
+    home("sleep").write_text("20")
+    ended = project.run("iterate", "-n", "4", "--jobs", "4")
+    assert ended.exit_code == 3 and "revoked" in ended.stderr
+    assert project.state()["stop_reason"] == "auth" and not tries_of(project.iterations())
+    for name, text in (("login", ""), ("sleep", "0")):
+        home(name).write_text(text)
+    tries = tries_of(project.climb("iterate", "-n", "4", "--jobs", "4"))
+    assert sorted(record["iteration"] for record in tries) == [1, 2, 3, 4]
+    project.check("audit")
+
+
+def test_one_whose_workspace_somebody_removes_while_goalseek_works_in_it_goes_on_in_a_new_one(tmp_path: Path) -> None:
+    lost = 'mkdir "$HOME/lost" && rm ../workspace.git/HEAD && echo >> .git/HEAD'
+    agent = AGENT.replace("sleep", f"[ $GOALSEEK_ITERATION = 2 ] && {lost}\nsleep", 1)
+    project = begin(tmp_path / "repository", agent=agent, parallel={"landings": 20})
+    tries = tries_of(project.climb("iterate", "-n", "4", "--jobs", "4"))
+    assert sorted(record["iteration"] for record in tries) == [1, 2, 3, 4]
+    second = next(record for record in tries if record["iteration"] == 2)
+    assert second["outcome"] == "kept" and second["usage"]["cost_usd"] == 2, "it was called twice"
+    assert sorted(home("called").read_text().split()) == ["1", "2", "2", "3", "4"]
+    project.check("audit")
+
+
+BUG = """
+from goalseek.__main__ import main
+from goalseek.loop.queued_iteration import QueuedIteration
+real = QueuedIteration.take_bench
+def planted(iteration):
+    if iteration.number == 2:
+        raise ValueError("planted")
+    return real(iteration)
+QueuedIteration.take_bench = planted
+main()
+"""
+
+
+def test_a_bug_in_one_ends_the_others_with_its_traceback_and_a_later_invocation_goes_on(tmp_path: Path) -> None:
+    agent = AGENT.replace("sleep", "echo 7 > h.txt; [ $GOALSEEK_ITERATION = 2 ] || sleep", 1)
+    project = begin(tmp_path / "repository", agent=agent)
+    home("sleep").write_text("30")
+    process = project.start("iterate", "--jobs", "4", "-n", "4", program=("-c", BUG))
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 70 and "this is a bug" in said and said.count("ValueError: planted") == 1, said
+    assert (project.state()["status"], project.state()["stop_reason"]) == ("failed", "bug")
+    assert "7" in (project.run_folder(3) / "changes.diff").read_text()
+    assert not living(home())
+    home("sleep").write_text("0")
+    project.climb("iterate", "--jobs", "4", "-n", str(5 - len(project.iterations())))
+    assert sorted(record["iteration"] for record in project.iterations()) == [0, 1, 2, 3, 4]
+    project.check("audit")
+
+
+def test_what_is_measured_alone_has_one_bench_and_says_why(tmp_path: Path) -> None:
+    metric = {"direction": "maximize", "query": "score", "noise": "none", "exclusive": "gpu"}
+    project = begin(tmp_path / "repository", metric=metric)
+    project.set_moves(*(move(f"try {name}", **{name: 1}) for name in "abc"))
+    ended = project.run("iterate", "-n", "3", "--jobs", "3")
+    assert ended.stderr.count('metric.exclusive = "gpu" allows one measurement at a time: one bench') == 1
+    assert [record["benches"] for record in tries_of(project.iterations())] == [1, 1, 1]
+
+
+def test_what_a_kill_left_under_way_is_gone_on_with_as_far_as_is_asked(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT)
+    (tmp_path / "seconds").write_text("0")
+    home("sleep").write_text("1")
+    project.kill_when(project.run_folder(4), "iterate", "-n", "9", "--jobs", "4")
+    numbers = []
+    for _ in range(2):
+        numbers.append(len(tries_of(project.climb("iterate", "-n", "1", "--jobs", "4"))))
+    assert numbers == [1, 2]
+    tries = tries_of(project.climb("iterate", "-n", "3", "--jobs", "2"))
+    assert sorted(record["iteration"] for record in tries) == [1, 2, 3, 4, 5]
+    project.check("audit")
+
+
+def test_what_waits_for_a_bench_keeps_the_diff_of_its_candidate_when_a_signal_ends_all(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT, parallel={"agents": 2, "benches": 1})
+    project.check("baseline")
+    (tmp_path / "seconds").write_text("30")
+    process = project.start_until(project.run_folder(2) / "change.json", "iterate", "-n", "2")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) and process.returncode == 130
+    assert [len((project.run_folder(number) / "changes.diff").read_text()) > 0 for number in (1, 2)] == [True, True]
+
+
+REPAIR = '[ $GOALSEEK_PHASE = repair ] && { echo 2 > b.txt; touch "$HOME/repairs"; sleep 30; }; echo 1 > a.txt\n'
+CRASH = '[ $(cat a.txt) = 0 ] && echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metrics.json"'
+
+
+def repairing(top: Path) -> tuple[Project, subprocess.Popen[str]]:
+    """A climb whose first candidate has crashed, while its author is at the repair."""
+    verify = [{"name": "judge", "run": CRASH, "sees": "candidate"}]
+    project = begin(top, agent=REPAIR, verify=verify, parallel={"agents": 2})
+    return project, project.start_until(home("repairs"), "iterate", "-n", "1")
+
+
+def test_what_a_repair_has_edited_when_it_is_ended_is_not_taken_for_the_candidate(tmp_path: Path) -> None:
+    project, process = repairing(tmp_path / "repository")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) and process.returncode == 130
+    diffs = [(project.run_folder(1) / name).read_text() for name in ("changes.diff", "attempts/2/changes.diff")]
+    assert ["b.txt" in diff for diff in diffs] == [False, True] and "a.txt" in diffs[0]
+
+
+def test_a_candidate_whose_repair_was_ended_by_a_request_to_stop_can_be_finished(tmp_path: Path) -> None:
+    project, process = repairing(tmp_path / "repository")
+    project.check("stop")
+    assert process.communicate(timeout=20) and process.returncode == 0
+    refused = project.run("baseline")
+    assert refused.exit_code == 2 and "goalseek iterate finishes what was begun" in refused.stderr
+
+
+def test_what_is_measured_alone_between_iterations_keeps_the_state_fresh_and_is_none_of_their_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = begin(tmp_path / "repository")
+    project.set_moves(*(move(f"try {name}", **{name: 1}) for name in "ab"))
+    project.check("baseline")
+    looks = []
+
+    def look(evaluation: Evaluation, is_end: bool) -> None:
+        opened = evaluation.project
+        looks.append(opened.programs.pulse == opened.beat)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(invocation, "look_at_holdout", look)
+    with open_project(load(project.manifest), doing="iterate") as opened:
+        began = time.monotonic()
+        records = [*iterate(invocation.Invocation(opened, Ends(2), 2))]
+        seconds = time.monotonic() - began
+    assert looks and looks[-1]
+    assert sum(record.active_seconds or 0.0 for record in records) <= seconds - 0.2 * looks.count(True)
+
+
+def test_a_request_to_stop_counts_also_where_it_comes_while_limits_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT)
+    project.check("baseline")
+    with open_project(load(project.manifest), doing="iterate") as opened:
+        requests = iter([lambda: request_stop(opened.repository.own)])
+        monkeypatch.setattr(invocation, "limit_stop", lambda *_: next(requests, lambda: None)() and None)
+        climb = invocation.Invocation(opened, Ends(9), 2)
+        beside = Beside((Ahead(1),))
+        assert [bool(climb.next_config(lambda: beside)) for _ in range(2)] == [True, False]
+        assert opened.stop and opened.stop.reason == "asked"
+
+
+@pytest.mark.parametrize("options", [("-n", "3", "--jobs", "2"), ("-n", "1", "--new")])
+def test_nothing_is_left_of_calls_in_slots_that_are_used_no_more(tmp_path: Path, options: tuple[str, ...]) -> None:
+    project = begin(tmp_path / "repository", agent=AGENT)
+    home("sleep").write_text("30")
+    process = project.start_until(project.run_folder(3) / "prompt.md", "iterate", "--jobs", "3")
+    until(lambda: len([*project.trees().glob("slot-*/call")]) == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)
+    home("sleep").write_text("0")
+    project.climb("iterate", *options)
+    assert not [*project.trees().glob("slot-*/call")]
+
+
+def test_none_begins_in_a_slot_that_is_taken_by_what_a_kill_left(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", agent='echo >> "$HOME/asked"; sleep 30')
+    asked = home("asked")
+    asked.touch()
+    for count, number in ((2, signal.SIGKILL), (4, signal.SIGINT)):
+        process = project.start("iterate", "--jobs", "2", "--forever")
+        until(lambda count=count: len(asked.read_text()) == count)
+        time.sleep(0.5)
+        process.send_signal(number)
+        process.communicate(timeout=20)
+        assert not project.run_folder(3).exists()
+
+
+def test_another_number_of_benches_counts_once_all_that_are_under_way_have_ended(tmp_path: Path) -> None:
+    slots = {"CARD": ["a", "b", "c"]}
+    judge = 'echo "$GOALSEEK_SLOT $CARD" >> "$HOME/measured"\n' + JUDGE
+    project = begin(tmp_path / "repository", judge, parallel={"agents": 2, "benches": 2, "slots": slots})
+    (tmp_path / "seconds").write_text("0.2")
+    project.set_moves(*(move(f"try {name}", **{name: -1}) for name in NAMES))
+    for record in goalseek.iterate(goalseek.load(project.manifest), iterations=8):
+        if record.benches == 2:
+            text = project.manifest.read_text()
+            project.set_manifest(text.replace("benches = 2", "benches = 3").replace('"a"', '"x"'))
+    benches = [record["benches"] for record in tries_of(project.iterations())]
+    assert benches == sorted(benches) and set(benches) == {2, 3}
+    assert {"0 a", "0 x"} <= set(home("measured").read_text().splitlines()) <= {"0 a", "0 x", "1 b", "2 c"}
+    project.check("audit")
+
+
+def test_a_plan_that_a_kill_cut_short_is_asked_for_in_the_slot_of_its_iteration(tmp_path: Path) -> None:
+    agent = """\
+echo "$GOALSEEK_ITERATION $PWD" >> "$HOME/asked"
+[ $GOALSEEK_PHASE = plan ] || { echo 1 > a.txt; exit; }
+sleep "$(cat "$HOME/sleep")"
+printf '<<<GOALSEEK PLAN %s\\nidea %s\\nGOALSEEK PLAN %s>>>\\n' "$GOALSEEK_NONCE" "$GOALSEEK_ITERATION" "$GOALSEEK_NONCE"
+"""
+    project = begin(tmp_path / "repository").set_agent(agent, MANIFEST, ask_plan=True)
+    home("sleep").write_text("30")
+    home("asked").touch()
+    process = project.start("iterate", "--jobs", "2")
+    until(lambda: len(home("asked").read_text().splitlines()) == 2)
+    process.kill()
+    process.communicate(timeout=20)
+    home("sleep").write_text("0")
+    project.climb("iterate", "--jobs", "2")
+    places = {tuple(line.split()) for line in home("asked").read_text().splitlines()}
+    assert places == {(str(number), str(project.trees() / f"slot-{number - 1}" / "workspace")) for number in (1, 2)}
