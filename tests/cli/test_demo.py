@@ -82,6 +82,24 @@ def test_every_move_of_a_script_by_itself(case: Case) -> None:
 
 
 @pytest.mark.slow
+def test_many_at_once_land_and_the_last_lines_say_what_was_moved(case: Case) -> None:
+    ended = case.run("demo", "many", "here")
+    assert ended.exit_code == 0, ended.stderr
+    rows = [line.split() for line in ended.stdout.splitlines() if line[:4].strip().isdigit()]
+    assert sorted(int(row[0]) for row in rows) == [*range(13)]
+    values = [int(row[3]) for row in rows if row[1] in ("baseline", "kept")]
+    assert len(values) > 4 and values == sorted(set(values))
+    _, after = ended.stdout.split("several at once: 12 iterations in ")
+    merged, conflicts = after.splitlines()[1:3]
+    assert "merged onto what landed meanwhile, and measured there: " in merged and merged[-1].isdigit()
+    assert conflicts.startswith("  in conflict with it, so given back to the author once: ")
+    landed = case.git("log", "--format=%s", "goalseek/many", folder=case.folder / "here").splitlines()
+    assert len(landed) == len(values) and not case.git(
+        "for-each-ref", "refs/goalseek/many/flight", folder=case.folder / "here"
+    )
+
+
+@pytest.mark.slow
 def test_the_users_configuration_of_git_does_not_matter(case: Case) -> None:
     hooks = case.home / "template/hooks"
     hooks.mkdir(parents=True)

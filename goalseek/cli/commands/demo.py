@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
-from goalseek.humanize import first_sentence, pluralize
+from goalseek.humanize import first_sentence, format_duration, pluralize
+from goalseek.ledger.chain import format_ranges
+from goalseek.ledger.records import IterationRecord
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -26,7 +29,7 @@ from goalseek.project import stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
-from goalseek.values import Outcome
+from goalseek.values import Outcome, Reason
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
@@ -176,9 +179,10 @@ def run(options: argparse.Namespace) -> int:
     count = options.count or default_iterations(loaded, override)
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
     print_message(options, f"{source.summary}\nThe repository is new, in {folder}. It gets {iterations}:")
+    began = time.monotonic()
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
-        standing = project.standing
+        standing, records = project.standing, [*project.ledger.recent]
     fields = {
         "event": "demo",
         "folder": str(folder),
@@ -188,8 +192,25 @@ def run(options: argparse.Namespace) -> int:
         "iterations": standing.tried,
         "kept": standing.outcomes.get(Outcome.KEPT, 0),
     }
-    print_answer(options, fields, *_closing_lines(loaded))
+    print_answer(options, fields, "", *_moved_lines(records, time.monotonic() - began), *_closing_lines(loaded))
     return exit_code
+
+
+def _moved_lines(records: Sequence[IterationRecord], elapsed: float) -> list[str]:
+    """What became of those that others landed before; nothing where one followed the other."""
+
+    def numbers_with(reason: Reason) -> str:
+        found = [one.iteration for one in records if reason in [attempt.reason for attempt in one.attempts]]
+        return format_ranges(sorted(found)) or "none"
+
+    if numbers_with(Reason.MOVED) == "none":
+        return []
+    return [
+        f"several at once: {len(records) - 1} iterations in {format_duration(elapsed)}",
+        f"  merged onto what landed meanwhile, and measured there: {numbers_with(Reason.MOVED)}",
+        f"  in conflict with it, so given back to the author once: {numbers_with(Reason.CONFLICT)}",
+        "",
+    ]
 
 
 def _closing_lines(loaded: ManifestFile) -> list[str]:
@@ -199,7 +220,6 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
     program = Path(sys.executable).with_name("goalseek")
     is_reachable = shutil.which("goalseek") or not program.is_file()
     return [
-        "",
         f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
         *([] if is_reachable else [f"not on PATH:    alias goalseek={shlex.quote(str(program))}"]),
         f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
