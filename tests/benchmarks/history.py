@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import goalseek
 from goalseek.cli.registry import COMMANDS as COMMAND_NAMES
@@ -83,10 +84,28 @@ def first_line(folder: Path) -> tuple[float, int]:
 
 def cost(arguments: list[str], folder: Path) -> tuple[float, int]:
     """Seconds of wall time, and the peak of resident memory in KiB."""
+    weight = weigh(arguments, folder)
+    return weight.seconds, weight.memory
+
+
+class Weight(NamedTuple):
+    """What a program took: seconds of wall time, its peak of resident memory in KiB, seconds of the processor.
+
+    The last are its own and those of the programs that it ran.
+    """
+
+    seconds: float
+    memory: int
+    processor: float
+
+
+def weigh(arguments: list[str], folder: Path) -> Weight:
+    """Runs a program, which must end with 0."""
     asked = [sys.executable, "-I", "-S", "-c", _WEIGH, *arguments]
-    told = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True).stdout.split()
-    assert told[2] == "0", (arguments, told)
-    return float(told[0]), int(told[1])
+    ended = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True)
+    *figures, code = ended.stdout.split()
+    assert code == "0", (arguments, ended)
+    return Weight(float(figures[0]), int(figures[1]), float(figures[2]))
 
 
 # A process begins with the memory of the one that started it in its books, so a small one starts those that are weighed.
@@ -96,7 +115,8 @@ began = time.perf_counter()
 nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=nowhere)
 _, status, usage = os.wait4(child, 0)
-print(time.perf_counter() - began, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+processor = usage.ru_utime + usage.ru_stime
+print(time.perf_counter() - began, usage.ru_maxrss, processor, os.waitstatus_to_exitcode(status))
 """
 
 
