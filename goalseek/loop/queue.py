@@ -85,9 +85,7 @@ class Queue:
             stack.enter_context(self._baton)
             stack.callback(self._end_threads)
             self._resume()
-            self._begin_all()
-            while self._threads or self._landed:
-                self._wait()
+            while True:
                 while self._landed:
                     record = self._landed.popleft()
                     self._invocation.show_progress(self._beside())
@@ -95,8 +93,13 @@ class Queue:
                         self._invocation.note_stop(self._beside())
                     with self._baton.let_go():
                         yield record
-                self._begin_all()
-                self._answer_questions()
+                if self._begin_next():
+                    continue
+                if not self._threads and not self._landed:
+                    break
+                if not self._landed:
+                    self._answer_questions()
+                    self._wait()
             self._look()  # the last may have ended by an error while its caller had a record
 
     def _begin_next(self) -> bool:
@@ -253,7 +256,8 @@ class Queue:
         def read_answer() -> Approval | None:
             with self._baton:
                 self._look()
-                self._begin_all()
+                while self._begin_next():
+                    pass
                 self._show()
                 return iteration.read_answer(question)
 
@@ -263,10 +267,6 @@ class Queue:
             raise approval_error(question)
         if iteration.question is question:  # else it has taken effect already
             save_approval(self._project.loaded.logs, question, answer)
-
-    def _begin_all(self) -> None:
-        while self._begin_next():
-            pass
 
     @property
     def _ahead(self) -> tuple[Ahead, ...]:
