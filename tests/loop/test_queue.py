@@ -21,10 +21,15 @@ from goalseek.project.trees import Lane
 NAMES = "abcdefgh"
 JUDGE = """\
 sleep "$(cat "$SECONDS_FILE" 2>/dev/null || echo 0)"
+if [ -e "$TOGETHER_FILE" ] && [ $GOALSEEK_ITERATION != 0 ]; then
+    touch "$TOGETHER_FILE-$GOALSEEK_ITERATION"
+    while [ "$(ls "$TOGETHER_FILE"-* | wc -l)" -lt "$(cat "$TOGETHER_FILE")" ]; do sleep 0.05; done
+fi
 total=10
 for name in a b c d e f g h; do total=$((total + $(cat $name.txt))); done
 printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
+RESULTS = "{}/repository/.goalseek/demo/logs/results.jsonl"
 MANIFEST: dict[str, Any] = {
     "scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]},
     "search": {"stack": "none"},
@@ -32,9 +37,13 @@ MANIFEST: dict[str, Any] = {
 
 
 def begin(top: Path, judge: str = JUDGE, agent: str = "", **tables: Any) -> Project:
-    """A project whose metric is the sum of eight files; the verifier takes as long as a file of the test's says."""
+    """A project whose metric is the sum of eight files.
+
+    Beside it the test may say in ``seconds`` how long the verifier takes, and in ``together`` how many candidates must
+    be at their measurement before the first one ends.
+    """
     project = Project.make(top, {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": judge})
-    environment = {"set": {"SECONDS_FILE": str(top.parent / "seconds")}}
+    environment = {"set": {f"{name.upper()}_FILE": str(top.parent / name) for name in ("seconds", "together")}}
     tables = {**MANIFEST, "env": {"verify": environment}, **tables}
     if agent:
         return project.set_agent(agent, tables)
@@ -54,7 +63,7 @@ def test_four_at_once_land_one_after_the_other_and_each_was_measured_on_the_tip_
     tmp_path: Path,
 ) -> None:
     project = begin(tmp_path / "repository", parallel={"landings": 20})
-    (tmp_path / "seconds").write_text("0.5")
+    (tmp_path / "together").write_text("4")
     gains = dict(zip(NAMES, (1, -1, 2, -1, 1, 1, -1, 1), strict=True))
     project.set_moves(*(move(f"try {name}", **{name: gain}) for name, gain in gains.items()))
     tries = tries_of(project.climb("iterate", "-n", "8", "--jobs", "4"))
@@ -78,8 +87,8 @@ def test_four_at_once_land_one_after_the_other_and_each_was_measured_on_the_tip_
 
 
 def test_what_is_being_measured_already_is_not_measured_beside_it(tmp_path: Path) -> None:
-    project = begin(tmp_path / "repository")
-    (tmp_path / "seconds").write_text("1")
+    waits = f"[ $GOALSEEK_ITERATION = 0 ] || until grep -q duplicate {RESULTS.format(tmp_path)}"
+    project = begin(tmp_path / "repository", judge=f"{waits}; do sleep 0.05; done\n{JUDGE}")
     project.set_moves(move("once", a=1), move("twice", a=1))
     tries = sorted(tries_of(project.climb("iterate", "-n", "2", "--jobs", "2")), key=lambda record: record["iteration"])
     assert [(record["outcome"], record["reason"]) for record in tries] == [("kept", "better"), ("skipped", "duplicate")]
@@ -92,7 +101,7 @@ def test_values_of_tune_are_written_into_the_tip_of_then_and_never_conflict(tmp_
     project.write({"a.txt": "1  # goalseek: int 1..40\n"})
     project.write({"hidden/judge.sh": JUDGE.replace("cat $name.txt", "cut -d' ' -f1 $name.txt")})
     project.commit()
-    (tmp_path / "seconds").write_text("1")
+    (tmp_path / "together").write_text("2")
     tries = tries_of(project.climb("iterate", "-n", "4", "--jobs", "2"))
     assert [record["outcome"] for record in tries[:1]] == ["kept"]
     assert any(attempt["reason"] == "moved" for record in tries for attempt in record.get("attempts", ()))
@@ -107,7 +116,7 @@ def test_two_winners_that_spoil_each_other_the_second_is_measured_on_the_firsts_
 ) -> None:
     spoiled = JUDGE.replace("printf", 'case $(cat a.txt b.txt | tr -d "\\n") in 11) total=5;; esac\nprintf', 1)
     project = begin(tmp_path / "repository", judge=spoiled)
-    (tmp_path / "seconds").write_text("0.5")
+    (tmp_path / "together").write_text("2")
     project.set_moves(move("try a", a=1), move("try b", b=1))
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
     assert (first["outcome"], first["metric"]["value"], first["attempts"]) == ("kept", 11, [])
@@ -126,11 +135,13 @@ def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path:
     agent = """\
 cat > "$HOME/prompt-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
 cp a.txt "$HOME/found-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
-sleep 0.$((GOALSEEK_ITERATION * 3))
+touch "$HOME/begun-$GOALSEEK_ITERATION"
+until [ -e "$HOME/begun-1" ] && [ -e "$HOME/begun-2" ]; do sleep 0.05; done
+[ $GOALSEEK_ITERATION = 1 ] || until grep -q '"outcome":"kept"' "$RESULTS"; do sleep 0.05; done
 if [ $GOALSEEK_PHASE = repair ]; then echo 5 > a.txt; else echo $GOALSEEK_ITERATION > a.txt; fi
 echo "idea $GOALSEEK_ITERATION"
 """
-    project = begin(tmp_path / "repository", agent=agent)
+    project = begin(tmp_path / "repository", agent=f"RESULTS={RESULTS.format(tmp_path)}\n{agent}")
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
     assert (first["metric"]["value"], second["metric"]["value"], second["outcome"]) == (11, 15, "kept")
     assert second["parent_commit_hash"] == first["commit_hash"] and second["hypothesis_summary"] == "idea 2"
@@ -143,7 +154,7 @@ echo "idea $GOALSEEK_ITERATION"
 
 def test_without_an_author_who_can_be_asked_again_a_conflict_is_skipped(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository")
-    (tmp_path / "seconds").write_text("0.5")
+    (tmp_path / "together").write_text("2")
     project.set_moves(move("try 1", a=1), move("try 2", a=2))
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
     assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "skipped", "conflict")
@@ -155,7 +166,7 @@ def test_without_an_author_who_can_be_asked_again_a_conflict_is_skipped(tmp_path
 
 def test_who_is_outrun_too_often_is_given_up(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", parallel={"landings": 1})
-    (tmp_path / "seconds").write_text("0.5")
+    (tmp_path / "together").write_text("2")
     project.set_moves(move("try a", a=1), move("try b", b=1))
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
     assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "reverted", "outrun")

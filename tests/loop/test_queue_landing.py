@@ -7,11 +7,11 @@ from pathlib import Path
 from project import Project, home
 from reviewing import command
 from shown import Shown
-from test_queue import begin, move, tries_of
+from test_queue import RESULTS, begin, move, tries_of
 
 AUTHOR = """\
 [ $GOALSEEK_PHASE = repair ] && cat > "$HOME/repair-$GOALSEEK_ITERATION" && echo 3 > a.txt && exit
-[ $GOALSEEK_ITERATION = 1 ] && echo 1 > a.txt || { sleep 0.5; echo 1 > b.txt; }
+[ $GOALSEEK_ITERATION = 1 ] && echo 1 > a.txt || { until [ -e "$HOME/repair-1" ]; do sleep 0.05; done; echo 1 > b.txt; }
 echo "idea $GOALSEEK_ITERATION"
 """
 REVIEWER = """\
@@ -23,7 +23,8 @@ printf '<<<GOALSEEK REVIEW %s\\n%s\\n- more\\nGOALSEEK REVIEW %s>>>\\n' $GOALSEE
 
 def test_a_change_that_a_reviewer_sends_back_leaves_the_landing_to_others(tmp_path: Path) -> None:
     (tmp_path / "reviewer.sh").write_text(REVIEWER)
-    author = AUTHOR.replace("echo 3 >", "sleep 3 && echo 3 >")
+    landed = f"""until grep -q '"outcome":"kept"' {RESULTS.format(tmp_path)}; do sleep 0.05; done"""
+    author = AUTHOR.replace("echo 3 >", f"{landed} && echo 3 >")
     review = {"provider": command(tmp_path / "reviewer.sh"), "criteria": ["It is short."]}
     project = begin(tmp_path / "repository", agent=author, review=review)
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
