@@ -59,7 +59,7 @@ class Judgement(Struct, frozen=True):
 
 
 class RunEnd(Struct, frozen=True):
-    """The limit that would have ended the run after ``iteration``, and the best value until then."""
+    """The limit that would have ended the run after the record of ``iteration``, and the best value until then."""
 
     iteration: int
     reason: StopReason | str
@@ -71,7 +71,7 @@ class Rejudged(Struct, frozen=True):
     """All decisions by the number since the newest baseline, oldest first, or until ``end``.
 
     ``others`` counts the iterations that something else decided, such as a guard or a failure. ``metric``, which is its
-    name and direction, ``last_iteration`` and ``best`` are the records' own.
+    name and direction, ``last_iteration``, that of the newest record, and ``best`` are the records' own.
     """
 
     decisions: tuple[Judgement, ...]
@@ -130,7 +130,7 @@ def rejudge(records: Iterable[Record], metric: Metric | None, limits: Limits, ta
     iterations = [row for row in rows if isinstance(row, IterationRecord)]
     best = [row.metric.value for row in iterations if row.outcome in (Outcome.BASELINE, Outcome.KEPT)][-1]
     name = (baseline.metric.name, baseline.metric.direction)
-    return Rejudged(tuple(decisions), others, end, name, max(row.iteration for row in iterations), best)
+    return Rejudged(tuple(decisions), others, end, name, iterations[-1].iteration, best)
 
 
 def judge(metric: Metric, state: NoiseState, record: IterationRecord) -> tuple[Verdict | str, tuple[VerifierRun, ...]]:
@@ -194,4 +194,4 @@ def _find_end(
     now = datetime.fromisoformat(last.timestamp) if limits.deadline else datetime.now(UTC)
     stop = why_stop(limits, target, standing.for_run(last.run_id), now, median_iteration_seconds(pace))
     best = standing.best.value if standing.best else None
-    return RunEnd(standing.last_iteration, stop.reason, stop.why, best) if stop else None
+    return RunEnd(standing.last.iteration, stop.reason, stop.why, best) if stop and standing.last else None

@@ -84,7 +84,7 @@ def test_what_landed_late_is_held_against_the_incumbent_that_it_is_a_change_of()
     first = replace(late, seq=8, iteration=3, outcome="reverted", reason="worse", rollback_commit_hash=None)
     rejudged = judged([*records, first, replace(first, seq=9, iteration=1, base_commit_hash="commit3")], ONCE)
     assert [row.new_outcome for row in rejudged.decisions] == ["kept", "kept", "kept", "reverted"]
-    assert "9.3 beats 9.5" in rejudged.decisions[2].why and rejudged.last_iteration == 3
+    assert "9.3 beats 9.5" in rejudged.decisions[2].why and rejudged.last_iteration == 1
 
 
 def test_in_order_the_noise_is_what_the_other_rule_would_have_seen() -> None:
@@ -164,6 +164,16 @@ def test_a_limit_ends_the_run_where_it_would_have_been_reached(
     rejudged = judged(records, None, replace(NO_LIMITS, **limits), target)
     assert (rejudged.end and (rejudged.end.iteration, rejudged.end.reason, rejudged.end.best)) == end
     assert rejudged.decisions == () and rejudged.others == 0 and rejudged.best == 9.4
+
+
+def test_where_several_were_under_way_the_run_ends_after_the_record_that_reached_the_limit() -> None:
+    numbers = (0, 4, 3, 2, 1)
+    records = [
+        replace(record, iteration=numbers[record.iteration]) if isinstance(record, IterationRecord) else record
+        for record in climb(10.0, 9.5, 9.4, 9.45, 9.6)
+    ]
+    rejudged = judged(records, None, replace(NO_LIMITS, iterations=3))
+    assert rejudged.end and (rejudged.end.iteration, rejudged.end.best, rejudged.last_iteration) == (2, 9.4, 1)
 
 
 def test_with_another_rule_a_limit_counts_only_as_long_as_the_decisions_are_the_same() -> None:

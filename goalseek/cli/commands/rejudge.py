@@ -164,7 +164,7 @@ def _end_sentence(rejudged: Rejudged, unit: str) -> str:
     if end is None:
         return f"the run would not have ended before iteration {last}, where the records end"
     sentence = f"the run would have ended after iteration {end.iteration}: {end.why}"
-    if end.iteration < last and end.best is not None and rejudged.best is not None:
+    if end.iteration != last and end.best is not None and rejudged.best is not None:
         best, recorded = format_number(end.best, unit), format_number(rejudged.best, unit)
         sentence += f"; its best is {best} there, and {recorded} at iteration {last}"
     return sentence
