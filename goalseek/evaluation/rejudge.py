@@ -104,19 +104,20 @@ def rejudge(records: Iterable[Record], metric: Metric | None, limits: Limits, ta
         return None
     recorded, assumed = before.after(baseline), before.after(_judge_baseline(metric, baseline) if metric else baseline)
     decisions: list[Judgement] = []
-    noise_by_base: dict[str, NoiseState] = {}  # of each incumbent: what was begun on an earlier one may be decided late
+    bases = {row.base_seq for row in rows if isinstance(row, IterationRecord)}
+    noise_at: dict[int | None, NoiseState] = {}  # at these records: while one is tried, others may be recorded
     pace = deque[IterationRecord](maxlen=PACE_ITERATIONS)
     others, in_order, end = 0, True, None
     for index, record in enumerate(rows[1:], start=1):
         as_judged, standing = record, assumed if in_order else recorded
-        if standing.incumbent:
-            noise_by_base[standing.incumbent.commit] = standing.noise
+        if standing.seq in bases:
+            noise_at[standing.seq] = standing.noise
         if isinstance(record, IterationRecord):
             if in_order and (end := _find_end(limits, target, assumed, pace, rows[index - 1])):
                 break
             pace.appendleft(record)
             if metric and _is_by_the_number(record):
-                noise = noise_by_base.get(record.base_commit_hash or "", standing.noise)
+                noise = noise_at.get(record.base_seq, standing.noise)
                 verdict, runs = judge(metric, noise.under(setting_of(record.benches, record.host)), record)
                 decisions.append(_judgement(record, verdict, runs, in_order))
                 in_order = in_order and decisions[-1].is_same

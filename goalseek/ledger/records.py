@@ -93,8 +93,9 @@ class IterationRecord(Head, kw_only=True):
     tip.
 
     Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
-    record before, ``benches`` how many it measures on at once, on ``host``. Numbers need not rise from record to record
-    then, and what moved no tip may be a change of an earlier one.
+    record before, ``benches`` how many it measures on at once, on ``host``, and ``base_seq`` is the record at whose
+    standing this one was decided. Numbers need not rise from record to record then, and what moved no tip may be a
+    change of an earlier one.
     """
 
     iteration: int
@@ -108,6 +109,7 @@ class IterationRecord(Head, kw_only=True):
     commit_hash: str | None = None
     parent_commit_hash: str | None = None
     base_commit_hash: str | None = None
+    base_seq: int | None = None
     rollback_commit_hash: str | None = None
     tree_hash: str | None = None
     taken_back: int | None = None

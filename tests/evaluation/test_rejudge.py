@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from noise_sessions import metric_of, noisy_session, runs_of
+from noise_sessions import metric_of, noisy_session, runs_of, update_noise
 from records import iteration, run
 
 from goalseek.evaluation.rejudge import Rejudged, rejudge
@@ -80,11 +80,27 @@ def test_after_the_first_difference_a_decision_is_held_against_what_was_recorded
 
 def test_what_landed_late_is_held_against_the_incumbent_that_it_is_a_change_of() -> None:
     records = climb(10.0, 9.5, 9.0)
-    late = replace(records[-1], base_commit_hash="commit2", runs=runs_of("candidate", 9.3), benches=2)
+    late = replace(records[-1], base_seq=2, runs=runs_of("candidate", 9.3), benches=2)
     first = replace(late, seq=8, iteration=3, outcome="reverted", reason="worse", rollback_commit_hash=None)
-    rejudged = judged([*records, first, replace(first, seq=9, iteration=1, base_commit_hash="commit3")], ONCE)
+    rejudged = judged([*records, first, replace(first, seq=9, iteration=1, base_seq=3)], ONCE)
     assert [row.new_outcome for row in rejudged.decisions] == ["kept", "kept", "kept", "reverted"]
     assert "9.3 beats 9.5" in rejudged.decisions[2].why and rejudged.last_iteration == 1
+
+
+def test_what_was_decided_while_others_were_recorded_is_held_against_what_was_known_when_it_was_begun() -> None:
+    metric = metric_of()
+    session = noisy_session(metric, 1, 3)
+    for _ in range(20):
+        late = replace(session, records=[*session.records])
+        base = late.records[-1].seq
+        session.candidate()
+        late.candidate()
+        number = len(session.records)
+        session.records.append(replace(late.records[-1], seq=number, iteration=number, base_seq=base))
+        session.state = update_noise(session.state, session.records[-1])
+    rejudged = judged(session.records, metric)
+    assert rejudged.same == len(rejudged.decisions) == 43
+    assert [row.new_reason for row in rejudged.decisions] == [record.reason for record in session.records[1:]]
 
 
 def test_in_order_the_noise_is_what_the_other_rule_would_have_seen() -> None:

@@ -89,6 +89,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         commit_hash=candidate.commit if candidate else None,
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
         base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
+        base_seq=None if benches is None else standing.seq,
         rollback_commit_hash=decision.rollback if decision else None,
         tree_hash=candidate.tree if candidate else None,
         taken_back=result.taken_back,
