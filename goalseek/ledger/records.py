@@ -169,6 +169,12 @@ class IterationRecord(Head, kw_only=True):
         return tuple(commit for commit in (self.commit_hash, *moved) if commit)
 
     @property
+    def first_base_commit_hash(self) -> str | None:
+        """The incumbent at which it was begun; it may have been moved to later ones since."""
+        moved_from = (attempt.base_commit_hash for attempt in self.attempts if attempt.base_commit_hash)
+        return next(moved_from, self.base_commit_hash)
+
+    @property
     def moved_versions(self) -> Iterator[tuple[str, list[str]]]:
         """Each version of its change that was moved to a later tip: its incumbent, and its tries' commits in order."""
         commits: list[str] = []

@@ -264,7 +264,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
-        rotation=standing.rotation.after(proposal_of(record)),
+        rotation=standing.rotation.after(proposal_of(record, standing.incumbent)),
     )
     if record.outcome != Outcome.KEPT:
         return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
@@ -280,8 +280,8 @@ def _count_unmoved(standing: Standing, value: float | None) -> int | None:
     return standing.unmoved + 1 if value == standing.baseline.value else None
 
 
-def proposal_of(record: IterationRecord) -> Proposal:
-    """What counts of a record for whose turn it is."""
+def proposal_of(record: IterationRecord, incumbent: MeasuredCommit | None = None) -> Proposal:
+    """What counts of a record for whose turn it is; ``incumbent`` is that before it."""
     turn = record.turn_of or ""
     return Proposal(
         record.iteration,
@@ -292,6 +292,7 @@ def proposal_of(record: IterationRecord) -> Proposal:
         (record.metric.incumbent, record.metric.value),
         sum(record.seconds.values()),
         record.usage,
+        incumbent is None or record.first_base_commit_hash in (None, incumbent.commit),
     )
 
 

@@ -36,8 +36,8 @@ class Cost(Protocol):
 class Proposal(Struct, frozen=True):
     """What counts of a recorded iteration: its outcome, who proposed it in whose turn, and its time and money.
 
-    ``is_try`` says whether it counts for the plateau. ``values`` are the incumbent's and its own, None where there is
-    none.
+    ``is_try`` says whether it counts for the plateau, ``is_of_incumbent`` whether it was begun on the incumbent of its
+    record. ``values`` are the incumbent's and its own, None where there is none.
     """
 
     iteration: int
@@ -48,6 +48,7 @@ class Proposal(Struct, frozen=True):
     values: tuple[Number | None, Number | None]
     seconds: Number
     usage: Cost
+    is_of_incumbent: bool = True
 
 
 def author_of(provider: str, model: str, turn: str) -> str:
@@ -152,7 +153,8 @@ class Rotation(Struct, frozen=True):
         return structs.replace(self, efforts=efforts)
 
     def _is_late(self, proposal: Proposal) -> bool:
-        return proposal.turn not in ("", self.turn) and proposal.iteration < self.began
+        is_older = proposal.iteration < self.began or not proposal.is_of_incumbent
+        return proposal.turn not in ("", self.turn) and is_older
 
     def _in_turn(self, proposal: Proposal) -> Rotation:
         """In the proposal's turn, which may be a new one; a stack begins none, and an older record names none."""

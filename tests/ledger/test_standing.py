@@ -13,7 +13,7 @@ from records import iteration, measurement, run
 from goalseek.ledger.records import IterationRecord, Record, RunRecord
 from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
 from goalseek.statistics.noise_state import TimedRun
-from goalseek.values import Usage, VerifierRun, from_plain, to_line
+from goalseek.values import Attempt, Usage, VerifierRun, from_plain, to_line
 
 KEPT = ("kept", "better")
 WORSE = ("reverted", "worse")
@@ -192,6 +192,17 @@ def test_what_was_begun_before_the_last_keep_counts_and_moves_nothing() -> None:
     assert (after.last_iteration, after.next_iteration, after.tries, after.stagnation) == (6, 7, 4, 2)
     assert (after.tried, after.total.iterations) == (4, 4) and after.last and after.last.iteration == 6
     assert after.after(iteration(12, 7, "baseline", "measured")).tries == 0
+
+
+def test_whoever_kept_a_change_stays_though_one_that_was_begun_in_another_s_turn_is_recorded_after_it() -> None:
+    a, b = ({"provider": name, "model": "", "turn_of": name} for name in "ab")
+    moved = (Attempt("older", "moved", Usage(), "commit1"),)
+    before = fold([landed(3, 2, WORSE, "commit1", **a), landed(4, 3, WORSE, "commit1", **b)], climbed())
+    assert before.rotation.turn == "b"
+    kept = before.after(landed(5, 1, KEPT, "commit1", **a))
+    late = fold([landed(6, 4, WORSE, "commit1", **b), landed(7, 5, WORSE, "commit5", attempts=moved, **b)], kept)
+    assert (kept.rotation.turn, late.rotation.turn, late.rotation.tries) == ("a", "a", 0)
+    assert late.after(landed(8, 6, WORSE, "commit5", **b)).rotation.turn == "b"
 
 
 def test_the_incumbents_runs_count_where_it_is_the_present_one_and_measured_beside_as_many() -> None:

@@ -109,7 +109,10 @@ def test_what_was_begun_in_an_earlier_turn_leaves_the_present_one_as_it_is() -> 
     assert structs.replace(after, efforts=before.efforts) == before and after.efforts["a"].tried == 4
     beside = structs.replace(late, iteration=3, author="b", turn="b")
     assert before.after(beside).tries == before.tries + 1, "in the same turn, and only landed later"
-    assert before.after(structs.replace(late, outcome="kept")).turn == "a"
+    kept = before.after(structs.replace(late, outcome="kept"))
+    assert kept.turn == "a"
+    after_kept = kept.after(structs.replace(beside, iteration=5, is_of_incumbent=False))
+    assert (after_kept.turn, after_kept.tries) == ("a", 0), "it was begun before that change was kept"
 
 
 def test_a_kept_change_of_nobody_leaves_the_turn_as_it_is() -> None:
