@@ -193,7 +193,7 @@ MEDIAN_ITERATIONS = 20
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
     """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls.
 
-    A review is one call more, and so is each attempt before the last.
+    A review is one call more, and so is each attempt before the last, but for those that git moved to a later tip.
     """
     return median_usage([(record.usage, _call_count(record, calls_each)) for record in newest_first])
 
@@ -220,7 +220,8 @@ def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
 def _call_count(record: IterationRecord, calls_each: int) -> int:
     """How many calls an iteration had; one without repairs and reviews has ``calls_each``."""
     review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
-    return calls_each + len(record.attempts) + (Phase.REVIEW in record.seconds) + review_repairs
+    asked = sum(attempt.base_commit_hash is None for attempt in record.attempts)
+    return calls_each + asked + (Phase.REVIEW in record.seconds) + review_repairs
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:

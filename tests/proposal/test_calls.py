@@ -20,7 +20,7 @@ from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Session
 from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call
-from goalseek.values import Usage
+from goalseek.values import Attempt, Usage
 
 USUAL = Usage(50, 20, 10, 0.1)
 NOTHING = Usage()
@@ -133,6 +133,12 @@ def test_the_usual_call_is_the_median_of_those_that_reported(counts: list[int], 
     assert low <= usual.input_tokens * calls_each <= high + calls_each
     assert usual.cost_usd == pytest.approx((low + high) / 20 / calls_each)
     assert not usual.estimated
+
+
+def test_nobody_was_called_for_what_git_moved_to_a_later_tip() -> None:
+    moved, repaired = Attempt("m", "moved", Usage(), "base"), Attempt("r", "verify_failed", Usage())
+    for attempts, calls in (((moved,), 1), ((moved, moved), 1), ((repaired, moved), 2)):
+        assert median_call([replace(used(Usage(100 * calls)), attempts=attempts)], 1) == Usage(100)
 
 
 def test_only_the_newest_count_and_where_nobody_reported_nothing_is_usual() -> None:
