@@ -254,7 +254,7 @@ class Iteration:
         if self.attempts is None:
             return IterationResult(self.context, verdict)
         top = self.attempts.top
-        parts = (self.plan, top.change, top.candidate, top.evidence, decision)
+        parts = (top.plan, top.change, top.candidate, top.evidence, decision)
         notes = (*self.attempts.notes, *self._missing_path_notes(verdict, top.candidate, top.evidence))
         return IterationResult(self.context, verdict, *parts, self.attempts.earlier, notes)
 

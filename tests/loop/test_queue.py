@@ -152,6 +152,22 @@ echo "idea $GOALSEEK_ITERATION"
     project.check("audit")
 
 
+def test_a_conflict_that_its_author_does_not_resolve_is_recorded_under_the_name_of_its_idea(tmp_path: Path) -> None:
+    agent = """\
+touch "$HOME/begun-$GOALSEEK_ITERATION"
+until [ -e "$HOME/begun-1" ] && [ -e "$HOME/begun-2" ]; do sleep 0.05; done
+[ $GOALSEEK_ITERATION = 1 ] || until grep -q '"outcome":"kept"' "$RESULTS"; do sleep 0.05; done
+[ $GOALSEEK_PHASE = repair ] || echo $GOALSEEK_ITERATION > a.txt
+echo "idea $GOALSEEK_ITERATION"
+"""
+    project = begin(tmp_path / "repository")
+    project.set_agent(f"RESULTS={RESULTS.format(tmp_path)}\n{agent}", MANIFEST, timeout="60s")
+    _, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
+    assert (second["reason"], second["hypothesis_summary"]) == ("no_change", "idea 2")
+    assert [attempt["reason"] for attempt in second["attempts"]] == ["moved", "conflict"]
+    project.check("audit")
+
+
 def test_without_an_author_who_can_be_asked_again_a_conflict_is_skipped(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository")
     (tmp_path / "together").write_text("2")
