@@ -131,7 +131,7 @@ def _rows(
     for attempt in record.attempts:
         base = f" from {attempt.base_commit_hash}" if attempt.base_commit_hash else ""
         yield "attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}{base}"
-    if record.base_commit_hash and any(attempt.base_commit_hash for attempt in record.attempts):
+    if record.runs and record.base_commit_hash and any(attempt.base_commit_hash for attempt in record.attempts):
         yield "moved to", f"{record.base_commit_hash}, which it was measured against"
     of_candidate = [run for run in record.runs if run.of == "candidate" and run.value is not None]
     left_out = of_candidate[0] if len({run.value for run in of_candidate}) > 1 else None

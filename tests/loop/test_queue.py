@@ -165,6 +165,7 @@ echo "idea $GOALSEEK_ITERATION"
     _, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
     assert (second["reason"], second["hypothesis_summary"]) == ("no_change", "idea 2")
     assert [attempt["reason"] for attempt in second["attempts"]] == ["moved", "conflict"]
+    assert "which it was measured against" not in project.check("show", "2")
     project.check("audit")
 
 
