@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 
-from msgspec import structs
-
 from goalseek.disk import machine_error
 from goalseek.errors import GitFailed
 from goalseek.git.command import ObjectsFailed
@@ -272,7 +270,7 @@ class QueuedIteration(Iteration):
     def _take_standing(self, standing: Standing) -> None:
         self.standing = standing
         if self.briefing:
-            self.briefing = structs.replace(self.briefing, standing=standing)
+            self.briefing = self.briefing.at(standing)
 
     def _patch(self) -> bytes:
         """The change without what depends on where in a file it stands: git's patch-id would leave out white space."""

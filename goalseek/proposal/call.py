@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.errors import Rejected
 from goalseek.files import write_atomic
@@ -48,6 +48,16 @@ class Briefing(Struct, frozen=True):
     usage_log: UsageLog
     run_folder: Path
     standing: Standing
+
+    def at(self, standing: Standing) -> Briefing:
+        """The same for a workspace that stands at a later incumbent: another change was kept meanwhile."""
+        assert standing.incumbent and standing.best
+        incumbent, best = standing.incumbent, standing.best.value
+        context = structs.replace(
+            self.context, incumbent_commit=incumbent.commit, incumbent_value=incumbent.value, best_value=best
+        )
+        brief = {**self.brief, "incumbent": incumbent.value, "best": best}
+        return structs.replace(self, context=context, brief=brief, standing=standing)
 
 
 def brief_iteration(

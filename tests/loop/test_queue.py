@@ -134,6 +134,7 @@ def test_two_winners_that_spoil_each_other_the_second_is_measured_on_the_firsts_
 def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path: Path) -> None:
     agent = """\
 cat > "$HOME/prompt-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
+cp "$GOALSEEK_BRIEF" "$HOME/brief-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
 cp a.txt "$HOME/found-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
 touch "$HOME/begun-$GOALSEEK_ITERATION"
 until [ -e "$HOME/begun-1" ] && [ -e "$HOME/begun-2" ]; do sleep 0.05; done
@@ -149,6 +150,8 @@ echo "idea $GOALSEEK_ITERATION"
     assert home("found-2-repair").read_text() == "1\n"
     prompt = home("prompt-2-repair").read_text()
     assert "it conflicts with what was kept meanwhile: a.txt" in prompt and "+2" in prompt and "idea 2" in prompt
+    brief = json.loads(home("brief-2-repair").read_text())
+    assert (brief["incumbent"], brief["best"]) == (11, 11) and "which is 11 now" in prompt
     project.check("audit")
 
 
