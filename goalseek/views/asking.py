@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,8 +17,41 @@ from goalseek.views.terminal_text import replace_unprintable
 _POLL_SECONDS = 0.2
 
 
+class Prompt:
+    """The prompt of an open question, which stays the last line of the terminal while others print; "" for none."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._lock = threading.RLock()
+
+    def open(self, *lines: str, text: str) -> None:
+        """Prints the lines, and the prompt below them."""
+        with self._lock:
+            self._text = text
+            print(*lines, text, sep="\n", end="", flush=True)
+
+    def close(self) -> None:
+        """There is no question any more."""
+        with self._lock:
+            self._text = ""
+
+    @contextlib.contextmanager
+    def printing(self) -> Iterator[None]:
+        """What is printed in this block begins a line, and the prompt follows it once more."""
+        with self._lock:
+            text, self._text = self._text, ""
+            if text:
+                print(flush=True)
+            yield
+            self._text = text
+            if text:
+                print(text, end="", flush=True)
+
+
 class AskingWatch(Observer):
     """Asks where both standard input and output are a terminal; shows nothing else."""
+
+    prompt = Prompt()  # a process has one terminal
 
     def is_attended(self) -> bool:
         """Whether a person can be asked: both streams are terminals."""
@@ -27,9 +62,13 @@ class AskingWatch(Observer):
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """The answer typed here, or given by another command meanwhile; None where the terminal is closed."""
-        print("\n".join(question_lines(question)))
-        prompt = prompt_text(question)
-        print(prompt, end="", flush=True)
+        self.prompt.open(*question_lines(question), text=prompt_text(question))
+        try:
+            return self._read_answer(question, poll_approval)
+        finally:
+            self.prompt.close()
+
+    def _read_answer(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         lines = _read_lines(sys.stdin.fileno())
         while (approval := poll_approval()) is None:
             line = next(lines, "")
@@ -43,9 +82,8 @@ class AskingWatch(Observer):
                 return "approve"
             if answer in ("n", "no"):
                 return "decline"
-            if answer in ("d", "diff"):
-                print(_diff(question))
-            print(prompt, end="", flush=True)
+            patch = (_diff(question),) if answer in ("d", "diff") else ()
+            self.prompt.open(*patch, text=prompt_text(question))
         print(f"\n{approval}, said goalseek {approval} {question.iteration}", flush=True)
         return approval
 

@@ -81,25 +81,20 @@ class LineWatch(AskingWatch, SandboxWatch):
     def on_note(self, text: str) -> None:
         """A line on stderr, with the number of the iteration that is under way."""
         which = "" if self._iteration is None else f"iteration {self._iteration}: "
-        print(f"note: {which}{replace_unprintable(text)}", file=sys.stderr)
+        with self.prompt.printing():
+            print(f"note: {which}{replace_unprintable(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """A line on stderr where ``is_verbose``."""
         self._iteration = None if name in (Phase.SETTLE, Phase.HOLDOUT) else iteration
         if self._is_verbose:
-            print(f"{iteration:>4}  {name}", file=sys.stderr)
+            with self.prompt.printing():
+                print(f"{iteration:>4}  {name}", file=sys.stderr)
 
     def on_record(self, record: IterationRecord) -> None:
         """The iteration's line."""
-        print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
-        self._iteration = record.iteration
-        for note in record.notes:
-            self.on_note(note)
-        if record.dropped_files and not self._is_quiet:
-            self.on_note(f"files outside the scope were left out: {', '.join(record.dropped_files)}")
-        self._iteration = None
-        if self._is_verbose:
-            print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
+        with self.prompt.printing():
+            self._print_record(record)
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
@@ -124,3 +119,14 @@ class LineWatch(AskingWatch, SandboxWatch):
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
             print(self._paint(stop.line, "bold"), flush=True)
+
+    def _print_record(self, record: IterationRecord) -> None:
+        print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
+        self._iteration = record.iteration
+        for note in record.notes:
+            self.on_note(note)
+        if record.dropped_files and not self._is_quiet:
+            self.on_note(f"files outside the scope were left out: {', '.join(record.dropped_files)}")
+        self._iteration = None
+        if self._is_verbose:
+            print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from goalseek.phase_values import Verdict
 from goalseek.project import approval
 from goalseek.project.approval import Question
 from goalseek.views.asking import _read_lines, prompt_text, question_lines
+from goalseek.views.lines import LineWatch
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"
@@ -274,6 +276,35 @@ def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
     assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]
     assert "reverted either way" in prompt_text(question)
+
+
+def test_an_open_question_stays_below_what_others_print_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    terminal = os.fdopen(reading)
+    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setattr("sys.stderr", sys.stdout)  # as on a terminal
+    watch = LineWatch(lambda text, name: text, is_quiet=False, is_verbose=False)
+    asked = Question(4, "run", "c", "d", Verdict("kept", "better", "2 beats 1"), "a title", ("x.py",), 1, 2, "/", False)
+    screens = []
+
+    def answer_after_a_note() -> approval.Approval | None:
+        if not screens:
+            watch.of(5).on_note("waits for your approval")
+            screens.append(capsys.readouterr().out)
+            return None
+        screens.append(capsys.readouterr().out)
+        return "approve"
+
+    assert watch.ask(asked, answer_after_a_note) == "approve"
+    prompt = prompt_text(asked)
+    assert screens[0].endswith(f"{prompt}\nnote: iteration 5: waits for your approval\n{prompt}")
+    assert screens[1] == ""
+    watch.on_note("later")
+    assert capsys.readouterr().out.endswith("\nnote: later\n")
+    terminal.close()
+    os.close(writing)
 
 
 def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_again(

@@ -127,7 +127,7 @@ def test_at_a_terminal_each_is_asked_about_once_and_in_turn(tmp_path: Path) -> N
         third = asked_about(terminal)
         terminal.type("n\n")
         assert terminal.ended() == 0
-        assert terminal.raw.count(b"keep iteration") == 3
+        assert terminal.raw.count(b": kept, better") == 3
     reasons = {record["iteration"]: record["reason"] for record in tries_of(project.iterations())}
     assert len(reasons) == 3 and reasons == {first: "better", second: "better", third: "declined"}
     project.check("audit")
@@ -135,5 +135,5 @@ def test_at_a_terminal_each_is_asked_about_once_and_in_turn(tmp_path: Path) -> N
 
 def asked_about(terminal: Shown) -> int:
     """The iteration that the next question is about: the first to have its verdict need not be the oldest."""
-    terminal.hear("keep iteration ")
-    return int(terminal.hear("?").removesuffix("?"))
+    question = terminal.hear(": kept, better").removesuffix(": kept, better")
+    return int(question.rsplit("iteration ", 1)[1])
