@@ -407,7 +407,7 @@ class TestOfANight:
         assert 'class="line" d="M0.0 350.0H1000.0V175.0H1000.0V0.0H1000.0"' in text
         assert "over iterations 0 to 4" in text and "s 0 → 4; 2 kept of 4 tries" in text
         in_markdown = reported(tmp_path, rows, "md")
-        assert "- 3m 20s: agent 0.0s, verifier 8m 20s" in in_markdown
+        assert "- 3m 20s, in which several were at work at once: agent 0.0s, verifier 8m 20s" in in_markdown
         assert "- 2 kept of 4 tries: 2 measured at once, 1 moved to a newer tip, 1 outrun\n" in in_markdown
 
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:
