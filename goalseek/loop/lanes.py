@@ -149,7 +149,7 @@ class Lanes:
         """Makes slots until there are so many."""
         for number in range(len(self.slots), agents):
             self._lanes.append(self._project.add_lane(f"{SLOT}{number}"))
-            self.slots.append(Resource("a slot", self.baton, self._lanes[-1:]))
+            self.slots.append(Resource("its agent", self.baton, self._lanes[-1:]))
 
     def awaited_by(self, iteration: int) -> str:
         """What an iteration waits for, in words; "" where it has what it wants."""
