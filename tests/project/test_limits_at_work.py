@@ -103,13 +103,13 @@ def test_an_iteration_that_cannot_end_before_the_deadline_is_not_begun(spending:
 
 @pytest.mark.slow
 def test_one_that_has_its_candidate_already_may_finish(spending: Projects) -> None:
-    project = spending({}, f"[ $GOALSEEK_ITERATION = 2 ] || sleep 5; {BETTER}")
+    project = spending({}, f"[ $GOALSEEK_ITERATION = 2 ] || sleep 10; {BETTER}")
     assert end(project, "-n", "1")[0].exit_code == 0
     for _ in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
         ended = project.run("step")
     assert "next: VERIFY" in ended.stdout
     spent = sum(sum(record["seconds"].values()) for record in project.iterations())
-    spending({"time": spent + 4})
+    spending({"time": spent + 9})
     assert end(project, "-n", "1")[1]["stop_reason"] == "count"
     assert len(project.iterations()) == 1 + 2
 
