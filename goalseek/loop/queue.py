@@ -147,6 +147,7 @@ class Queue:
         iteration = QueuedIteration(project, config, self._lanes, begun)
         iteration.ahead = self._ahead
         iteration.steps.add_spending = self._add_spending
+        iteration.steps.foresee = functools.partial(self._foresee, begun.iteration)
         return iteration
 
     def _start(self, iteration: QueuedIteration) -> None:
@@ -166,6 +167,7 @@ class Queue:
                 iteration.project.watch.on_record(record)  # last: while a program is told, the others go on
             except LimitReached as reached:
                 self._project.stop = self._project.stop or reached.stop
+                self._owed.append((iteration.begun, iteration.steps.usage))
             except BaseException as error:
                 if iteration.number not in self._again and iteration.recover_from(error):
                     self._again.add(iteration.number)
@@ -284,6 +286,12 @@ class Queue:
     def _add_spending(self, standing: Standing) -> Standing:
         beside = self._beside()
         return standing.spending(beside.seconds, beside.usage)
+
+    def _foresee(self, number: int) -> Usage:
+        """What the calls of the others that are under way will take, if they take what calls usually do."""
+        others = (iteration for other, iteration in self._iterations.items() if other != number)
+        asking = sum(other.steps.is_asking and not other.is_idle for other in others)
+        return Usage.total([self._beside().call] * asking)
 
     def _close(self) -> None:
         self._lanes.close()

@@ -22,11 +22,12 @@ from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.launch import usage_left
 from goalseek.proposal.usage import UsageLog, median_call
-from goalseek.values import Phase, StopReason, Usage, from_plain
+from goalseek.values import Phase, Stop, StopReason, Usage, from_plain
 from goalseek.workspace.places import CachePaths
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
+_CALL_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.REVIEW)
 
 
 class FinishedStep(NamedTuple):
@@ -42,9 +43,11 @@ class StepRunner:
 
     Checkpoints hold for this run, the record that the iteration began after and the same ``source``. Where ``limits``
     are given, a step that would spend past one of them raises LimitReached; ``add_spending`` adds to a standing what
-    counts for them and is in no record yet. ``usage_log`` has the usage of calls without a result; ``places_of`` gives
-    where the calls of a phase are made. ``resumed_from`` names the checkpoints that an earlier invocation left; empty
-    where ``phase_limit`` is given, as ``step`` always goes on.
+    counts for them and is in no record yet, and ``foresee`` gives what the calls that others have under way will take:
+    who would spend past a limit only with those waits until they are over. ``is_asking`` is whether this iteration has
+    a phase under way that may call a provider. ``usage_log`` has the usage of calls without a result; ``places_of``
+    gives where the calls of a phase are made. ``resumed_from`` names the checkpoints that an earlier invocation left;
+    empty where ``phase_limit`` is given, as ``step`` always goes on.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class StepRunner:
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
         self.add_spending: Callable[[Standing], Standing] = self._add_own_spending
+        self.foresee: Callable[[], Usage] = Usage
+        self.is_asking = False
         self.places_of: Callable[[str], CachePaths] = lambda phase: project.places
         self._project = project
         self._limits = limits
@@ -96,6 +101,8 @@ class StepRunner:
                 self._finished[name] = FinishedStep(phase, spent, rejected.usage)
                 self._count_phase()
                 raise
+            finally:
+                self.is_asking = False
             checkpoint = self._checkpoints.save(name, value, self._digest, elapsed())
             self._count_phase()
         if is_timed:
@@ -218,10 +225,16 @@ class StepRunner:
             raise Paused(phase)
         project = self._project
         self.usage_log.settle(self._finished)
-        if self._limits and phase in LIMITS_BY_PHASE:
-            now, usual = project.activity.clock.now(), self.usage_log.usual()
-            if stop := limit_before_phase(phase, self._limits, self.standing(), now, usual):
-                raise LimitReached(stop)
+        stop = self._find_stop(phase)
+        if stop and self._is_up_to_others(stop):
+            with project.activity.waiting("the calls under way may reach a limit; waits until they end"):
+                while stop and self._is_up_to_others(stop):
+                    project.pause()
+                    project.beat()  # raises where another has ended the climb meanwhile
+                    stop = self._find_stop(phase)
+        if stop:
+            raise LimitReached(stop)
+        self.is_asking = phase in _CALL_PHASES
         project.activity.last_phase = phase
         if not self.folder.is_dir():  # somebody's git clean may have removed it
             self._make_folder()
@@ -229,6 +242,15 @@ class StepRunner:
             project.watch.on_phase(self.number, phase)
             if phase in LIMITS_BY_PHASE:  # the others are over at once
                 project.write_state("running", self.number, phase)
+
+    def _find_stop(self, phase: Phase) -> Stop | None:
+        if self._limits is None or phase not in LIMITS_BY_PHASE:
+            return None
+        standing, now = self.standing().spending(0.0, self.foresee()), self._project.activity.clock.now()
+        return limit_before_phase(phase, self._limits, standing, now, self.usage_log.usual())
+
+    def _is_up_to_others(self, stop: Stop) -> bool:
+        return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.foresee() != Usage()
 
     def _count_phase(self) -> None:
         if self._remaining is not None:

@@ -56,6 +56,30 @@ def test_until_one_call_has_an_answer_no_other_begins_where_dollars_are_limited(
     assert project.state()["stop_reason"] == "cost"
 
 
+def test_who_would_pass_a_limit_with_the_calls_of_others_waits_until_they_end(tmp_path: Path) -> None:
+    agent = """\
+if [ $GOALSEEK_PHASE = plan ]; then
+  echo "$GOALSEEK_ITERATION" >> "$HOME/planned"
+  [ $GOALSEEK_ITERATION = 1 ] || until [ "$(wc -l < "$HOME/planned")" = 4 ]; do sleep 0.05; done
+  echo '{"cost_usd": 1}' > "$GOALSEEK_USAGE"
+  printf '<<<GOALSEEK PLAN %s\\nidea\\nGOALSEEK PLAN %s>>>\\n' $GOALSEEK_NONCE $GOALSEEK_NONCE
+  exit
+fi
+sleep 0.5
+"""
+    project = begin(tmp_path / "repository")
+    project.set_agent(agent + AGENT, {**MANIFEST, "limits": {"cost_usd": 6.0}}, ask_plan=True, timeout="60s")
+    ended = project.run("iterate", "--jobs", "3", "--forever")
+    assert ended.exit_code == 0 and "the calls under way may reach a limit; waits until they end" in ended.stderr
+    calls = home("planned").read_text().split() + home("called").read_text().split()
+    assert (len(calls), len(tries_of(project.iterations()))) == (6, 2), "each call costs a dollar"
+    assert project.state()["stop_reason"] == "cost"
+    project.set_manifest(project.manifest.read_text().replace("cost_usd = 6.0", "cost_usd = 8.0"))
+    project.check("iterate", "--jobs", "3", "--forever")
+    assert sorted(home("planned").read_text().split()) == ["1", "2", "3", "4"], "the plans were stored"
+    assert len(tries_of(project.iterations())) == 4 and len(home("called").read_text().split()) == 4
+
+
 def test_calls_end_once_all_of_them_together_have_used_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
