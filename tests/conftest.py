@@ -81,6 +81,11 @@ def no_process_is_left(isolated: Path, request: pytest.FixtureRequest) -> Iterat
     assert not left, f"still running: {left}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that take minutes: one of them at the end would keep a single worker busy."""
+    items.sort(key=lambda item: item.path.parent.name not in ("scenarios", "git"))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """What a worker that was killed had started ends too."""
