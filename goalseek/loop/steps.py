@@ -27,7 +27,6 @@ from goalseek.workspace.places import CachePaths
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
-_CALL_PHASES = (Phase.PLAN, Phase.APPLY_CHANGE, Phase.REVIEW)
 
 
 class FinishedStep(NamedTuple):
@@ -234,7 +233,7 @@ class StepRunner:
                     stop = self._find_stop(phase)
         if stop:
             raise LimitReached(stop)
-        self.is_asking = phase in _CALL_PHASES
+        self.is_asking = phase in LIMITS_BY_PHASE and phase != Phase.VERIFY
         project.activity.last_phase = phase
         if not self.folder.is_dir():  # somebody's git clean may have removed it
             self._make_folder()
