@@ -1,17 +1,21 @@
 """Nights on which a provider is closed, refuses or fails: what they cost, what is shown, and how they go on."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from project import Project, Projects, answer, home, until
 from test_waiting import status
 
+from goalseek.cli.commands import stop
 from goalseek.cli.main import run
 from goalseek.ledger import results_file
 from goalseek.ledger.results_file import History, Snapshot
 from goalseek.ledger.seal import Seal
+from goalseek.locks import Holder
 from goalseek.project.project import Project as OpenProject
+from goalseek.project.stop import request_stop
 from goalseek.proposal import watch
 from goalseek.providers import fallback
 
@@ -81,7 +85,9 @@ def test_a_wait_past_the_end_of_the_invocation_ends_it_and_nothing_is_lost(proje
 
 
 @pytest.mark.slow
-def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(project: Project) -> None:
+def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.set_agent(CLOSED)
     project.climb("baseline")
 
@@ -96,8 +102,15 @@ def test_a_wait_is_shown_with_its_end_and_a_kill_in_it_or_a_stop_lose_nothing(pr
     started.communicate(timeout=30)
     started = project.start("iterate", "--forever")
     until(lambda: project.state()["pid"] == started.pid and (shown := waiting()) and "8.0s" in shown["next"])
-    assert project.check("stop").rstrip().endswith(": it waits, and stops now")
-    started.communicate(timeout=30)
+
+    def request_and_let_it_end(own: Path) -> Holder | None:
+        holder = request_stop(own)
+        started.communicate(timeout=30)
+        return holder
+
+    monkeypatch.setattr(stop, "request_stop", request_and_let_it_end)
+    assert climb(project, "stop") == 0
+    assert capsys.readouterr().out.rstrip().endswith(": it waits, and stops now"), "as it was when it was asked"
     assert started.returncode == 0 and len(project.iterations()) == 1
     project.set_agent(WORKS)
     record = project.climb()[-1]

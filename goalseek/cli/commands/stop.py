@@ -27,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Asks the run to stop, and says how long that may take; or that nothing is running."""
     manifest = manifest_of_running_climb(load_manifest_to_look(options))
+    state = read_state(manifest.state)  # as it is when asked: one that waits has ended a moment later
     with contextlib.closing(open_repository(manifest)) as repository:
         holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
     standing, newest = load_standing(manifest), History(manifest.results).newest()
@@ -37,7 +38,6 @@ def run(options: argparse.Namespace) -> int:
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
-    state = read_state(manifest.state)
     is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
     has_several = bool(Flight(manifest.runs, None, run_id or standing.run_id).begun())
     ends = "finishes what it measures, drops the proposals under way" if has_several else "finishes its iteration"
