@@ -305,7 +305,7 @@ def to_plain(value: Any) -> Any:
                 del plain[name]
         return plain
     if isinstance(value, dict):
-        return {key: to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
     return value.isoformat() if isinstance(value, datetime) else value
@@ -330,7 +330,7 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
     import msgspec
 
     try:
-        return msgspec.convert(plain, kind)
+        return msgspec.convert(plain, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import taking_back
-from project import Project, answer
+from project import Project, Projects, answer
 from records import ledger_message
 from taking_back import part
+
+import goalseek
+from goalseek.cli.registry import COMMANDS
+from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.seal import Seal
 
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
@@ -388,3 +394,64 @@ def test_a_climb_at_work_is_waited_for_by_nobody_and_forged_text_cannot_steer_th
     write_lines(climbed, *lines(climbed), "\x1b[2J")
     ended = climbed.run("audit")
     assert ended.exit_code == 1 and "\x1b" not in ended.stdout and "\\x1b[2J" in ended.stdout
+
+
+BETTER = part("a", 2), part("b", 3), part("c", 9)
+NOISE = "--run 'echo 1' --regex '([0-9]+)' --direction maximize -n 5"
+WRITERS: dict[str, list[str]] = {
+    "approve": ["iterate", "approve 5", "iterate"],
+    "audit": ["audit --rebuild", "audit --rerun 2"],
+    "baseline": ["baseline", "iterate", "baseline --from HEAD", "iterate"],
+    "compare": ["compare main best -n 2", "settle"],
+    "decline": ["iterate", "decline 5", "iterate"],
+    "direct": ["direct 'make it small'", "iterate --new", "direct --drop 1"],
+    "exec": ["exec --at best -- sh -c 'echo 1 > more'", "iterate --new"],
+    "iterate": ["iterate", "iterate --new", "iterate --new --jobs 2 -n 2"],
+    "noise": ["noise -n 5", f"noise {NOISE}"],
+    "promote": ["promote --measure", "promote --branch home", "promote --ablate --branch needed"],
+    "prune": ["prune --keep 1", "iterate --new"],
+    "report": ["report --settle -o night.html", "iterate --new"],
+    "revert": ["revert 3", "iterate --new", "revert 5"],
+    "settle": ["settle", "iterate --new", "settle"],
+    "step": ["step", "step", "iterate --new", "step"],
+    "stop": ["stop", "iterate --new"],
+}
+WRITE_NO_RECORD = {
+    "completion",
+    "demo",
+    "doctor",
+    "help",
+    "init",
+    "log",
+    "manifest",
+    "rejudge",
+    "serve",
+    "show",
+    "status",
+}
+
+
+def reverted_climb(top: Path) -> Project:
+    """Three kept changes, one of them taken back."""
+    project = taking_back.climb(top, *BETTER)
+    project.check("revert", "2")
+    return project
+
+
+def test_each_command_writes_or_does_not() -> None:
+    assert not WRITERS.keys() & WRITE_NO_RECORD
+    assert WRITERS.keys() | WRITE_NO_RECORD == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_the_audit_is_clean_after_every_command_that_writes(made_once: Projects, tmp_path: Path, command: str) -> None:
+    project = made_once(reverted_climb, tmp_path / "repository")
+    if command in ("approve", "decline"):
+        project.set_manifest({**taking_back.SCOPE, "approve": {"before": "kept"}})
+    project.set_moves(*BETTER, *[part("a", number) for number in range(20, 30)])
+    for words in WRITERS[command]:
+        ended = project.run(*shlex.split(words))
+        assert ended.exit_code in (0, 5), (words, ended)
+        loaded = goalseek.load(project.manifest)
+        History(loaded.results).save_snapshot(load_standing(loaded), Seal(secret(project).read_bytes()))
+        assert audited(project) == [], words
