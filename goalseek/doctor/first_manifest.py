@@ -305,7 +305,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
         number = number_in(target, evidence)
         if isinstance(number, Verdict):
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
-            error = baseline_error(number.why, trial_folder(project), "the first measurement", remedy)
+            error = baseline_error(number, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
             folder = trial_folder(project)
             missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)

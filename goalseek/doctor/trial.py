@@ -62,7 +62,7 @@ def try_verifier(
             if isinstance(measurement, Verdict):
                 is_fit = False
                 remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree, trial_folder(project))
-                error = baseline_error(measurement.why, trial_folder(project), remedy=remedy)
+                error = baseline_error(measurement, trial_folder(project), remedy=remedy)
                 yield CheckResult("verifier", False, error.message, error.hint)
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return

@@ -118,7 +118,7 @@ def measure_pairs(project: Project, before: Revision, after: Revision, count: in
             target = replace(side.target, known=tuple(measurements[:1])).variant(side.target.tree)
             number = number_in(target, measure_target(project, target, secrets.randbelow(2**31)))
             if isinstance(number, Verdict):
-                error = baseline_error(number.why, trial_folder(project), side.name)
+                error = baseline_error(number, trial_folder(project), side.name)
                 raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
             measurements.append(number)
         yield pairs_in_turn(measurements)[-1]

@@ -22,13 +22,13 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
-from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.phase_values import Evidence, Failure, Side, Verdict
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.sequential_test import baseline_rejection
-from goalseek.values import CommandRun, DataClass, StopReason, VerifierRun
+from goalseek.values import CommandRun, DataClass, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -246,15 +246,18 @@ def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
     return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
 
 
-def baseline_error(why: str, run_folder: Path, what: str = "the baseline", remedy: str = "") -> GoalseekError:
+def baseline_error(
+    failure: Failure | Verdict, run_folder: Path, what: str = "the baseline", remedy: str = ""
+) -> GoalseekError:
     """The error for a baseline, or another tree, without a number, with the verifier's last lines.
 
     ``remedy`` is what is likely to help, where that is known.
     """
     log = run_folder / "verifier.log"
     printed = log.read_text("utf-8", "replace") if log.exists() else ""
-    message = with_last_lines(f"{what} has no number: {why}", printed)
-    hint = f"{remedy}; then" if remedy else "correct the verifier or the code, commit, and"
+    message = with_last_lines(f"{what} has no number: {failure.why}", printed)
+    wrong = "query or regex, the verifier" if failure.reason == Reason.NO_METRIC else "the verifier"
+    hint = f"{remedy}; then" if remedy else f"correct {wrong} or the code, commit, and"
     hint += " run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
 

@@ -177,7 +177,7 @@ def repeat_measurements(project: Project, target: Target, count: int, jobs: int 
         return (result,)
 
     def first_error(failure: Failure) -> GoalseekError:
-        return baseline_error(failure.why, trial_folder(project))
+        return baseline_error(failure, trial_folder(project))
 
     error = None if known else first_error
     if jobs == 1:

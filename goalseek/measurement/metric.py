@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.own_folders import empty, open_regular, recreate_folder
@@ -52,7 +53,9 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
         why = f"{reading.name}: the query {query_fault(reading.query or '@', error)}"
         raise NoNumber(Reason.NO_METRIC, why) from None
     if value is None:
-        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: nothing at {reading.query!r} in {reading.path}")
+        keys = [json.dumps(key)[1:-1][:40] for key in document] if isinstance(document, dict) else []
+        has = f"; it has: {abbreviate(keys)}" if keys else ""
+        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has no {reading.query!r}{has}")
     return to_finite(reading.name, value)
 
 

@@ -249,7 +249,7 @@ def test_a_baseline_without_a_number(project: Project) -> None:
         (answer('"1"'), "is a text, not a number"),
         (answer("false"), "is a boolean, not a number"),
         (answer("[1]"), "is a list, not a number"),
-        (answer("null"), "nothing at 'score'"),
+        (answer("null"), "metrics.json has no 'score'; it has: score, size"),
         ("not json", "is not JSON"),
         (answer(1, more='"silent": 1,\n'), "wrote no metrics.json"),
         (answer(1, more='"fail": 1,\n'), "| told to fail"),
