@@ -77,9 +77,13 @@ class Checkpoints:
 
     def __init__(self, folder: Path, seal: Seal | None, run_id: str, follows: str) -> None:
         self.folder = folder
+        self.run_id = run_id
         self._seal = seal
-        self._run_id = run_id
         self._follows = follows
+
+    def of_run(self, run_id: str) -> Checkpoints:
+        """Those of another run, after the same record."""
+        return Checkpoints(self.folder, self._seal, run_id, self._follows)
 
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
@@ -107,7 +111,7 @@ class Checkpoints:
         assert self._seal
         stored = {
             "name": str(name),
-            "run_id": self._run_id,
+            "run_id": self.run_id,
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
@@ -129,7 +133,7 @@ class Checkpoints:
         """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
         stored = _read_sealed(path, self._seal) or {}
         try:
-            if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self._run_id, self._follows):
+            if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self.run_id, self._follows):
                 return None
             return Checkpoint(*(stored[key] for key in Checkpoint._fields))
         except (KeyError, TypeError):

@@ -90,7 +90,7 @@ class IterationRecord(Head, kw_only=True):
     tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
     was measured already. ``provider`` and ``model`` proposed it, in the turn of ``turn_of``: the provider itself, also
     as ``claude fresh``, or another of ``search.rotate``. ``taken_back`` is the kept iteration that it took out of the
-    tip.
+    tip. ``usage_before_run`` is the unrecorded usage of earlier runs, which counts in ``limits.total`` only.
 
     Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
     record before, ``benches`` how many it measures on at once, on ``host``, and ``base_seq`` is the record at whose
@@ -124,6 +124,7 @@ class IterationRecord(Head, kw_only=True):
     model: str = ""
     turn_of: str | None = None
     usage: Usage = Usage()
+    usage_before_run: Usage | None = None
     seconds: dict[str, Number] = field(default_factory=dict)
     active_seconds: Number | None = None
     verify: tuple[CommandRun, ...] = ()

@@ -139,11 +139,13 @@ class Standing(Struct, frozen=True):
         """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
-    def spending(self, seconds: float, usage: Usage) -> Standing:
-        """This standing with what was spent outside of recorded iterations, or in the current one so far."""
-        return structs.replace(
-            self, spend=self.spend.plus_unrecorded(seconds, usage), total=self.total.plus_unrecorded(seconds, usage)
-        )
+    def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None) -> Standing:
+        """This standing with what was spent outside of recorded iterations, or in the current one so far.
+
+        ``before_run`` was spent in earlier runs, so it is part of the total alone.
+        """
+        total = self.total.plus_unrecorded(seconds, usage).plus_unrecorded(0.0, before_run or Usage())
+        return structs.replace(self, spend=self.spend.plus_unrecorded(seconds, usage), total=total)
 
     def next_turn(self, search: Search, own: str) -> Turn:
         """Whose turn the next iteration is; ``own`` is the provider's name and model."""
@@ -227,7 +229,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         settling=(),
         outcomes=outcomes,
         spend=standing.spend.plus(record),
-        total=standing.total.plus(record),
+        total=standing.total.plus(record).plus_unrecorded(0.0, record.usage_before_run or Usage()),
         tip=record.landed_commit_hash or standing.tip,
     )
     if record.outcome == Outcome.BASELINE:

@@ -285,7 +285,8 @@ class Queue:
 
     def _add_spending(self, standing: Standing) -> Standing:
         beside = self._beside()
-        return standing.spending(beside.seconds, beside.usage)
+        before_run = [one.steps.usage_log.charged_before_run for one in self._iterations.values()]
+        return standing.spending(beside.seconds, beside.usage, Usage.total(filter(None, before_run)))
 
     def _foresee(self, number: int) -> Usage:
         """What the calls of the others that are under way will take, if they take what calls usually do."""

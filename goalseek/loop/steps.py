@@ -66,9 +66,8 @@ class StepRunner:
         self._make_folder()
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
         self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
-        of_no_run = Checkpoints(self.folder, project.ledger.seal, "", begun.follows)  # a new run pays for it
         self.usage_log = UsageLog(
-            of_no_run,
+            self._checkpoints,
             lambda call, session: usage_left(project, self.places_of(call.phase), call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
             self,
@@ -216,7 +215,8 @@ class StepRunner:
         return self.add_spending(self._project.standing.for_run(self._project.run_id))
 
     def _add_own_spending(self, standing: Standing) -> Standing:
-        return standing.spending(sum(self.seconds.values()) + self._seconds.uncounted, self.usage)
+        seconds = sum(self.seconds.values()) + self._seconds.uncounted
+        return standing.spending(seconds, self.usage, self.usage_log.charged_before_run)
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""

@@ -22,7 +22,7 @@ from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.statistics.scale import median
-from goalseek.values import Outcome, Phase, Usage
+from goalseek.values import Outcome, Phase, Usage, from_plain
 
 _CALLS = CheckpointName("calls")
 
@@ -33,7 +33,7 @@ class CallEntry(Struct, frozen=True):
     ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
     its place: its usage is charged then. ``cut_short``: its own program was killed, by its timeout, say. ``home`` is
     the label of its HOME, ``session`` its session, once it is known to have ended there; ``provider`` and ``model``
-    were asked.
+    were asked, in the run ``run_id``, "" for the present one.
     """
 
     phase: str
@@ -46,6 +46,7 @@ class CallEntry(Struct, frozen=True):
     session: Session | None = None
     provider: str = ""
     model: str = ""
+    run_id: str = ""
 
 
 class CallList(Struct, frozen=True):
@@ -68,7 +69,8 @@ class Spending(Protocol):
 class UsageLog:
     """The calls that the next record has to pay for.
 
-    ``checkpoints`` binds them to the record that they follow. ``usage_left`` reads what the last call had used from the
+    ``checkpoints`` are those of the run; the calls are stored for every run after the same record, so that what a run
+    has spent when it is given up is recorded by the next one. ``usage_left`` reads what the last call had used from the
     files that it left; it gets the session before it in its HOME. ``median_of`` gives the median call of an iteration
     with so many calls. ``current_step``: the checkpoint that the next calls belong to. ``running`` is what a call under
     way has used so far, where that is looked at.
@@ -82,17 +84,21 @@ class UsageLog:
         spending: Spending,
     ) -> None:
         self.spending = spending
-        self._checkpoints = checkpoints
+        self._run_id = checkpoints.run_id
+        self._checkpoints = checkpoints.of_run("")
         self._usage_left = usage_left
         self._median_of = median_of
         self.current_step = ""
         self.running = Usage()
-        checkpoint = checkpoints.load(_CALLS, CallList, str(_CALLS))
+        checkpoint = self._checkpoints.load(_CALLS, CallList, str(_CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
     def begin(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Stores durably that a call begins; ``asked`` are its provider and model."""
-        entry = CallEntry(phase, answer=self.current_step, home=home, provider=asked[0], model=asked[1])
+        provider, model = asked
+        entry = CallEntry(
+            phase, answer=self.current_step, home=home, provider=provider, model=model, run_id=self._run_id
+        )
         self._store((*self._calls, entry))
 
     def note_end(self, killed_programs: int, cut_short: bool) -> None:
@@ -125,16 +131,21 @@ class UsageLog:
         """Stores that the last call gave no answer, why, and its usage; also where it started no program."""
         earlier, last = self._calls[:-1], self._calls[-1:]
         if not last or last[0].answer != self.current_step:
-            earlier, last = self._calls, (CallEntry(phase, answer=self.current_step),)
+            earlier, last = self._calls, (CallEntry(phase, answer=self.current_step, run_id=self._run_id),)
         (call,) = last
         total = self.charge(usage).plus(call.charged or Usage())
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
     def settle(self, answers: Collection[CheckpointName]) -> None:
-        """Charges each call whose answer is not among these checkpoints."""
+        """Charges each call whose answer is not among these checkpoints: what it reported, where it was answered."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
-            if call.charged is None and CheckpointName.parse(call.answer) not in answers:
+            if call.charged is not None or CheckpointName.parse(call.answer) in answers:
+                continue
+            if usage := self._usage_of_answer(call):
+                why = f"an answer was given up; it counts as {_usage_text(usage)}"
+                calls[index] = structs.replace(call, charged=usage, failed=why, session=None)
+            else:
                 is_last = index == len(self._calls) - 1
                 session = _last_session(self._calls[:index], call.home)
                 usage = self._usage_left(call, session) if is_last else Usage()
@@ -152,8 +163,14 @@ class UsageLog:
 
     @property
     def charged(self) -> Usage:
-        """The usage that killed and failed calls are charged, all together."""
-        return Usage.total(call.charged for call in self._calls if call.charged is not None)
+        """The usage that killed and failed calls of this run are charged, all together."""
+        return Usage.total(call.charged for call in self._calls if call.charged and self._is_of_run(call))
+
+    @property
+    def charged_before_run(self) -> Usage | None:
+        """The usage that the calls of earlier runs are charged, all together; None where there is none."""
+        total = Usage.total(call.charged for call in self._calls if call.charged and not self._is_of_run(call))
+        return None if total == Usage() else total
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -169,6 +186,16 @@ class UsageLog:
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(dict.fromkeys(notes))
+
+    def _is_of_run(self, call: CallEntry) -> bool:
+        return call.run_id in ("", self._run_id)
+
+    def _usage_of_answer(self, call: CallEntry) -> Usage | None:
+        """The usage of the answer, or of the rejection, that is stored of a call; None where neither is."""
+        stored = self._checkpoints.of_run(call.run_id or self._run_id).stored()
+        name = CheckpointName.parse(call.answer)
+        answer = stored.get(name) or stored.get(name.rejection) if name else None
+        return from_plain(Usage, answer.value["usage"]) if answer else None
 
     def _change_last(self, **fields: Any) -> None:
         self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))

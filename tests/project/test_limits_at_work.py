@@ -168,6 +168,31 @@ def test_time_that_is_over_ends_a_change_at_work_and_tokens_that_it_used_up_keep
 
 
 @pytest.mark.slow
+def test_what_a_run_had_spent_when_a_limit_ended_it_does_not_end_the_new_one(spending: Projects) -> None:
+    project = spending({"time": "0.5s"}, f"sleep 30; {BETTER}")
+    assert end(project)[1]["stop_reason"] == "time"
+    spending({"tokens": 100})
+    assert end(project)[1]["why"] == "limits.tokens = 100 is reached, 100 spent"
+    assert end(project, "--new")[1]["stop_reason"] == "tokens"
+    (record,) = project.iterations()[1:]
+    assert [record[name]["input_tokens"] for name in ("usage", "usage_before_run")] == [70, 70]
+
+
+@pytest.mark.slow
+def test_a_plan_that_a_new_run_gives_up_counts_in_the_total_of_all_runs(spending: Projects) -> None:
+    project = spending({"tokens": 100, "total": {"tokens": 200}}, PLANNING + BETTER, ask_plan=True)
+    assert end(project)[1]["stop_reason"] == end(project, "--new")[1]["stop_reason"] == "tokens"
+    assert end(project, "--new")[1]["why"] == "limits.total.tokens = 200 is reached, 200 spent"
+    assert phases() == ["plan", "plan"]
+    spending({"total": {"tokens": 1000}}, PLANNING + BETTER, ask_plan=True)
+    assert end(project, "-n", "1")[1]["stop_reason"] == "count"
+    record = project.iterations()[-1]
+    assert [record[name]["input_tokens"] for name in ("usage", "usage_before_run")] == [140, 140]
+    assert record["notes"] == ["in PLAN an answer was given up; it counts as 100 tokens, 0.25 dollars"]
+    assert "total.tokens 400 of 1000" in project.check("status")
+
+
+@pytest.mark.slow
 def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Projects) -> None:
     project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
     ended, last = end(project)

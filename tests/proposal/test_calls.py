@@ -298,7 +298,8 @@ def test_a_killed_call_is_charged_to_what_comes_in_its_place(project: Project, a
     killed_in_the_call(project, signal.SIGKILL)
     assert project.run(*arguments).exit_code == 0
     record = project.iterations()[-1]
-    assert tokens(record) == (100 if arguments == ("baseline",) else 200) and record["usage"]["estimated"]
+    charge = record["usage"] if arguments == ("baseline",) else record["usage_before_run"]
+    assert tokens(record) == 100 and charge["estimated"] and charge["input_tokens"] == 70, "a run pays for its own"
     assert len(record["notes"]) == 1
 
 

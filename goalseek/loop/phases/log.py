@@ -104,6 +104,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         model=model,
         turn_of=result.context.turn[0] if result.context.turn else None,
         usage=steps.usage,
+        usage_before_run=steps.usage_log.charged_before_run,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
         benches=benches,
