@@ -11,7 +11,9 @@ runs, with the sd of all code as if it were five more of them. After a keep the 
 all code stands in until it has more. A keep takes three runs of the candidate, all eight where these spread by more
 than 1.2 sd, and as many of the incumbent.
 
-The screen reuses the incumbent's last eight runs; the turns its last three only, since the level may drift.
+The screen reuses the incumbent's last eight runs; the turns its last three only, since the level may drift. These may
+reject a candidate but not keep it: a keep takes a fresh run of the incumbent, made after the candidate's first. If the
+fresh runs show a shift, the reused ones are left out, and the incumbent is run until there are enough fresh ones.
 
 It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965), on both sides: a run counts for at
 most 1.5 sd. The unequal variances are after Welch (1947).
@@ -202,25 +204,30 @@ def _clip(distance: float, sd: float) -> float:
 
 
 def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
-    candidate_values, fresh = values_of(runs, "candidate"), values_of(runs, "incumbent")
+    candidate_values, incumbent_now = values_of(runs, "candidate"), values_of(runs, "incumbent")
     calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
     reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
-    if len(reused) + len(fresh) < (MAX_BASELINE_RUNS if calibrating else 1):
+    if len(reused) + len(incumbent_now) < (MAX_BASELINE_RUNS if calibrating else 1):
         return "incumbent"
     if not candidate_values:
         return "candidate"
-    incumbent_values = (reused[-REUSED_IN_TURNS:] + fresh)[-MAX_INCUMBENT_RUNS:]
-    scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in (*fresh, *candidate_values)))
-    pairs = successive_pairs(fresh[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
-    sd = spread(scale, pairs, fresh[:MAX_BASELINE_RUNS] if calibrating else reused)
-    values_before = (reused + _incumbent_values_before(runs))[-MAX_INCUMBENT_RUNS:]
+    values_now = (*incumbent_now, *candidate_values)
+    scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in values_now))
+    pairs = successive_pairs(incumbent_now[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
+    sd = spread(scale, pairs, incumbent_now[:MAX_BASELINE_RUNS] if calibrating else reused)
+    first = next(index for index, run in enumerate(runs) if run.of == "candidate")
+    before, fresh = values_of(runs[:first], "incumbent"), values_of(runs[first:], "incumbent")
+    values_before = (reused + before)[-MAX_INCUMBENT_RUNS:]
     screening = _Comparison(scale, sd, values_before, candidate_values[:1])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
         return _verdict(metric, screening, Reason.WORSE, None)
+    old = reused[-REUSED_IN_TURNS:] + before
+    old = [] if scale.has_shifted(sd, old, fresh) else old
+    incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
     comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
-        known = ([] if calibrating else [run.value for run in state.incumbent]) + fresh
+        known = ([] if calibrating else [run.value for run in state.incumbent]) + incumbent_now
         log_odds, alpha = comparison.log_odds(known[-MAX_INCUMBENT_RUNS:]), alpha_of(metric, state)
         least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
         is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
@@ -230,16 +237,13 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
             return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
         if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
             verdict = _verdict(metric, comparison, Reason.BETTER, log_odds)
+            if verdict and not fresh:
+                return "incumbent"
             return "candidate" if verdict and can_more_runs_tell(metric, candidate_values, known) else verdict
         is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
             return _verdict(metric, comparison, Reason.WITHIN_NOISE, log_odds)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
-
-
-def _incumbent_values_before(runs: Sequence[VerifierRun]) -> list[float]:
-    first = next(index for index, run in enumerate(runs) if run.of == "candidate")
-    return values_of(runs[:first], "incumbent")
 
 
 def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:

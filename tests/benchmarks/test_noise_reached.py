@@ -37,6 +37,8 @@ def test_neither_a_change_of_the_spread_nor_a_busy_machine_fools_it() -> None:
     assert reached("S6n").false <= 0.9
     assert reached("S7").gain >= 15
     assert reached("S7n").false <= 0.9
+    assert reached("S8").share <= 20
+    assert reached("S8n").false <= 0.9
 
 
 def test_a_program_that_scores_rules_gets_decisions_and_claims() -> None:

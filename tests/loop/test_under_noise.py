@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from statistics import median
 from typing import Any
 
@@ -134,6 +135,27 @@ def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy
     assert log.count("judge ended with 3: gone]") == 2, "it was asked once more, and both are to be read"
     home("during").unlink()
     assert noisy.climb()[-1]["outcome"] == "kept"
+
+
+# The n-th run gives the n-th line, whatever the candidate is.
+SCRIPTED = """\
+echo run >> "$HOME/journal"
+printf '{"score": %s}\\n' "$(sed -n "$(wc -l < "$HOME/journal")p" "$HOME/values")" > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+@pytest.mark.slow
+def test_changes_that_do_nothing_are_not_kept_on_a_machine_that_is_busy_now_and_then(make_project: Projects) -> None:
+    draw = random.Random(8)
+    levels = (115.0 if run % 90 < 45 else 100.0 for run in range(500))
+    home("values").write_text("".join(f"{level * (1 + 0.02 * draw.gauss(0, 1)):.4f}\n" for level in levels))
+    metric = {"direction": "minimize", "query": "score", "settle": "none"}
+    manifest = {"metric": metric, "search": {"stack": "none"}}
+    project = make_project(files={**FILES, "hidden/judge.sh": SCRIPTED}, manifest=manifest)
+    project.set_moves(*(answer(1, size) for size in range(11, 71)))
+    baseline, *records = project.climb("iterate", "-n", "60")
+    assert len(records) == 60 and baseline["metric"]["value"] > 110
+    assert sum(record["outcome"] == "kept" for record in records) <= 1
 
 
 FAILS_ONCE = """\

@@ -59,9 +59,10 @@ def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_
     assert (verdict.outcome, verdict.reason) == (Outcome.REVERTED, Reason.SEED_FIXED)
     assert verdict.why.startswith("3 runs under different seeds gave the same number: its seed is fixed")
     assert "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it" in verdict.why
-    moved = runs_of("candidate", 90.0, 90.0, 90.001)
+    fresh = runs_of("incumbent", 100.2019283)
+    moved = runs_of("candidate", 90.0, 90.0, 90.001) + fresh
     assert verdict_of(next_step(DOWN, state, moved)).reason == Reason.BETTER
-    untied = runs_of("candidate", 90.0, 90.001, 90.002)
+    untied = runs_of("candidate", 90.0, 90.001, 90.002) + fresh
     assert verdict_of(next_step(DOWN, state, untied)).reason == Reason.BETTER
 
 

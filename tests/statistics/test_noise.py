@@ -153,15 +153,34 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     values = iter((90.0, 90.1, 89.9))
     session.draw = lambda of: next(values) if of == "candidate" else 100.1
     answers = session.candidate()
-    assert answers == ["candidate", "candidate", "candidate", session.rulings[-1]]
+    assert answers == ["candidate", "candidate", "candidate", "incumbent", session.rulings[-1]]
     undecided = runs_of("candidate", 99.2, 98.9, 99.3, 98.4)
     assert next_step(DOWN, baseline_state(100.0, 101.0, 99.0, 100.5, 100.2), undecided) == "incumbent"
     ruling = session.rulings[-1]
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",
         "better",
-        "10.2% better than 100.2, odds of a real gain >9:1, 3 runs against 3",
+        "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4",
     )
+
+
+def test_no_candidate_is_kept_without_a_run_of_the_incumbent_after_its_first() -> None:
+    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    far, before = runs_of("candidate", 90.0, 90.1, 89.9), runs_of("incumbent", 100.1)
+    assert next_step(DOWN, state, before + far) == "incumbent"
+    verdict = next_step(DOWN, state, before + far + before)
+    assert isinstance(verdict, Verdict) and verdict.outcome == "kept"
+
+
+def test_runs_of_the_incumbent_from_before_a_shift_are_left_out() -> None:
+    state = baseline_state(115.0, 116.0, 114.0, 115.5, 115.2)  # while the machine was busy
+    runs = runs_of("candidate", 100.0, 100.1, 99.9)
+    for value in (100.2, 99.8, 100.1):
+        assert next_step(DOWN, state, runs) == "incumbent"
+        runs += runs_of("incumbent", value)
+    verdict = next_step(DOWN, state, runs)
+    assert isinstance(verdict, Verdict) and verdict.outcome == "reverted"
+    assert verdict.incumbent == 100.1 and verdict.why.endswith("3 runs against 3")
 
 
 def test_a_candidate_that_spreads_more_than_all_code_does_needs_all_its_runs() -> None:
@@ -244,6 +263,8 @@ def test_no_values_make_it_keep_too_early_or_run_too_long(
         if ruling and ruling.odds is not None:
             assert candidates >= 2
             assert incumbents + len(before.incumbent) >= 3
+            sides = [run.of for run in runs]
+            assert "incumbent" in sides[sides.index("candidate") :]
             assert ruling.delta > 0
         if noise == "always":
             assert ruling.reason not in ("simpler",)
