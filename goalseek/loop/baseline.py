@@ -25,11 +25,9 @@ from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
 from goalseek.loop.queued_iteration import record_left_behind
-from goalseek.manifest.tables import Manifest
-from goalseek.measurement.ruler import Ruler, differing_keys
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import fixed_seed_note
+from goalseek.project.fitness import differences_from_head, fixed_seed_note
 from goalseek.project.landing import in_flight, landing
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
@@ -61,7 +59,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
         iteration.steps.forget("evidence")
         remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
         error = baseline_error(decision.verdict, iteration.folder, remedy=remedy)
-        if source is None and (hint := _kept_hint(project, config.manifest, decision.verdict.reason)):
+        if source is None and (hint := _kept_hint(project, decision.verdict.reason)):
             error.hint = f"{hint}; or {error.hint}"
         raise error
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
@@ -73,12 +71,12 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     return log(iteration, result, ruler)
 
 
-def _kept_hint(project: Project, manifest: Manifest, reason: str) -> str:
+def _kept_hint(project: Project, reason: str) -> str:
     """What to do where a kept change may be why a new verifier refuses the incumbent; "" where that is unlikely."""
-    incumbent, pinned = project.standing.incumbent, project.ledger.pinned_ruler()
-    if incumbent is None or pinned is None or not project.standing.keeps:
+    incumbent = project.standing.incumbent
+    if incumbent is None or not project.standing.keeps:
         return ""
-    if reason == Reason.NO_METRIC and "metric" in differing_keys(manifest, Ruler.from_json(pinned)):
+    if reason == Reason.NO_METRIC and "key metric" in differences_from_head(project).keys:
         return ""
     number = incumbent.iteration
     text = f"the incumbent is of iteration {number}, which the verifier took before"
