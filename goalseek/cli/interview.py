@@ -230,6 +230,12 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) 
     return patterns
 
 
+def anchored(pattern: str, paths: list[str]) -> str:
+    """``/Makefile`` for the bare name of a committed file or folder, which as a glob matches at any depth."""
+    is_name = not re.search(r"[*?\[\\!/]", pattern.removesuffix("/"))
+    return f"/{pattern}" if is_name and any(map(matcher((f"/{pattern}",)), paths)) else pattern
+
+
 def _why_uncommitted(pattern: str, folder: Path | None) -> str:
     """Why the file or folder that a glob begins with is not committed, and what to do; "" where there is none."""
     path = re.split(r"[*?[]", pattern)[0]

@@ -13,7 +13,7 @@ from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
-from goalseek.humanize import abbreviate, pluralize
+from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.project import preflight
 from goalseek.project.fitness import differences_from_head, scope_notes
 from goalseek.project.landing import check_refs
@@ -247,9 +247,9 @@ def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
     hidden = by_kind.get("hidden", [])
     hidden_by_pattern = list(filter(matcher(scope.hidden), hidden)) if scope.hidden else []
     read_only = filter(matcher(scope.read_only), (path.removeprefix(prefix) for path in context.entries))
-    parts = [pluralize(len(by_kind.get("writable", [])), "writable file")]
-    parts += [pluralize(len(hidden_by_pattern), "hidden file")] if scope.hidden else []
-    parts += [pluralize(len(list(read_only)), "read-only file")] if scope.read_only else []
+    parts = [_count_files(by_kind.get("writable", []), "writable")]
+    parts += [_count_files(hidden_by_pattern, "hidden")] if scope.hidden else []
+    parts += [_count_files(list(read_only), "read-only")] if scope.read_only else []
     own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
     text = f"{'every glob matches: ' if is_whole else ''}{', '.join(parts)}"
     text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
@@ -259,3 +259,8 @@ def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
     )
     text += f"; generated and never committed: {', '.join(scope.generated)}" if scope.generated else ""
     return text + (f"; shared, not copied: {', '.join(scope.share)}" if scope.share else "")
+
+
+def _count_files(paths: Sequence[str], kind: str) -> str:
+    names = f" ({', '.join(map(quote_path, paths))})" if 0 < len(paths) <= MAX_NAMES else ""
+    return pluralize(len(paths), f"{kind} file") + names

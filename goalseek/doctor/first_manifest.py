@@ -236,9 +236,10 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
     if answers.score:
         commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
     outputs = (*answers.outputs, *answers.timing_outputs)
+    committed = {pattern.removeprefix("/") for pattern in answers.writable}
     scope = {
         "writable": answers.writable,
-        "generated": tuple(pattern for pattern in outputs if pattern not in answers.writable),
+        "generated": tuple(pattern for pattern in outputs if pattern.removeprefix("/") not in committed),
         "hidden": answers.hidden,
         "share": answers.share,
     }

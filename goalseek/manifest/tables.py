@@ -43,7 +43,8 @@ class ScopeTable(DataClass, kw_only=True):
     generated and writable counts."""
 
     writable: form.SomePatterns
-    """The files that a candidate may change, as globs in the style of `.gitignore`.
+    """The files that a candidate may change, as globs in the style of `.gitignore`: `Makefile` matches in every
+    folder, `/Makefile` only beside the manifest.
     Example: `writable = ["experiment.py", "src/**"]`"""
     generated: form.Patterns = ()
     """Files that programs may write in the trees; they never count as a change and are never committed.

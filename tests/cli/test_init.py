@@ -71,6 +71,18 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
 
 
+def test_a_file_named_without_a_folder_is_that_one_alone_and_doctor_lists_the_few_that_match(case: Case) -> None:
+    (case.folder / "unity").mkdir()
+    (case.folder / "unity/answer.txt").write_text("9\n")
+    case.commit()
+    case.check("init", *FLAGS)
+    assert written(case)["scope"]["writable"] == ["/answer.txt"]
+    assert "1 writable file (answer.txt), 1 hidden file (judge.sh)" in case.run("doctor", "--quick").stdout
+    manifest = case.folder / "goalseek.toml"
+    manifest.write_text(manifest.read_text().replace("/answer.txt", "answer.txt"))
+    assert "2 writable files (answer.txt, unity/answer.txt)" in case.run("doctor", "--quick").stdout
+
+
 def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     case.write(judge_sh='read value rest < answer.txt; echo "score: $value"\n')
     case.commit()
@@ -235,7 +247,7 @@ def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
     assert ended.exit_code == 0, ended.stderr
     plain = written(case)
     assert plain["project"]["name"] == "repository"
-    assert plain["scope"] == {"writable": ["solution.txt"], "hidden": ["judge_it.sh"]}
+    assert plain["scope"] == {"writable": ["/solution.txt"], "hidden": ["judge_it.sh"]}
     assert [command["run"] for command in plain["verify"]] == ["true", "sh judge_it.sh"]
     assert plain["metric"]["direction"] == "maximize"
 
@@ -272,7 +284,7 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     assert plain["metric"] == {"name": "marks", "direction": "maximize", "regex": r"score: (\S+)"}
     assert plain["project"] == {"name": "my-name"}
     assert plain["scope"] == {
-        "writable": ["answer.txt", "a note, too.txt"],
+        "writable": ["/answer.txt", "/a note, too.txt"],
         "generated": ["guess.txt"],
         "hidden": ["judge.sh"],
     }
@@ -348,7 +360,7 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     ended = case.run("init", "--share", "data")
     assert ended.exit_code == 0, ended.stderr
     assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
-    assert written(case)["scope"] == {"writable": ["answer.txt"], "share": ["other", "data"]}
+    assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:
         reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
@@ -430,7 +442,7 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
     (case.folder / "goalseek.toml").unlink()
     ended = case.run("init", "--yes", *words, "--run", run)
     assert ended.exit_code == 0, ended.stderr
-    assert written(case)["scope"] == {"writable": ["answer.txt"], "hidden": ["judge.sh"]}
+    assert written(case)["scope"] == {"writable": ["/answer.txt"], "hidden": ["judge.sh"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *words, "--score", "none", "--program", columns=200) as terminal:
         reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("4/6", run))
@@ -439,7 +451,7 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
-    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+    assert written(case)["scope"] == {"writable": ["/answer.txt"]}
 
 
 def test_a_number_that_is_printed_is_asked_for_in_the_form_of_an_answer(case: Case) -> None:
@@ -457,7 +469,7 @@ def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     assert ended.exit_code == 2 and "a name has no blanks; did you mean log_loss?" in ended.stderr
     ended = case.run("init", *words, *FLAGS[6:])
     assert ended.exit_code == 0, ended.stderr
-    assert written(case)["scope"] == {"writable": ["answer.txt"]}
+    assert written(case)["scope"] == {"writable": ["/answer.txt"]}
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
 
 
@@ -583,7 +595,7 @@ def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
         terminal.hear("6/6")
         terminal.type("\x03")
         assert terminal.ended() == 130
-    assert written(case)["scope"]["writable"] == ["answer.txt"]
+    assert written(case)["scope"]["writable"] == ["/answer.txt"]
     assert "nothing" in (case.folder / "goalseek.toml").read_text()
 
 

@@ -266,7 +266,7 @@ def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Pa
 def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Path) -> None:
     case = make_case(tmp_path)
     found = findings(case.run("--json", "doctor", "--quick"))
-    assert "1 writable file, 1 read-only file" in found["globs"][0]["text"]
+    assert "1 writable file (answer.txt), 1 read-only file (judge.sh)" in found["globs"][0]["text"]
     assert case.git("status", "--porcelain", "--ignored") == ""
     case.write(judge_sh="exit 1\n")
     ended = case.run("--json", "doctor")
@@ -282,7 +282,7 @@ def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Pa
     case.write(goalseek_toml=re.sub(r"(?m)^scope.read_only = .*$", "", text))
     case.commit()
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
-    assert told == "every glob matches: 1 writable file; kept from the agent as well: goalseek.toml"
+    assert told == "every glob matches: 1 writable file (answer.txt); kept from the agent as well: goalseek.toml"
     case.write(goalseek_toml=text.replace('["answer.txt"]', '["**"]'), AGENTS_md="be strict\n")
     case.commit()
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]

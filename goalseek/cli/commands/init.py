@@ -21,6 +21,7 @@ from goalseek.cli.interview import (
     MAY_BE_EMPTY,
     Interview,
     american,
+    anchored,
     committed_files,
     free_branch_prefix,
     parse_globs,
@@ -99,6 +100,7 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     takes_outputs = bool(last) and (not answers.timing or first_manifest.names_hidden(last, answers.hidden))
     if takes_outputs and not (answers.run or answers.outputs):
         answers = replace(answers, outputs=answers.writable)
+    answers = replace(answers, writable=tuple(anchored(pattern, paths) for pattern in answers.writable))
     if first_manifest.names_hidden(answers.run, answers.hidden) and answers.sees != "both":
         message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
         hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
