@@ -202,7 +202,7 @@ def _commit_error(
 ) -> GoalseekError:
     hints = [_NO_HOOKS] if hooks else []
     if repository.git_as_user("var", "GIT_AUTHOR_IDENT").exit_code:
-        hints = ["git config user.name and user.email say who you are"]
+        hints = ['git config user.name "Your Name" && git config user.email you@example.com']
     elif repository.git_as_user("config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
         hints.append(_UNSIGNED)
     text = f"git made no commit of {_iterations_text(plan)}: {_output_text(answer)}"

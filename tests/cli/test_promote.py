@@ -638,7 +638,8 @@ class TestTheUsersOwnGit:
         climbed.git("config", "user.useConfigOnly", "true")
         for target in (["--branch", "better"], ["--patch", "-"]):
             said = refused(climbed, 3, *target)
-            assert "user.name and user.email" in said and "gpgSign" not in said
+            assert 'git config user.name "Your Name" && git config user.email you@example.com' in said
+            assert "gpgSign" not in said
 
     @pytest.mark.slow
     def test_killed_or_interrupted_in_a_hook_it_leaves_no_branch_and_clears_up(
