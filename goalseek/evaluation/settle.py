@@ -26,12 +26,13 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
+from goalseek.measurement.evidence import timeout_remedy
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS, settle
-from goalseek.values import Phase, StopReason, Usage
+from goalseek.values import Phase, Reason, StopReason, Usage
 
 ASKED_BY = "settle"
 
@@ -75,7 +76,7 @@ def settle_at_end(evaluation: Evaluation) -> None:
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
-        project.watch.on_note(f"{error.message}; {later}")
+        project.watch.on_note(f"{error.message}; {error.hint or later}")
 
 
 def settle_on_request(evaluation: Evaluation) -> None:
@@ -140,9 +141,13 @@ def _measure(project: Project, target: Target, name: str) -> None:
     before = sum(seconds.phases.values())
     with seconds.of(Phase.SETTLE):
         evidence = measure_target(project, target, unused_seed(project))
+        if evidence.failure and evidence.failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
+            project.watch.on_note(f"{name}: {evidence.failure.why}; it is measured once more")
+            evidence = measure_target(project, target, unused_seed(project, 1))
     if evidence.failure:
         message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
-        raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
+        remedy = timeout_remedy(evidence) or "goalseek doctor"
+        raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
     seconds.forget()

@@ -132,7 +132,7 @@ def failure_of(verifier: Verifier, command: VerifyCommand, result: ProgramResult
     if result.timed_out:
         limit = format_duration(timeout_of(command, verifier.baseline_seconds) or result.seconds)
         how = ' (timeout = "auto")' if command.timeout == "auto" else ""
-        why = f"{command.name} ran past its timeout, {limit}{how}"
+        why = f"{command.name} took over {limit}{how}"
         return Failure(Reason.VERIFY_TIMEOUT, why, _output_end(command, result))
     if result.exit_code == 0:
         return None

@@ -238,7 +238,7 @@ SLOW = pytest.mark.slow
     ("judge", "tables", "told"),
     [
         pytest.param("echo the disk is made of cheese >&2; exit 3", {}, "the disk is made of cheese", marks=SLOW),
-        pytest.param("echo slow; exec sleep 30", {"verify": 'timeout = "1s"'}, "ran past its timeout", marks=SLOW),
+        pytest.param("echo slow; exec sleep 30", {"verify": 'timeout = "1s"'}, "took over 1.0s", marks=SLOW),
         pytest.param("echo nothing to read", {}, "no match", marks=SLOW),
         pytest.param("echo score: nan", {}, "nan", marks=SLOW),
         (JUDGE, {"metric": ", valid = [0, 1]"}, "outside its valid range"),

@@ -131,12 +131,30 @@ class TestSettling:
         home("during").write_text(f'[ "$(wc -l < "$HOME/journal")" -gt {len(journal()) + 2} ] && exit 3\n')
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0 and not of_kind(project, "settle")
-        assert "the best, measured again, has no number" in ended.stderr and "with: goalseek settle" in ended.stderr
+        assert (
+            "the best, measured again, has no number" in ended.stderr
+            and "goalseek doctor, then goalseek settle" in ended.stderr
+        )
         assert project.run("report", "--settle").exit_code == 1
         home("during").unlink()
         settled = project.run("settle")
         assert settled.exit_code == 0 and settled.stdout.startswith("settled: score 1.")
         assert [len(record["pairs"]) for record in of_kind(project, "settle")] == [3]
+
+    def test_a_run_past_its_timeout_is_made_once_more_and_then_the_key_is_named(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        manifest = tomllib.loads(project.manifest.read_text())
+        project.set_manifest({**manifest, "verify": [{**manifest["verify"][0], "timeout": 0.5}]})
+        slow = 'if [ -e "$HOME/twice" ] || [ ! -e "$HOME/once" ]; then touch "$HOME/once"; sleep 9; fi\n'
+        home("during").write_text(slow)
+        settled = project.run("settle")
+        assert settled.exit_code == 0 and "judge took over 0.5s; it is measured once more" in settled.stderr
+        home("twice").touch()
+        ended = project.run("settle")
+        assert ended.exit_code == 1 and 'set timeout = "1m" in [[verify]] judge, then goalseek settle' in ended.stderr
 
     @pytest.mark.parametrize("limit", [{"time": 0.001}, {"deadline": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str)
     @pytest.mark.slow

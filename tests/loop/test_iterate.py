@@ -53,7 +53,7 @@ def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
     assert why["not_valid"] == "score is 2000, outside its valid range, 0 to 1000"
     assert why["below_min_delta"] == "2.4 beats 2 by 0.4, less than min_delta, 0.5"
     assert why["verify_failed"] == "judge ended with 3: told to fail"
-    assert why["verify_timeout"] == "judge ran past its timeout, 1.0s"
+    assert why["verify_timeout"] == "judge took over 1.0s"
     assert why["not_finite"] == "score is inf"
     assert why["duplicate"] == "the same tree was measured in iteration 2"
     assert why["out_of_scope"] == "other.txt is not the candidate's to edit"
