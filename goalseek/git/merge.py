@@ -6,11 +6,12 @@ import os
 import re
 
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import run_git
+from goalseek.git.command import MissingObject, missing_object_error, run_git
 from goalseek.git.commits import write_commit
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 
+_USAGE = 129  # git's exit code for options that it does not know
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _PATCH_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
@@ -34,8 +35,9 @@ def apply_patch(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
             paths = (row.split(b"\t")[-1] for row in listing.split(b"\0"))
             is_from_top = any(path.startswith(os.fsencode(prefix)) for path in paths)
             options = [] if is_from_top else [f"--directory={prefix}"]
-            objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
-            return objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
+            with objects.writing() as stored:
+                objects.git("apply", "--cached", *options, "-", stdin=patch, variables={**stored, **variables})
+                return objects.git("write-tree", "--missing-ok", variables={**stored, **variables}).decode().strip()
     except GitFailed as error:
         raise PatchError(_describe_failure(error.said, patch)) from None
 
@@ -82,21 +84,28 @@ class Conflicts(Exception):
 def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     """The three-way merge of two trees with the base ``before``; renames on either side are followed.
 
-    Raises Conflicts. Only objects are written.
+    Raises Conflicts, and MissingObject. Only objects are written.
     """
     if before == ours:
         return theirs
+    for tree in (before, ours, theirs):
+        if not objects.has(tree):  # git would take it for an empty one, and say nothing
+            raise MissingObject(tree)
     root = write_commit(objects, before, (), _MESSAGE, 0)
     sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
     options = ("--write-tree", "-z", "--name-only")
-    answer = run_git("merge-tree", *options, *sides, folder=objects.git_dir, variables=objects.variables())
+    with objects.writing() as variables:
+        answer = run_git("merge-tree", *options, *sides, folder=objects.git_dir, variables=variables)
     fields = os.fsdecode(answer.stdout).split("\0")
     if answer.exit_code == 0:
         return fields[0]
-    if answer.exit_code == 1:
+    if answer.exit_code == 1 and answer.stdout:  # nothing where a commit is missing
         side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
         raise Conflicts(_conflicting_files([side.sub("", field) for field in fields[1:]]))
-    raise GoalseekError(f"git merge-tree failed: {os.fsdecode(answer.stderr).strip()}", "git 2.38 or newer", UNFIT)
+    stderr = os.fsdecode(answer.stderr).strip()
+    if answer.exit_code == _USAGE:
+        raise GoalseekError(f"git merge-tree failed: {stderr}", "install git 2.38 or newer", UNFIT)
+    raise missing_object_error(stderr) or MissingObject(" or ".join(sides))
 
 
 def _conflicting_files(fields: list[str]) -> tuple[str, ...]:

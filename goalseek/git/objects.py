@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -28,7 +27,6 @@ from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.process import is_alive
 
-Answer = TypeVar("Answer")
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _WRITE_TRIES = 10
 _FOLDER_IS_GONE = re.compile(r"unable to (write|create) .*No such file or directory")
@@ -57,22 +55,38 @@ class Difference(Struct, frozen=True):
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then.
 
-    Where ``recent`` is set, objects that were pruned are stored again as soon as one is missing.
+    Of a store that ``is_pruned`` by others, what was written stays readable, and ``bring_back`` stores it again.
     """
 
-    def __init__(self, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> None:
+    def __init__(
+        self,
+        git_dir: Path,
+        store: Path,
+        object_format: str,
+        sharing: Sharing = UNSHARED,
+        is_pruned: bool = False,
+    ) -> None:
         self.git_dir = git_dir
         self.store = store
         self.sharing = sharing
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
-        self.recent: RecentObjects | None = None
+        self.recent = RecentObjects(git_dir, store, sharing) if is_pruned else None
         add_own(self.scratch)
-        self._processes = BatchProcesses(git_dir, self.variables())
+        self._processes = self._writers = BatchProcesses(git_dir, self.variables())
+        if self.recent:
+            self._writers = BatchProcesses(git_dir, self.recent.writing())
         self._scratch_numbers = itertools.count(1)
 
     @classmethod
-    def prepare(cls, git_dir: Path, store: Path, object_format: str, sharing: Sharing = UNSHARED) -> Objects:
+    def prepare(
+        cls,
+        git_dir: Path,
+        store: Path,
+        object_format: str,
+        sharing: Sharing = UNSHARED,
+        is_pruned: bool = False,
+    ) -> Objects:
         """Makes the tool's own git directory where it is missing or incomplete. Raises OSError for a full disk."""
         if not (git_dir / "info" / "attributes").exists():
             try:
@@ -83,48 +97,55 @@ class Objects:
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
             write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)
-        return cls(git_dir, store, object_format, sharing)
+        return cls(git_dir, store, object_format, sharing, is_pruned)
 
     def close(self) -> None:
         """Ends the git processes."""
         self._processes.close()
+        self._writers.close()
 
     def variables(self) -> dict[str, str]:
         """The variables under which a git command works on these objects."""
         folders = {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
-        return {**folders, **self.sharing.variables()}
+        return {**folders, **self.sharing.variables(), **self.alternates()}
+
+    def alternates(self) -> dict[str, str]:
+        """The variable by which git finds recent objects that the store has lost."""
+        return self.recent.reading() if self.recent else {}
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[dict[str, str]]:
+        """The variables of git commands that write objects, which are stored as those of ``write_bytes`` are."""
+        if self.recent is None:
+            yield self.variables()
+            return
+        with self.scratch_file("objects") as folder:
+            folder.mkdir()
+            yield {**self.variables(), **self.recent.writing_beside(folder)}
+            self.recent.take(folder)
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         """One git command on these objects. Raises MissingObject where git names an object that it does not have."""
         all_variables = {**self.variables(), **(variables or {})}
         folder = Path(all_variables.get("GIT_WORK_TREE", self.git_dir))
+        try:
+            return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
+        except GitFailed as error:
+            raise missing_object_error(error.said) or error from None
 
-        def ask() -> bytes:
-            try:
-                return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
-            except GitFailed as error:
-                if missing_object := missing_object_error(error.said):
-                    raise missing_object from None
-                raise
-
-        return self._retry_if_missing(ask)
-
-    def bring_back(self) -> int:
-        """Stores recently written objects that are missing again; gives how many those were."""
-        return self.recent.bring_back(self._is_stored) if self.recent else 0
+    def bring_back(self) -> None:
+        """Stores recently written objects that are missing again."""
+        if self.recent:
+            self.recent.bring_back()
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""
-
-        def ask() -> bytes:
-            answer, size = self._look_up(_READ, name)
-            return answer.content(size)
-
-        return self._retry_if_missing(ask)
+        answer, size = self._look_up(_READ, name)
+        return answer.content(size)
 
     def size(self, name: str) -> int:
         """How many bytes an object has, unread. Raises MissingObject."""
-        return self._retry_if_missing(lambda: self._look_up(_HAS, name)[1])
+        return self._look_up(_HAS, name)[1]
 
     def _look_up(self, command: tuple[str, ...], name: str) -> tuple[BatchReply, int]:
         """What git says of an object, and the object's size."""
@@ -134,20 +155,10 @@ class Objects:
         return answer, int(answer.line.rpartition(b" ")[2])
 
     def has(self, name: str) -> bool:
-        """Whether the store has an object."""
-        return self._is_stored(name) or (self.bring_back() > 0 and self._is_stored(name))
-
-    def _is_stored(self, name: str) -> bool:
+        """Whether the store has an object; one that was pruned is stored again."""
+        if self.recent and self.recent.link(name):
+            return True
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
-
-    def _retry_if_missing(self, ask: Callable[[], Answer]) -> Answer:
-        """The result of ``ask``, which is called again where an object was missing and could be stored again."""
-        try:
-            return ask()
-        except MissingObject:
-            if not self.bring_back():
-                raise
-        return ask()
 
     def write_file(self, path: Path) -> str:
         """Stores the file's bytes unfiltered as a blob, and gives its hash. The file must be the tool's own."""
@@ -205,9 +216,8 @@ class Objects:
 
     def differences(self, before: str, after: str) -> list[Difference]:
         """The files on which two trees differ, renames not followed. Raises MissingObject for an unknown tree."""
-        return [] if before == after else self._retry_if_missing(lambda: self._differences(before, after))
-
-    def _differences(self, before: str, after: str) -> list[Difference]:
+        if before == after:
+            return []
         answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
         if answer.line == b"end":
             raise MissingObject(f"{before} or {after}")
@@ -221,9 +231,8 @@ class Objects:
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
-        return b"" if before == after else self._retry_if_missing(lambda: self._patch(before, after))
-
-    def _patch(self, before: str, after: str) -> bytes:
+        if before == after:
+            return b""
         answer = self._processes.send(_PATCH, f"{before} {after}\nend\n".encode())
         if answer.line == b"end":
             raise MissingObject(f"{before} or {after}")
@@ -292,18 +301,18 @@ class Objects:
         return self._store_with(arguments, (quote_path_bytes(name) if is_misread else name) + b"\n")
 
     def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
-        """The hash of the object that a git process writes; tries again where a ``git gc`` removes it or its folder."""
+        """The hash of the object that a git process writes; tries again where a ``git gc`` removes its folder."""
         for _ in range(_WRITE_TRIES):
             try:
-                name = self._processes.send(arguments, request).line.decode()
+                name = self._writers.send(arguments, request).line.decode()
             except ObjectsFailed as failure:
                 error = failure
                 if not _FOLDER_IS_GONE.search(str(failure)):
                     raise
             else:
-                if self.recent is None or self.recent.add(name) or self._is_stored(name):
-                    return name
-                error = ObjectsFailed(f"what git {arguments[0]} wrote is gone at once, each time: {name}")
+                if self.recent:
+                    self.recent.link(name)
+                return name
         raise error
 
 

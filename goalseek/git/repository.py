@@ -23,7 +23,6 @@ from goalseek.git.command import MissingObject, git, git_as_user, start_git
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location, Sharing, sharing_of
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.recent_objects import RecentObjects
 from goalseek.own_folders import add_own
 from goalseek.values import StopReason
 
@@ -85,9 +84,7 @@ class Repository:
         if self._objects is None:
             self.make_own()
             store, form = self.location.common_dir / "objects", self.location.object_format
-            self._objects = Objects.prepare(self.own / "objects.git", store, form, self.sharing)
-            if self.is_ours:
-                self._objects.recent = RecentObjects(self.own / "recent", store, self.sharing)
+            self._objects = Objects.prepare(self.own / "objects.git", store, form, self.sharing, self.is_ours)
         return self._objects
 
     @functools.cached_property
@@ -112,7 +109,8 @@ class Repository:
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
-        return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin)
+        variables = self.objects.alternates() if self.is_ours else None
+        return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin, variables=variables)
 
     def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
         """A git command in the user's checkout as they would type it, with these variables."""
@@ -269,7 +267,7 @@ class Repository:
         try:
             self.git("merge-base", "--is-ancestor", older, newer)
         except GitFailed:
-            return self.objects.bring_back() > 0 and self.is_ancestor(older, newer)
+            return False
         return True
 
     def refuse_conflicting_branch(self) -> None:

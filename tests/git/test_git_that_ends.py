@@ -11,8 +11,9 @@ from project import Project, until
 
 from goalseek import process
 from goalseek.errors import GoalseekError
-from goalseek.git.command import BatchReply, ObjectsFailed
+from goalseek.git.command import BatchReply, MissingObject, ObjectsFailed
 from goalseek.git.location import locate
+from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import RefMove, RefMoved, Repository
 
@@ -115,14 +116,70 @@ def test_what_was_written_a_short_while_ago_comes_back_and_what_is_old_or_packed
     project.git("gc", "--quiet", "--prune=now")
     assert not (store / blob[:2] / blob[2:]).exists()
     assert objects.read(blob) == b"in no commit" and objects.has(tree) and objects.has(kept)
+    objects.bring_back()
     project.git("fsck", "--strict")
     recent = repository.own / "recent"
-    assert {path.name for path in recent.iterdir()} == {blob, tree, kept}
+    assert {path.parent.name + path.name for path in recent.glob("*/*")} == {blob, tree, kept}
     project.git("pack-objects", "-q", str(store / "pack/pack"), stdin=kept.encode())
     (store / kept[:2] / kept[2:]).unlink()
     os.utime(store / blob[:2] / blob[2:], (1, 1))
-    assert objects.bring_back() == 0
-    assert {path.name for path in recent.iterdir()} == {tree}
+    objects.bring_back()
+    assert {path.parent.name + path.name for path in recent.glob("*/*")} == {tree}
+
+
+def prune(project: Project) -> None:
+    """What a user's housekeeping does, with what nobody names gone from the packs too."""
+    for command in ("gc --quiet --prune=now", "repack -a -d -q", "reflog expire --expire=now --all"):
+        project.git(*command.split())
+
+
+def test_what_is_pruned_before_or_after_a_merge_is_there_for_it_and_for_the_next_ref(
+    repository: Repository, project: Project
+) -> None:
+    repository.is_ours = True
+    objects, head = repository.objects, repository.head()
+
+    def tree(first: str, last: str) -> str:
+        blob = objects.write_bytes("\n".join([first, *"bcdef", last, ""]).encode())
+        return objects.write_tree({"name": Entry("100644", blob)})
+
+    before, ours, theirs = tree("a", "g"), tree("A", "g"), tree("a", "G")
+    prune(project)
+    merged = merge_trees(objects, before, ours, theirs)
+    prune(project)
+    assert objects.read(objects.tree(merged)["name"].blob) == b"A\nb\nc\nd\ne\nf\nG\n"
+    with pytest.raises(Conflicts, match=r"name \(contents\)"):
+        merge_trees(objects, before, ours, tree("B", "g"))
+    commit = repository.commit(merged, (head,), "made of both\n", 0)
+    prune(project)
+    repository.move([RefMove(repository.tip_ref, None, commit)])
+    objects.bring_back()
+    assert project.git("log", "--format=%s", "-1", repository.tip_ref) == "made of both"
+    project.git("fsck", "--strict")
+
+
+def test_what_was_in_a_pack_already_survives_the_pack(repository: Repository, project: Project) -> None:
+    repository.is_ours = True
+    objects, packs = repository.objects, project.top / ".git/objects/pack"
+    blob = project.git("hash-object", "-w", "--stdin", stdin=b"the same")
+    project.git("pack-objects", "-q", str(packs / "pack"), stdin=blob.encode())
+    project.git("prune-packed")
+    assert objects.read(blob) == b"the same"  # the process that answered keeps that pack open
+    assert objects.write_bytes(b"the same") == blob
+    prune(project)
+    objects.bring_back()
+    assert project.git("cat-file", "blob", blob) == "the same"
+
+
+@pytest.mark.parametrize("gone", range(6))
+def test_a_merge_without_one_of_its_objects_names_it(repository: Repository, project: Project, gone: int) -> None:
+    objects = repository.objects
+    blobs = [objects.write_bytes(f"{first}\nb\nc\n{last}\n".encode()) for first, last in ("ad", "Ad", "aD")]
+    trees = [objects.write_tree({"name": Entry("100644", blob)}) for blob in blobs]
+    name = [*trees, *blobs][gone]
+    (objects.store / name[:2] / name[2:]).unlink()
+    with pytest.raises(MissingObject, match=name):
+        merge_trees(objects, *trees)
 
 
 def test_where_there_are_no_links_the_second_name_is_a_copy(

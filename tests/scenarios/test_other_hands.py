@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from many import AT_ONCE, assert_sound_at_end, many
 from project import Ended, Project, Projects, answer, home
 
 import goalseek
@@ -292,6 +293,19 @@ def test_a_climb_goes_on_beside_a_gc_that_prunes_all_the_time(waiting: Project) 
     assert [record["iteration"] for record in waiting.climb()] == list(range(27))
     waiting.git("gc", "--quiet")
     audit(waiting)
+
+
+def test_four_at_once_go_on_beside_housekeeping_that_prunes_all_the_time(tmp_path: Path) -> None:
+    project = many(tmp_path / "repository", 8)
+    climb = project.start("iterate", "--forever", *AT_ONCE)
+    deadline = time.monotonic() + 300
+    while climb.poll() is None and time.monotonic() < deadline:
+        for command in ("gc --quiet --prune=now", "repack -a -d -q", "reflog expire --expire=now --all"):
+            subprocess.run(["git", *command.split()], cwd=project.top, capture_output=True, timeout=120)
+    assert climb.returncode == 0, climb.communicate(timeout=120)
+    climb.communicate(timeout=120)
+    assert_sound_at_end(project, 8)
+    assert "interrupted" not in [record["reason"] for record in project.iterations()]
 
 
 def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: Project) -> None:
