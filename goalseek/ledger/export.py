@@ -46,6 +46,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "seconds": lambda record: sum(record.seconds.values()),
 }
 _INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _FLOATS = ("value", "incumbent", "delta", "odds", "cost_usd", "seconds")
 
 
@@ -83,7 +84,9 @@ def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
 
 
 def _as_cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
+    cell = json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
+    # Spreadsheets run such a text as a formula, and an agent writes the titles; a number below 0 is no text.
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
 def _write_json_lines(file: BinaryIO, records: Iterable[IterationRecord]) -> None:

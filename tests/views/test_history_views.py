@@ -257,6 +257,20 @@ def test_a_letter_that_is_none_does_not_keep_the_others_from_being_written(proje
     assert [row["title"] for row in table] == ["move 0", "half ? a letter"]
 
 
+def test_a_text_that_a_spreadsheet_would_run_is_text_in_csv(project: Project, tmp_path: Path) -> None:
+    titles = ['=HYPERLINK("http://evil","x")', "+1+1", "-2", "@SUM(A1)", "\t=1", "\r=1", "a = b", "'=1", ""]
+    files = {"changed_files": ("=1.txt", "b.txt")}
+    rows = [record(number, timedelta(0), hypothesis_summary=title, **files) for number, title in enumerate(titles)]
+    written(project, rows)
+    for name in ("night.csv", "night.jsonl"):
+        assert project.run("log", "-o", str(tmp_path / name)).exit_code == 0
+    with (tmp_path / "night.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["title"] for row in table] == [f"'{title}" for title in titles[:6]] + titles[6:]
+    assert table[0]["delta"] == "-1.0" and table[1]["changed_files"] == "'=1.txt\nb.txt"
+    assert '"hypothesis_summary":"+1+1"' in (tmp_path / "night.jsonl").read_text().replace(": ", ":")
+
+
 def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(night: Project, tmp_path: Path) -> None:
     results = night.results
     (tmp_path / "old.csv").write_text("old\n")
