@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from goalseek.values import Usage
@@ -211,6 +211,14 @@ def first_sentence(page: str) -> str:
     paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
     first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
     return first.removesuffix(".") + "."
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``did you mean 'iterations'?``; "" if no name is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 MAX_NAMES = 5

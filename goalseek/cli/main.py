@@ -82,10 +82,9 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
         raise GoalseekError("no command is given", "goalseek --help lists the commands")
     name = rest[0]
     if name not in COMMANDS:
-        import difflib
+        from goalseek.humanize import did_you_mean
 
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "goalseek --help lists the commands"
+        hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
         raise GoalseekError(f"there is no command {name!r}", hint)
     module: Any = importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}")
     own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")

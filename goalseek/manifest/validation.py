@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
+from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
 from goalseek.manifest.rules import Fault, Location, check_rules, words_of
 from goalseek.manifest.tables import Holdout, Manifest, Reading, Source, VerifyCommand
@@ -87,7 +88,8 @@ def _is_choice(part: str | int) -> bool:
 def _message_of(item: Any, location: Location) -> str:
     if item["type"] == "unexpected_keyword_argument":
         known = _known_keys(location[:-1])
-        return f"there is no such key; known here: {', '.join(known)}" if known else "there is no such key"
+        near = did_you_mean(str(location[-1]), known) or (f"known here: {', '.join(known)}" if known else "")
+        return "; ".join(filter(None, ("unknown key", near)))
     if item["type"] == "missing":
         example = _REQUIRED.get(_dotted_key(location))
         return f"is required: {example}" if example else "is required"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.files import write_atomic
-from goalseek.humanize import format_duration, pluralize
+from goalseek.humanize import did_you_mean, format_duration, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.own_folders import remove_if_exists
@@ -76,8 +76,11 @@ class Ends(Struct, frozen=True):
 def parse_until(text: str, names: tuple[str, ...]) -> Until:
     """Parses ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
-    if not match or match[1] not in names:
+    if not match:
         raise ValueError(f"{text!r}: write '{names[0]}>=0.99', say; the name is one of {', '.join(names)}")
+    if match[1] not in names:
+        near = did_you_mean(match[1], names) or f"the name is one of {', '.join(names)}"
+        raise ValueError(f"{text!r}: no number is called {match[1]!r}; {near}")
     return Until(match[1], match[2], float(match[3]))
 
 

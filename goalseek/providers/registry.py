@@ -10,6 +10,7 @@ from typing import cast
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.humanize import did_you_mean
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of, own_work_fault, table_of, tables_of
 from goalseek.manifest.tables import FRESH, Price, ProviderTable, ReviewTable, Search
@@ -101,7 +102,9 @@ def _load_plugin(name: str) -> Maker:
     points = entry_points(group="goalseek.providers")
     if name not in points.names:
         names = ", ".join(dict.fromkeys((*PRESETS, *PROVIDERS, *(point.name for point in points))))
-        raise GoalseekError(f"there is no provider {name!r}", f"one of {names}")
+        raise GoalseekError(
+            f"there is no provider {name!r}", did_you_mean(name, names.split(", ")) or f"one of {names}"
+        )
     point = points[name]
     where = f"{point.value}, of the package {point.dist.name}" if point.dist else point.value
     try:

@@ -234,6 +234,10 @@ def test_jobs_need_a_bench_each_with_a_value_of_its_variables(project: Project) 
 def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:
     refused(project, USAGE, "'' is not a duration", arguments=("iterate", "--forever", "--for", ""))
     refused(project, USAGE, "'': write 'score>=0.99', say", arguments=("iterate", "--forever", "--until", ""))
+    refused(
+        project, USAGE, "no number is called 'scor'; did you mean 'score'?", arguments=("iterate", "--until", "scor>=3")
+    )
+    refused(project, USAGE, "--for 8 has no unit: 8s, 8m or 8h?", arguments=("iterate", "--for", "8"))
     refused(project, USAGE, "there is no such commit", arguments=("compare", "HEAD", ""))
     refused(project, USAGE, "there is no results.jsonl", arguments=("report", ""))
     refused(project, USAGE, "unknown kind of file", arguments=("log", "-o", ""))

@@ -129,8 +129,18 @@ def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project:
     assert {*OTHER_NAMES.values()} <= {*topics()} and not {*OTHER_NAMES} & {*topics(), *COMMANDS}
     ended = project.run("help", "promts")
     assert ended.exit_code == 2 and "did you mean 'prompts'?" in ended.stderr
+    found = project.check("help", "SSH").splitlines()
+    assert found[0].startswith("no page is called 'SSH'; goalseek help TOPIC shows one that has the word:")
+    assert {line.split()[0] for line in found[2:] if line[2:3].strip()} == pages_with("ssh")
+    rows = json.loads(project.check("help", "kill", "--json"))
+    assert rows[0]["topic"] and len(rows) == len(pages_with("kill"))
     ended = project.run("help", "xyzzy")
     assert ended.exit_code == 2 and "topics: " in ended.stderr and "prompts" in ended.stderr
+
+
+def pages_with(word: str) -> set[str]:
+    whole = re.compile(rf"\b{word}s?\b", re.IGNORECASE)
+    return {path.stem for path in GUIDE.glob("*.md") if whole.search(path.read_text())}
 
 
 def test_a_page_with_colours_is_laid_out_within_a_hundred_columns(project: Project) -> None:

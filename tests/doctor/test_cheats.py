@@ -227,7 +227,7 @@ def test_a_table_that_is_wrong_is_refused_by_its_line(tmp_path: Path) -> None:
         ("[[cheat]]\npatch = ''", "cheat[0].patch: '' is empty"),
         ("[[cheat]]\npatch = 'a'\n[[cheat]]\npatch = './a'", "cheat[1].patch: 'a' is listed already"),
         ("[[cheat]]", "cheat[0].patch: is required"),
-        ("[[cheat]]\npatch = 'a'\nwins = true", "cheat[0].wins: there is no such key; known here: patch"),
+        ("[[cheat]]\npatch = 'a'\nwins = true", "cheat[0].wins: unknown key; known here: patch"),
     ):
         case.write(goalseek_toml=f"{text}{table}\n")
         ended = case.run("manifest", "show")

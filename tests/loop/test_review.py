@@ -272,7 +272,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"name": "claude"}, {"provider": "codex", "criteria": []}, "review.criteria: name at least one"),
     ({"name": "claude"}, {"provider": "codex", "criteria": [" "]}, "review.criteria[0]: is one line"),
     ({"name": "claude"}, {"provider": "codex", "max_cycles": 0}, "review.max_cycles: at least 1"),
-    ({"name": "claude"}, {"provider": "codex", "when": "kept"}, "review.when: there is no such key"),
+    ({"name": "claude"}, {"provider": "codex", "when": "kept"}, "review.when: unknown key"),
     ({"name": "claude"}, {}, "review.provider: is required"),
 ]
 

@@ -61,8 +61,8 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("speed = 1", "line :10: verify[0].speed: there is no such key; known here:"),
-        ("[limits]\niteration = 5", "line :11: limits.iteration: there is no such key; known here: iterations"),
+        ("speed = 1", "line :10: verify[0].speed: unknown key; known here:"),
+        ("[limits]\niteration = 5", "line :11: limits.iteration: unknown key; did you mean 'iterations'?"),
         ("[limits]\niterations = 0", "line :11: limits.iterations"),
         ("[limits]\niterations = '5'", "line :11: limits.iterations"),
         ("[limits]\niterations = true", "line :11: limits.iterations"),
@@ -78,7 +78,7 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[provider]\ntimeout = '5m'", "line :10: provider.name: is required"),
         (
             "[provider]\nname = 'claude'\nfallback = [{ nme = 'codex' }]",
-            "line :12: provider.fallback[0].nme: there is no such key; known here: name, model",
+            "line :12: provider.fallback[0].nme: unknown key; did you mean 'name'?",
         ),
         ("[[verify]]\nrun = 5", "line :11: verify[1].run"),
         ("[parallel]\nagents = 0", 'line :11: parallel.agents: at least 1, or "auto"'),
@@ -104,7 +104,7 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[[verify]]\nrun = 'x'\nsees = 'all'", "line :12: verify[1].sees"),
         ("[[verify]]\nrun = 'x'\ncwd = '/tmp'", "line :12: verify[1].cwd"),
         ("[env.verify]\nset = { A = 1 }", "line :11: env.verify.set.A"),
-        ("[env.verify]\nget = ['A']", "line :11: env.verify.get: there is no such key; known here: pass, set"),
+        ("[env.verify]\nget = ['A']", "line :11: env.verify.get: unknown key; known here: pass, set"),
         ("[[guard]]\nquery = 'size'\nmax = 'much'", "line :12: guard[0].max"),
         ("[[guard]]\nquery = 'size'\nmax = inf", "line :12: guard[0].max: should be a finite number; for no limit"),
         ("[[guard]]\nquery = 'size'\nvalid = [1.0, 0.0]", "line :12: guard[0].valid: two numbers, the lowest and"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import difflib
+import re
 import sys
 import textwrap
+from collections.abc import Sequence
 
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.registry import COMMANDS, topics
 from goalseek.errors import GoalseekError
-from goalseek.humanize import first_sentence
+from goalseek.humanize import did_you_mean, first_sentence
 from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
@@ -18,6 +19,7 @@ OTHER_NAMES = {
     "ablate": "promote",
     "cheat": "manifest-metric",
     "execvp": "troubleshooting",
+    "flaky": "noise",
     "fresh": "overnight",
     "guard": "manifest-metric",
     "holdout": "noise",
@@ -31,6 +33,7 @@ OTHER_NAMES = {
     "outage": "agents",
     "outrun": "parallel",
     "plateau": "overnight",
+    "pr": "promote",
     "rotate": "overnight",
     "sandbox": "security",
     "settled": "noise",
@@ -49,8 +52,14 @@ _FOOT = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``help`` takes."""
     names = dict.fromkeys([*topics(), *COMMANDS])
-    help_text = "a topic of the guide, or a command"
-    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=_read_topic, choices=names, help=help_text)
+
+    def read(text: str) -> str:
+        topic = _read_topic(text)
+        names.setdefault(topic)  # argparse refuses what is none of the choices, which completion offers
+        return topic
+
+    help_text = "a topic of the guide, a command, or a word to search the guide for"
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", type=read, choices=names, help=help_text)
     parser.epilog = "Without a topic, it lists them. In a pipe a page is plain text: goalseek help noise | less"
 
 
@@ -59,15 +68,36 @@ def _read_topic(text: str) -> str:
         return text
     if page := OTHER_NAMES.get(text) or OTHER_NAMES.get(text.removesuffix("s")):
         return page
-    near = difflib.get_close_matches(text, [*topics(), *COMMANDS, *OTHER_NAMES], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"topics: {', '.join(topics())}; commands: goalseek --help"
-    raise GoalseekError(f"the guide has no page {text!r}", hint)
+    if search_guide(text):
+        return text
+    near = did_you_mean(text, [*topics(), *COMMANDS, *OTHER_NAMES])
+    hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
+    raise GoalseekError(f"the guide has no page {text!r}, and no page has that word", hint)
+
+
+def search_guide(text: str) -> list[dict[str, str]]:
+    """The pages that have the text as words of their own, best first, each with the line that says most of it."""
+    words = re.compile(rf"(?<!\w){re.escape(text)}s?(?!\w)", re.IGNORECASE)
+    found = []
+    for topic, page in topics().items():
+        lines = [line for line in page.read_text("utf-8").splitlines() if words.search(line)]
+        lines.sort(key=lambda line: line[:1] != "#")
+        score = sum(5 if line[:1] == "#" else 1 for line in lines)
+        found += [(score, {"topic": topic, "summary": lines[0].strip("#*| ").replace("`", "")})] if lines else []
+    return [row for _, row in sorted(found, key=lambda scored: -scored[0])]
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the list of topics, or the page of one."""
     if options.topic is None:
-        return _list_topics(options)
+        rows = [
+            {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
+            for topic, page in topics().items()
+        ]
+        return _list_topics(options, rows, _HEAD, _FOOT)
+    if options.topic not in topics():
+        head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
+        return _list_topics(options, search_guide(options.topic), head)
     text = topics()[options.topic].read_text("utf-8")
     if options.topic in COMMANDS:
         text += f"\nThe options of the command: `goalseek {options.topic} --help`.\n"
@@ -78,11 +108,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list_topics(options: argparse.Namespace) -> int:
-    rows = [
-        {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
-        for topic, page in topics().items()
-    ]
+def _list_topics(
+    options: argparse.Namespace, rows: list[dict[str, str]], head: Sequence[str], foot: Sequence[str] = ()
+) -> int:
     indent = 4 + max(len(topic) for topic in topics())
     columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
     lines = [
@@ -92,7 +120,7 @@ def _list_topics(options: argparse.Namespace) -> int:
             f"  {row['topic']:<{indent - 2}}{row['summary']}", columns, subsequent_indent=" " * indent
         )
     ]
-    print_answer(options, rows, *_HEAD, *lines, *_FOOT)
+    print_answer(options, rows, *head, *lines, *foot)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 import time
 from collections import deque
@@ -79,6 +80,9 @@ def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
+        if re.fullmatch(r"\s*[\d.]+\s*", options.duration or ""):
+            number = options.duration.strip()
+            raise ValueError(f"--for {number} has no unit: {number}s, {number}m or {number}h?")
         seconds = humanize.parse_duration(options.duration) if options.duration is not None else None
         until = stop.parse_until(options.until, names) if options.until is not None else None
     except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import functools
 import json
 import math
@@ -15,6 +14,7 @@ from typing import Any
 from goalseek.cli.options import load_manifest, refuse
 from goalseek.cli.output import print_answer, print_json, wants_json
 from goalseek.errors import GoalseekError
+from goalseek.humanize import did_you_mean
 from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
 from goalseek.values import to_plain
 
@@ -145,8 +145,8 @@ def _find_keys(name: str) -> list[Key]:
     found = [every[name]] if name in every else [key for key in every.values() if key.last_name == name]
     if found:
         return found
-    near = difflib.get_close_matches(name, [*every, *(key.last_name for key in every.values())], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "goalseek manifest explain lists the tables"
+    near = did_you_mean(name, [*every, *(key.last_name for key in every.values())])
+    hint = near or "goalseek manifest explain lists the tables"
     raise GoalseekError(f"the manifest has no key {name!r}", hint)
 
 
