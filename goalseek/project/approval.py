@@ -119,9 +119,9 @@ def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: s
     return questions
 
 
-def save_approval(logs: Path, question: Question, word: Approval) -> None:
+def save_approval(logs: Path, question: Question, word: Approval, why: str = "") -> None:
     """Stores the answer to a question; it replaces one that has not taken effect yet."""
-    content = json.dumps({**_key_of(question), "word": word}) + "\n"
+    content = json.dumps({**_key_of(question), "word": word, "why": why}) + "\n"
     write_atomic(_path_of_answer(logs, question.iteration), content, durable=True)
 
 
@@ -130,12 +130,22 @@ def read_approval(logs: Path, question: Question) -> Approval | None:
 
     Call ``remove_approval`` once the iteration has recorded it.
     """
-    try:
-        answer = json.loads(_path_of_answer(logs, question.iteration).read_text())
-    except (OSError, ValueError):
-        return None
     words: tuple[Approval, ...] = ("approve", "decline")
-    return next((word for word in words if answer == {**_key_of(question), "word": word}), None)
+    return next((word for word in words if _read_answer(logs, question).get("word") == word), None)
+
+
+def read_why(logs: Path, question: Question) -> str:
+    """The words that a person gave with the stored answer to this question; "" for none."""
+    return str(_read_answer(logs, question).get("why", ""))
+
+
+def _read_answer(logs: Path, question: Question) -> dict[str, Any]:
+    """The stored answer to this question; empty where there is none."""
+    try:
+        answer: dict[str, Any] = json.loads(_path_of_answer(logs, question.iteration).read_text())
+        return answer if _key_of(question).items() <= answer.items() else {}
+    except (AttributeError, OSError, TypeError, ValueError):
+        return {}
 
 
 def has_approval(logs: Path, iteration: int) -> bool:

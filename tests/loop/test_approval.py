@@ -83,13 +83,13 @@ def test_without_a_terminal_it_ends_with_5_and_an_approved_keep_goes_on_unmeasur
 def test_a_declined_keep_is_reverted_and_the_last_word_wins(asking: Project) -> None:
     error = waited(asking)
     assert (error.exit_code, error.stop_reason) == (NEEDS_HUMAN, "needs_human")
-    for word in ("decline", "approve", "decline"):
-        told = json.loads(asking.check(word, "1", "--json"))
+    for word, *why in (("decline",), ("approve",), ("decline", "--why", "it drops\nthe log")):
+        told = json.loads(asking.check(word, "1", *why, "--json"))
         kept = "kept" if word == "approve" else "reverted"
         assert (told["iteration"], told["word"], told["outcome"], told["holder"]) == (1, word, kept, None)
     assert climbed(asking) == [(1, "reverted", "declined")]
     record = asking.iterations()[1]
-    assert record["why"] == "a person declined it: 2 beats 1 by 1"
+    assert record["why"] == "a person declined it: it drops the log; 2 beats 1 by 1"
     assert (record["metric"]["value"], record["metric"]["delta"]) == (2, 1)
     rollback = record["rollback_commit_hash"]
     assert asking.git("log", "-1", "--format=%B", rollback).endswith(f"This reverts commit {record['commit_hash']}.\n")

@@ -24,6 +24,8 @@ from goalseek.views.terminal_text import one_line
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of both commands."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
+    if parser.prog.endswith("decline"):
+        parser.add_argument("--why", metavar="TEXT", default="", help="the reason, for the records and for the agent")
     parser.epilog = (
         "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
         "together with others."
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         if question is None and last.name and last != manifest.path.resolve():
             refusal.hint += f"; the climb was last at work in {last.parent}"
         raise refusal
-    save_approval(manifest.logs, question, approval)
+    save_approval(manifest.logs, question, approval, one_line(getattr(options, "why", "")))
     outcome = Outcome.KEPT if question.verdict and approval == "approve" else Outcome.REVERTED
     fields: dict[str, object] = {"iteration": question.iteration, "word": approval, "commit": question.commit}
     fields |= {"holder": str(holder) if holder else None, "outcome": outcome, "why": question.verdict.why}

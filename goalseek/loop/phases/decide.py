@@ -54,9 +54,12 @@ def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
     answer = approval.read_approval(project.loaded.logs, question) or iteration.ask_person(question)
     if answer is None:
         raise approval.approval_error(question)
-    if answer == "approve" or not (decision.verdict or decision.verdict.reason in ELIGIBLE):
+    if answer == "approve":
         return decision
-    why = f"a person declined it: {decision.verdict.why}"
+    said = approval.read_why(project.loaded.logs, question)
+    why = f"a person declined it: {f'{said}; ' if said else ''}{decision.verdict.why}"
+    if not (decision.verdict or decision.verdict.reason in ELIGIBLE):
+        return structs.replace(decision, verdict=structs.replace(decision.verdict, why=why)) if said else decision
     verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
     return Decision(verdict, iteration.roll_back(candidate))
 
