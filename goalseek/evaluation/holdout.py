@@ -9,6 +9,7 @@ from goalseek.evaluation.measurements import (
     Evaluation,
     measure_target,
     measurement_of,
+    origin_tree,
     pinned_target,
     seconds_outside,
     unused_seed,
@@ -32,8 +33,8 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     if not is_end and manifest.holdout.when != "kept":
         return ()
     looked_at = {(look.of, look.commit_hash) for look in standing.holdout if look.reason != "begun"}
-    assert standing.baseline
-    targets = (("baseline", standing.baseline.commit), ("best", standing.best.commit))
+    assert standing.origin
+    targets = (("baseline", standing.origin.commit), ("best", standing.best.commit))
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
@@ -61,8 +62,8 @@ def gain_of(direction: str, before: float, after: float) -> float:
 def _look(evaluation: Evaluation, side: str) -> None:
     """One look at ``side``, the baseline or the best; it is charged for one that was killed."""
     project, standing = evaluation.project, evaluation.project.standing
-    assert standing.baseline and standing.best
-    commit = standing.baseline if side == "baseline" else standing.best
+    assert standing.origin and standing.best
+    commit = standing.origin if side == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
     project.write_state("running", commit.iteration, Phase.HOLDOUT)
     killed_seconds = sum(seconds_outside(project, holdout_key(standing)).phases.values())
@@ -98,9 +99,11 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     """The record of a look that was begun, with its value or with why it failed."""
     project, config, side = evaluation.project, evaluation.config, begun.of
     standing = project.standing
-    assert config.manifest.holdout and standing.baseline and standing.best
+    assert config.manifest.holdout and standing.origin and standing.best
     config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
-    target = pinned_target(standing, config, commit.tree, "a" if side == "baseline" else "b")
+    is_first = side == "baseline"
+    tree = origin_tree(evaluation) if is_first else commit.tree
+    target = pinned_target(standing, config, tree, "a" if is_first else "b")
     failed = replace(begun, reason="failed")
     try:
         evidence = measure_target(project, replace(target, own_folder=COMMAND), unused_seed(project))
@@ -117,7 +120,7 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     if side == "baseline" or baseline_value is None:
         return replace(record, why=f"{side} {format_number(value, unit)}")
     claim = standing.settled
-    claimed_values = (claim.baseline, claim.best) if claim else (standing.baseline.value, standing.best.value)
+    claimed_values = (claim.baseline, claim.best) if claim else (standing.origin.value, standing.best.value)
     claimed_gain = gain_of(standing.direction, *claimed_values)
     gain = gain_of(standing.direction, baseline_value, value)
     before, after = format_distinct(baseline_value, value, unit=unit)

@@ -88,6 +88,24 @@ def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchNam
     return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench)
 
 
+def origin_tree(evaluation: Evaluation) -> str:
+    """The code of the first baseline under this ruler; all else is as at the present one."""
+    standing = evaluation.project.standing
+    assert standing.origin and standing.baseline
+    return compose_tree(evaluation.project, evaluation.config, standing.baseline.tree, standing.origin.tree)
+
+
+def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
+    """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
+    objects = project.repository.objects
+    edits = {
+        difference.path: difference.after
+        for difference in objects.differences(ruler_tree, code_tree)
+        if config.scope.kind(difference.path) == "writable"
+    }
+    return objects.splice(ruler_tree, edits) if edits else ruler_tree
+
+
 def current_target(evaluation: Evaluation) -> Target:
     """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure.
 
@@ -243,7 +261,8 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
     """The ruler that a tree with these files has under this configuration."""
-    return Ruler(ruler_keys(config.manifest), digest_of_files(entries.items(), config.scope), config.hidden_from)
+    files = digest_of_files(entries.items(), config.scope, config.manifest)
+    return Ruler(ruler_keys(config.manifest), files, config.hidden_from)
 
 
 def baseline_error(

@@ -15,6 +15,7 @@ from goalseek.evaluation.measurements import (
     in_turn,
     measure_target,
     measurement_of,
+    origin_tree,
     pairs_in_turn,
     pinned_target,
     record_measurement,
@@ -95,12 +96,13 @@ def settle_on_request(evaluation: Evaluation) -> None:
 def _settle(evaluation: Evaluation, count: int) -> None:
     """Measures baseline and best afresh in turn, and records the difference."""
     project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
-    baseline, best = standing.baseline, standing.best
+    baseline, best = standing.origin, standing.best
     if baseline is None or best is None or not standing.keeps:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     duration = format_duration(count * _seconds_of_pair(standing))
     project.watch.on_note(f"settling: baseline and best afresh in turn, {pluralize(count, 'pair')}, about {duration}")
-    before, after = pinned_target(standing, config, baseline.tree), pinned_target(standing, config, best.tree, "b")
+    before = pinned_target(standing, config, origin_tree(evaluation))
+    after = pinned_target(standing, config, best.tree, "b")
     for index in range(len(standing.settling), 2 * count):
         _measure(project, *in_turn(index, (before, "the baseline"), (after, "the best")))
     measurements = project.standing.settling[: 2 * count]

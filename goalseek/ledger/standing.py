@@ -69,15 +69,17 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``last_iteration`` is the highest number recorded, ``lateness`` by how much at most one was below the highest before
-    it, ``last`` the newest record, and ``tries`` counts the iterations since the baseline, without a person's reverts.
-    ``tip`` is where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it,
-    also where a person took one back and the number is worse. ``keeps`` counts the kept changes of this epoch that it
-    has; ``taken_back`` are those that it has not, each with the iteration that took it back. ``outcomes`` and ``spend``
-    are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it
-    leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person
-    who takes a change back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the
-    measured candidates of this epoch, None once one gave another number than the baseline. ``script_digest`` and
-    ``script_count`` are what ``scripted`` played, as in ``Played``.
+    it, ``last`` the newest record, and ``tries`` counts the iterations since ``origin``, without a person's reverts.
+    ``origin`` is the first baseline under this ruler, where the gain is counted from: a later one of the same ruler
+    begins an epoch, and no other scale. ``first`` is the first baseline of all. ``tip`` is where the last landing moved
+    it. ``best`` is what goes home: the newest kept change with those before it, also where a person took one back and
+    the number is worse. ``keeps`` counts the kept changes since ``origin`` that it has; ``taken_back`` are those of
+    this epoch that it has not, each with the iteration that took it back. ``outcomes`` and ``spend`` are of this run;
+    what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it leaves ``stagnation``
+    as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person who takes a change
+    back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the measured candidates
+    of this epoch, None once one gave another number than the baseline. ``script_digest`` and ``script_count`` are what
+    ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -96,6 +98,8 @@ class Standing(Struct, frozen=True):
     script_digest: str = ""
     script_count: int = 0
     tip: str = ""
+    first: MeasuredCommit | None = None
+    origin: MeasuredCommit | None = None
     baseline: MeasuredCommit | None = None
     incumbent: MeasuredCommit | None = None
     best: MeasuredCommit | None = None
@@ -157,10 +161,11 @@ class Standing(Struct, frozen=True):
         settled = self.settled
         if settled is None or settled.interval is None or settled.interval[1] >= 0:
             return ""
-        command = self.how_to_take_back(settled.iteration)
+        is_kept = self.best != self.baseline  # what an earlier baseline's epoch kept cannot be taken back
+        command = f"{self.how_to_take_back(settled.iteration)} takes the newest kept change back, " if is_kept else ""
         return (
-            f"settling found the best worse than the baseline: {settled.why}; {command} "
-            "takes the newest kept change back, goalseek baseline --from HEAD starts from your own code"
+            f"settling found the best worse than the baseline: {settled.why}; {command}"
+            "goalseek baseline --from HEAD starts from your own code"
         )
 
     def how_to_take_back(self, number: int) -> str:
@@ -224,7 +229,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         unit=record.metric.unit,
         last_iteration=max(standing.last_iteration, record.iteration),
         lateness=max(standing.lateness, standing.last_iteration - record.iteration),
-        tries=standing.tries + (record.taken_back is None),
+        tries=standing.tries + (record.taken_back is None and record.outcome != Outcome.BASELINE),
         last=record,
         settling=(),
         outcomes=outcomes,
@@ -235,21 +240,23 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     if record.outcome == Outcome.BASELINE:
         commit = _measured_commit(record)
         ruler = record.digests.get("ruler", "")
+        has_same_ruler = bool(ruler) and ruler == standing.ruler
+        if not has_same_ruler:
+            following = structs.replace(following, keeps=0, tries=0, holdout=())
         return structs.replace(
             following,
             ruler=ruler,
+            first=standing.first or commit,
+            origin=standing.origin if has_same_ruler and standing.keeps else commit,
             baseline=commit,
             incumbent=commit,
             best=commit,
             stagnation=0,
             crashes=0,
             pool=(),
-            keeps=0,
             unmoved=0,
-            tries=0,
             taken_back={},
             settled=None,
-            holdout=(),
             rotation=Rotation(),
         )
     if record.taken_back is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Evaluation, baseline_error, take_ruler
+from goalseek.evaluation.measurements import Evaluation, baseline_error, compose_tree, take_ruler
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
@@ -74,7 +74,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
 def _kept_hint(project: Project, reason: str) -> str:
     """What to do where a kept change may be why a new verifier refuses the incumbent; "" where that is unlikely."""
     incumbent = project.standing.incumbent
-    if incumbent is None or not project.standing.keeps:
+    if incumbent is None or incumbent == project.standing.baseline:
         return ""
     if reason == Reason.NO_METRIC and "key metric" in differences_from_head(project).keys:
         return ""
@@ -237,14 +237,3 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
     shown = abbreviate([quote_path(path) for path in fixed_paths])
     note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote takes home what was kept in them"
     return replace(config, notes=(*config.notes, note))
-
-
-def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
-    """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
-    objects = project.repository.objects
-    edits = {
-        difference.path: difference.after
-        for difference in objects.differences(ruler_tree, code_tree)
-        if config.scope.kind(difference.path) == "writable"
-    }
-    return objects.splice(ruler_tree, edits) if edits else ruler_tree

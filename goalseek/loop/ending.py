@@ -120,11 +120,11 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> None:
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:
-    """``val_loss 3.412 → 3.371, settled 1.1% ± 0.3% better · 2 kept of 31 · … · goalseek promote``, about this epoch.
+    """``val_loss 3.412 → 3.371, settled 1.1% ± 0.3% better · 2 kept of 31 · … · goalseek promote``, about this ruler.
 
     What does not apply is left out; "" before the first measurement. The dollars are the run's.
     """
-    if standing.baseline is None or standing.best is None:
+    if standing.origin is None or standing.best is None:
         return ""
     parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
     if exposing_commands(manifest):
@@ -138,8 +138,8 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
 
 
 def _format_result(standing: Standing, manifest: Manifest) -> str:
-    assert standing.baseline and standing.best
-    name, before, after = standing.metric, standing.baseline.value, standing.best.value
+    assert standing.origin and standing.best
+    name, before, after = standing.metric, standing.origin.value, standing.best.value
     unit = standing.unit
     if not standing.keeps:
         why = ", nothing beat it" if standing.tries else ""

@@ -21,6 +21,7 @@ from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of, words_of
 from goalseek.manifest.tables import Manifest
+from goalseek.sandbox import executables
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
@@ -88,9 +89,11 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
     return keys
 
 
-def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope) -> str:
-    """The digest of the files that the number depends on beside the candidate."""
-    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in entries if scope.in_ruler(path))
+def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope, manifest: Manifest) -> str:
+    """The digest of the files that the number depends on beside the candidate: who proposes is none of them."""
+    files = [(path, entry) for path, entry in entries if scope.in_ruler(path)]
+    others = proposer_files(manifest, scope)
+    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files if path not in others)
     return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -197,12 +200,11 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     keys = tuple(f"key {key}" for key in differing_keys(loaded.manifest, ruler))
     hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
     hidden_files = [f"{loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
-    programs = _provider_files(loaded.manifest, scope.prefix)
-    own = programs & _started_files(loaded.manifest, scope.prefix)
+    own = proposer_files(loaded.manifest, scope)
     own |= _files_named(loaded.manifest.notify.command or (), loaded.manifest, scope.prefix)
     paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in own]
     paths.sort(key=lambda path: not path.startswith(scope.prefix))
-    files = [quote_path(path) + " of the provider" * (path in programs) for path in paths]
+    files = map(quote_path, paths)
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
     names = abbreviate([quote_path(path) for path in new_paths])
     code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
@@ -232,22 +234,21 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
     return [path for path, blob in blobs.items() if blob.strip("0") and blob.encode() not in listing]
 
 
-def _provider_files(manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that the providers' commands name, as ``_files_named`` by them."""
-    words = {word for table in authors_of(manifest.provider, manifest.search.rotate) for word in table.command or ()}
-    return _files_named(words, manifest, prefix)
+def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
+    """The paths of the programs and scripts that the providers' commands run, and no command of the verifier names."""
+    tables = authors_of(manifest.provider, manifest.search.rotate)
+    words = (executables.words_of(table.command, _is_no_number) for table in tables if table.command)
+    return _files_named((word.text for line in words for word in line if word.is_run), manifest, scope.prefix)
+
+
+def _is_no_number(word: str) -> bool:
+    return not word[:1].isdigit()  # as the 60 of "timeout 60 python3 propose.py"
 
 
 def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[str]:
     """The paths that these words are, without those that a command of the verifier names as well."""
     verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
-
-
-def _started_files(manifest: Manifest, prefix: str) -> set[str]:
-    """The programs that providers start from the checkout, as they are there; what these run is the climb's."""
-    tables = authors_of(manifest.provider, manifest.search.rotate)
-    return {prefix + os.path.normpath(table.command[0]) for table in tables if table.command}
 
 
 def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:

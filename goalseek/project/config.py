@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
+from goalseek.git.objects import Entry
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import Ruler, with_pinned_ruler
+from goalseek.measurement.ruler import Ruler, proposer_files, with_pinned_ruler
 from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
@@ -47,7 +48,8 @@ class Config(DataClass):
     """The manifest, and all that one iteration takes from it.
 
     ``links`` are the shared folders: path in a tree to path on disk. ``hidden_from`` are the files of that folder as
-    the ruler has them; ``templates`` are the prompts, by phase; ``notes`` are what a person should know.
+    the ruler has them; ``templates`` are the prompts, by phase; ``notes`` are what a person should know. ``proposer``
+    are the scripts of who proposes, as HEAD has them.
     """
 
     manifest: Manifest
@@ -59,6 +61,7 @@ class Config(DataClass):
     links: dict[str, str] = field(default_factory=dict)
     hidden_from: Listing = ()
     templates: Templates = field(default_factory=dict)
+    proposer: dict[str, Entry] = field(default_factory=dict)
 
 
 class ConfigReader:
@@ -139,6 +142,7 @@ class ConfigReader:
         scope_inputs = (manifest, listing, mounts)
         if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
             scope = manifest_scope(loaded, manifest, self._prefix, listing)
+            scope = replace(scope, proposer=frozenset(proposer_files(manifest, scope)), known={})
             self._scope_cache = (scope_inputs, scope, self._scope_key(manifest, links, mounts, listing))
         scope, key = self._narrow_scope(*self._scope_cache[1:], changed_paths)
         program = self.folder / (manifest.project.program or "program.md")
@@ -146,8 +150,25 @@ class ConfigReader:
         current_directions = tuple(read_directions(loaded.directions))
         templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
         return Config(
-            manifest, scope, key, text, current_directions, (*notes, *template_notes), links, listing, templates
+            manifest,
+            scope,
+            key,
+            text,
+            current_directions,
+            (*notes, *template_notes),
+            links,
+            listing,
+            templates,
+            self._read_proposer(scope),
         )
+
+    def _read_proposer(self, scope: Scope) -> dict[str, Entry]:
+        """The proposer's scripts that no candidate may change, as HEAD has them: to commit one needs no baseline."""
+        repository = self._ledger.repository
+        paths = [path for path in sorted(scope.proposer) if scope.kind(path) not in ("hidden", "generated", "writable")]
+        tree = repository.tree_of(repository.head()) if paths else ""
+        entries = {path: repository.objects.entry(tree, path) for path in paths}
+        return {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
 
     def refuse_changed_hidden_files(self, config: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""

@@ -173,7 +173,7 @@ def progress_of(
     """
     records, project = list(newest_first), manifest.project.name
     spendings = (*invocation_spendings, *budget_use(manifest.limits, standing))
-    if standing.baseline is None or standing.best is None:
+    if standing.origin is None or standing.best is None:
         return Progress(project, spendings=spendings)
     keeps = [
         record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == Outcome.KEPT
@@ -184,9 +184,9 @@ def progress_of(
         metric=standing.metric,
         direction=standing.direction,
         unit=standing.unit,
-        baseline=standing.baseline.value,
+        baseline=standing.origin.value,
         best=standing.best.value,
-        climb=(standing.baseline.value, *(value for value in reversed(keeps) if value is not None)),
+        climb=(standing.origin.value, *(value for value in reversed(keeps) if value is not None)),
         kept=standing.keeps,
         tried=standing.tries,
         stagnation=standing.stagnation,
@@ -275,7 +275,7 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
 
     None where ``metric.examples`` is not given, or the metric is no proportion.
     """
-    baseline, best = standing.baseline, standing.best
+    baseline, best = standing.origin, standing.best
     if metric.examples is None or baseline is None or best is None or standing.keeps < MIN_KEEPS:
         return None
     if not 0 < baseline.value < 1:

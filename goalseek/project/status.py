@@ -59,6 +59,7 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 class Overview:
     """All that ``status`` shows; ``status --json`` prints these fields.
 
+    ``baseline`` is the first one of the pinned verifier, ``first`` the first of all where another verifier measured it.
     Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
     others. ``waits`` is the oldest question that waits for a person, ``questions`` are all where there are several;
     ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read;
@@ -77,6 +78,7 @@ class Overview:
     heartbeat_at: str | None
     silent: str
     stop_reason: str | None
+    first: MeasuredCommit | None
     baseline: MeasuredCommit | None
     best: MeasuredCommit | None
     last: dict[str, Any] | None
@@ -146,7 +148,8 @@ def read_overview(
         heartbeat_at=state.get("heartbeat_at") if is_at_work else None,
         silent=_silence_text(state, holder) if is_at_work and holder else "",
         stop_reason=state.get("stop_reason"),
-        baseline=standing.baseline,
+        first=standing.first if standing.first != standing.origin else None,
+        baseline=standing.origin,
         best=standing.best,
         last={"iteration": last.iteration, "outcome": last.outcome, "reason": last.reason, "why": last.why}
         if last

@@ -73,7 +73,7 @@ class ProjectTrees:
         self._workspace, self._benches, self._plan_key = None, {}, ""
 
     def _apply_plan(self, plan: TreePlan) -> None:
-        key = plan.scope_key + to_line(plan.keep)
+        key = plan.scope_key + to_line([plan.keep, plan.proposer])
         if self._plan_key == key:
             return
         self.close()
@@ -112,6 +112,7 @@ def plan_trees(config: Config, mounts: bool, folder: Path) -> TreePlan:
         mounts,
         config.hidden_from,
         hidden_files.folder_of(folder, config.manifest),
+        config.proposer,
     )
 
 

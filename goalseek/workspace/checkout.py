@@ -33,7 +33,8 @@ class TreePlan(Struct, frozen=True):
     """What a project's trees are made from. ``shared`` are the shared folders: path in a tree to path on disk.
 
     Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
-    command; ``hidden_folder`` is where the files of ``hidden_from`` are read.
+    command; ``hidden_folder`` is where the files of ``hidden_from`` are read. The agent's tree has the ``proposer``'s
+    scripts in place of the candidate's.
     """
 
     scope: Scope
@@ -43,6 +44,7 @@ class TreePlan(Struct, frozen=True):
     mounts: bool
     hidden_from: Listing
     hidden_folder: Path | None
+    proposer: Mapping[str, Entry] = {}
 
     @property
     def links(self) -> dict[str, Entry]:

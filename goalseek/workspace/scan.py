@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -246,7 +246,7 @@ def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str]
     return tuple(files[:limit])
 
 
-def digest_of(listing: Listing) -> str:
+def digest_of(listing: Listing | Mapping[str, Entry]) -> str:
     """The SHA-256 of a listing, in hex."""
     return hashlib.sha256(to_line(listing).encode("utf-8", "surrogateescape")).hexdigest()
 

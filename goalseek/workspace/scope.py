@@ -56,7 +56,8 @@ class Scope:
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
     ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
-    are paths that candidates changed while they were writable. ``known`` caches kinds by path.
+    are paths that candidates changed while they were writable, ``proposer`` the scripts of who proposes. ``known``
+    caches kinds by path.
     """
 
     prefix: str
@@ -68,6 +69,7 @@ class Scope:
     listed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
+    proposer: frozenset[str] = frozenset()
     known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
 
     def kind(self, path: str) -> Kind:
@@ -75,7 +77,7 @@ class Scope:
 
         A file in the place of something shared is read-only, whatever the globs say. "kept" is a file that no
         candidate changes and that belongs to no ruler: it is writable no more, but as a candidate left it; or it holds
-        instructions for agents, and no writable glob spells its name out.
+        instructions for agents, or is the proposer's script, and no writable glob spells its name out.
         """
         kind = self.known.get(path)
         if kind is None:
@@ -93,7 +95,7 @@ class Scope:
         if self.generated(below):
             return "generated"
         if self.writable(below):
-            part = self.instructions(path)
+            part = self.instructions(path) or (path.rpartition("/")[2] if path in self.proposer else "")
             return "kept" if part and not self.names(path, part) else "writable"
         return "kept" if path in self.changed else "other"
 

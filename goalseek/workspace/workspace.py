@@ -21,7 +21,7 @@ from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 from goalseek.workspace.checkout import Checkout, TreePlan, occupied_paths
-from goalseek.workspace.scan import Changes
+from goalseek.workspace.scan import Changes, digest_of
 
 Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
@@ -62,7 +62,8 @@ class Workspace:
         self.root = folder
         self._objects = objects
         self._is_seen = plan.scope.seen_by("agent")
-        self._scope_key = plan.scope_key
+        self._proposer = plan.proposer
+        self._scope_key = plan.scope_key + (digest_of(self._proposer) if self._proposer else "")
         self._links = plan.links
         self._mount_points = plan.mount_points
         self._build_context = build_context
@@ -112,7 +113,8 @@ class Workspace:
 
     def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
         for commit in history(self._tree_label().label):
-            self._apply(commit)
+            tree = self._objects.splice(commit.tree, self._proposer) if self._proposer else commit.tree
+            self._apply(structs.replace(commit, tree=tree))
             has_changed = True
         if has_changed:
             self._mirror()

@@ -29,7 +29,7 @@ def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_lat
     assert said(project).startswith("demo: finished as asked")
     project.climb()
     project.climb("baseline")
-    following = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
+    following = "goalseek promote takes home what HEAD lacks of the kept changes"
     assert next_of(project) == f"goalseek iterate goes on; {following}"
     project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
     project.commit()

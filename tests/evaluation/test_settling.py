@@ -433,7 +433,7 @@ def test_many_keeps_with_little_gain_on_few_examples_are_warned_of(
 ) -> None:
     def warning(before: float, after: float) -> str | None:
         marks = [MeasuredCommit(number, number, "c", "t", value) for number, value in ((0, before), (9, after))]
-        standing = Standing(baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
+        standing = Standing(origin=marks[0], baseline=marks[0], incumbent=marks[1], best=marks[1], keeps=keeps)
         return small_set_warning(Metric(name="accuracy", direction="maximize", examples=examples), standing)
 
     assert luck_bound(0.7, 500) == pytest.approx(0.08198, abs=1e-5)

@@ -32,6 +32,7 @@ CLIMBED = Standing(
     metric="val_loss",
     direction="minimize",
     tries=31,
+    origin=BASELINE,
     baseline=BASELINE,
     incumbent=BEST,
     best=BEST,
@@ -68,7 +69,7 @@ def test_what_does_not_apply_is_left_out_and_what_was_not_measured_afresh_says_s
     nothing = of(CLIMBED, manifest, best=BASELINE, keeps=0)
     assert nothing == "val_loss 3.412, nothing beat it · 0 kept of 31 · your checkout is untouched · goalseek log"
     anew = structs.replace(BASELINE, iteration=31)
-    untried = of(CLIMBED, manifest, baseline=anew, best=anew, keeps=0, tries=0)
+    untried = of(CLIMBED, manifest, origin=anew, baseline=anew, best=anew, keeps=0, tries=0)
     assert untried == "val_loss 3.412 · your checkout is untouched · goalseek log"
     told = of(CLIMBED, manifest, noise=NoiseState(differed=True))
     assert told.startswith("val_loss 3.412 → 3.371, not settled: goalseek settle · 2 kept of 31 · ")

@@ -1,6 +1,7 @@
 """The ruler is pinned at the baseline: what the user does on main later neither changes nor stops a run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project import FILES, Project, Projects, answer
@@ -116,29 +117,67 @@ def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
     assert "and 2 more files;" in shown and "e.md" not in shown
 
 
-def test_a_script_that_the_provider_runs_as_the_climb_has_it_is_named_and_its_program_is_not(project: Project) -> None:
-    project.write({"propose.sh": "true\n", "tell.sh": "true\n"})
-    provider = {"name": "command", "command": ["sh", "./propose.sh"]}
-    project.set_manifest({"provider": provider, "notify": {"command": ["./tell.sh"]}})
-    project.commit("a provider")
+def proposing(score: object, more: str = "") -> str:
+    """A proposer's script: it sets the score, and does something more."""
+    return f'printf \'{{"score": {score},\\n"size": 10\\n}}\\n\' > answer.json; echo proposed {score}\n{more}\n'
+
+
+def propose(project: Project, score: object, more: str = "") -> dict[str, Any]:
+    """Commits another script, and climbs with it."""
+    project.write({"propose.sh": proposing(score, more)})
+    project.commit("propose")
+    return project.climb()[-1]
+
+
+def test_a_proposers_script_is_that_of_head_and_no_part_of_the_ruler(project: Project) -> None:
+    """The baseline was pinned while it was a file as any other."""
+    project.write({"propose.sh": "exit 1\n", "tell.sh": "true\n", "data.txt": "1\n"})
+    project.commit("files")
     project.check("baseline")
-    ended = project.run("show", "best", "--diff")
-    assert ended.exit_code == 2 and "nothing is kept yet" in ended.stderr
-    project.write({"propose.sh": "echo\n", "other.txt": "2\n", "tell.sh": "echo\n"})
-    project.commit("another provider")
-    differences = project.run("status").stdout
-    text = "files other.txt, propose.sh of the provider differ from the pinned verifier; goalseek baseline adopts them"
-    assert "file propose.sh of the provider; goalseek baseline adopts it" in differences
-    assert "tell.sh" not in differences, "it is told of the climb, and measures nothing"
-    assert "file other.txt" in differences and f"note: {text}" in project.run("iterate").stderr
-    provider = {
-        "name": "scripted",
-        "script": "moves.toml",
-        "fallback": [{"name": "command", "command": ["./propose.sh"]}],
-    }
-    project.set_manifest({"provider": provider})
-    project.git("update-index", "--chmod=+x", "propose.sh")
-    assert "propose.sh" not in project.run("status").stdout, "it is started from the checkout"
+    provider = {"name": "command", "command": ["timeout", "60", "sh", "./propose.sh", "data.txt"]}
+    project.set_manifest({"provider": provider, "notify": {"command": ["./tell.sh"]}})
+    first = propose(project, 2)
+    assert (first["outcome"], first["hypothesis_summary"]) == ("kept", "proposed 2")
+    project.write({"tell.sh": "echo\n"})
+    second = propose(project, 3, "echo '#' >> propose.sh")
+    assert (second["reason"], second["digests"]["ruler"]) == ("out_of_scope", first["digests"]["ruler"])
+    assert first["digests"]["proposer"] != second["digests"]["proposer"]
+    status = project.run("status").stdout
+    assert "differs" not in status, "the one proposes, the other is told, and neither measures"
+    assert project.git("show", "goalseek/demo:propose.sh") == "exit 1", "the climb's own is not in the workspace"
+    project.write({"data.txt": "2\n"})
+    third = propose(project, 4)
+    assert (third["outcome"], third["epoch"]) == ("kept", 0)
+    assert "file data.txt; goalseek baseline adopts it" in project.run("status").stdout, "it is named, and not run"
+
+
+def test_a_proposers_script_is_no_candidates_unless_the_scope_spells_it_out(project: Project) -> None:
+    command = {"name": "command", "command": ["sh", "propose.sh"]}
+    for writable, reason in ((["**"], "out_of_scope"), (["answer.json", "propose.sh"], "better")):
+        scope = {"writable": writable, "hidden": ["hidden/**"]}
+        project.set_manifest({"provider": command, "scope": scope})
+        assert propose(project, 2, "echo '#' >> propose.sh")["reason"] == reason
+
+
+def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of_another(project: Project) -> None:
+    project.set_moves(answer(2), answer(1), answer(4), answer(6))
+    project.climb("iterate", "-n", "2")
+    assert project.climb("baseline")[-1]["epoch"] == 1
+    project.climb()
+    project.check("baseline")
+    last_line = project.run("iterate", "--until", "score>=4").stdout
+    assert "score 1 → 4 · " in last_line and "2 kept of 3" in last_line
+    assert "baseline 1, +3" in project.run("status").stdout and "first " not in project.run("status").stdout
+    assert "`score` 1 → 4\n\n**300% better.**" in (told := project.check("report", "-o", "-", "--format", "md"))
+    assert "2 kept of 3 tries" in told
+    settled = project.climb("settle") and project.records()[-1]
+    assert (settled["baseline"], settled["best"], settled["pairs"][0]) == (1, 4, [1, 4])
+    project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
+    project.check("baseline")
+    assert "first      1, the baseline of iteration 0, by another verifier" in project.run("status").stdout
+    assert "the first baseline, of iteration 0, was 1 by another" in project.check(
+        "report", "-o", "-", "--format", "md"
+    )
 
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:

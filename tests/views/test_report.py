@@ -170,11 +170,14 @@ class TestOfAProject:
         assert told == fields and '+{"score": 3,' in Page(written.read_text()).text, "one patch is git's"
         assert "Its patch is not here" in Page(reported(tmp_path, climbed.records())).text
         climbed.set_moves(*[answer(9)] * 6)
+        climbed.write({"hidden/more": "1\n"})
+        climbed.commit()
         climbed.climb("baseline")
         climbed.climb("iterate")
         assert climbed.run("step").exit_code == 0
         page = Page(climbed.run("report", "-o", "-").stdout)
         assert "score 3 → 9" in page.text and "1 kept of 1 try" in page.text, "in the middle of an iteration"
+        assert "200% better; the first baseline, of iteration 0, was 1 by another verifier" in page.text
         assert "With earlier verifiers" in page.text and "0 to 4" in page.text
         assert len(page.of_class("dot")) == 2
         (climbed.folder / ".goalseek" / "demo").rename(tmp_path / "elsewhere")

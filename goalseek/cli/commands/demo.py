@@ -187,7 +187,7 @@ def run(options: argparse.Namespace) -> int:
         "event": "demo",
         "folder": str(folder),
         "metric": standing.metric,
-        "from": standing.baseline.value if standing.baseline else None,
+        "from": standing.origin.value if standing.origin else None,
         "to": standing.best.value if standing.best else None,
         "iterations": standing.tried,
         "kept": standing.outcomes.get(Outcome.KEPT, 0),

@@ -8,7 +8,7 @@ import sys
 from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
-from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration
+from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
@@ -71,6 +71,9 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
         f"iteration {summary.best.iteration}; baseline {baseline}, {f'{value - before:+.6g} {summary.unit}'.rstrip()}"
     )
+    if summary.first:
+        first, number = format_number(summary.first.value), summary.first.iteration
+        lines.append(f"  first      {first}, the baseline of iteration {number}, by another verifier")
     if settled:
         lines.append(f"  settled    {settled.why}; the two numbers are its medians")
     if summary.last:

@@ -132,11 +132,14 @@ class ThinnedList(Generic[Item]):
 class Climb:
     """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
 
+    ``first`` is the first baseline of all where another verifier measured it.
     ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
     ``moved`` counts those that others' landings moved, ``benches`` is how many were measured at once, at most.
     """
 
     epoch: int = 0
+    ruler: str = ""
+    first: Try | None = None
     metric: str = "metric"
     direction: str = "maximize"
     unit: str = ""
@@ -251,7 +254,7 @@ class ReportFigures:
         if label not in self.climb.counts:  # otherwise it is in bounds already
             label = label_of(row)
         if label.outcome == Outcome.BASELINE:
-            self._begin(int(row.epoch))
+            self._begin(int(row.epoch), row.digests.get("ruler", ""))
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
@@ -265,7 +268,8 @@ class ReportFigures:
         climb.moved += any(attempt.reason == Reason.MOVED for attempt in row.attempts)
         climb.benches = max(climb.benches, row.benches or 0)
         if label.outcome == Outcome.BASELINE:
-            climb.baseline = climb.best = try_of(row, label)
+            climb.best, climb.settled = try_of(row, label), None
+            climb.baseline = climb.baseline if climb.keeps > 0 else climb.best
         else:
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
@@ -291,17 +295,19 @@ class ReportFigures:
         if level in levels or len(levels) < _LEVELS_MOST:
             levels[level] += 1
 
-    def _begin(self, epoch: int) -> None:
+    def _begin(self, epoch: int, ruler: str) -> None:
         """Begins a climb at the first record under a ruler: numbers of two rulers are never compared."""
         before = self.climb
         if before.baseline is None:
-            before.epoch = epoch
+            before.epoch, before.ruler = epoch, ruler
+            return
+        if ruler and ruler == before.ruler:
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
             earlier = EarlierClimb(before.epoch, *figures, before.keeps)
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
-        self.climb = Climb(epoch)
+        self.climb = Climb(epoch, ruler, before.first or before.baseline)
 
     def _add_look(self, look: HoldoutRow) -> None:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""

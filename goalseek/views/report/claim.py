@@ -45,7 +45,11 @@ _LOST = (
 
 def claim_of(climb: Climb) -> Claim:
     """The claim that the records of a climb support."""
-    baseline, best = climb.baseline, climb.best
+    baseline, best, first = climb.baseline, climb.best, climb.first
+    origin = ""
+    if first and first.value is not None:
+        number = format_number(first.value)
+        origin = f"; the first baseline, of iteration {first.iteration}, was {number} by another verifier"
     if baseline is None or best is None or baseline.value is None or best.value is None:
         if climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE]):
             lost = "The baseline's record is missing"
@@ -55,7 +59,7 @@ def claim_of(climb: Climb) -> Claim:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
         gain = "all that was kept was taken back" if climb.taken_back else gain
-        return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain)
+        return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain + origin)
     before, after = baseline.value, best.value
     gain, settled = format_gain(before, after, climb.direction, climb.unit), ""
     if climb.settled and climb.is_settled:
@@ -64,7 +68,7 @@ def claim_of(climb: Climb) -> Claim:
         gain = format_difference(climb.settled)
         settled = f"Settled: {climb.settled.in_words()}, measured afresh in turn."
     before_text, after_text = format_distinct(before, after, unit=climb.unit)
-    return Claim(climb.metric, before_text, after_text, gain, settled, *_caution(climb))
+    return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
 
 
 def format_gain(before: float, after: float, direction: str, unit: str = "") -> str:
