@@ -1,8 +1,8 @@
 """Programs restricted by the kernel's Landlock, for machines without bubblewrap: trees are seen at their real paths.
 
 It stops: reading and writing files outside the view, listing folders there, TCP where the kernel knows it (version 4),
-reaching abstract unix sockets and signalling other processes (version 6), and tracing them. ``GAPS`` says what it does
-not stop.
+reaching abstract unix sockets and signalling other processes (version 6), and tracing them. seccomp stops System V
+memory, message queues and keyrings. ``GAPS`` says what nothing stops.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _OLDER_GAPS = (
     (TCP, "it has the network"),
     (SCOPES, "it can connect to abstract unix sockets, and send signals to your other programs"),
 )
+_SHARING = "it shares System V memory, semaphores, message queues and keyrings with your other programs"
 _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
@@ -47,9 +48,10 @@ def abi() -> int:
     return max(int(version), 0)
 
 
-def gaps(version: int) -> tuple[str, ...]:
+def gaps(version: int, is_sharing_refused: bool) -> tuple[str, ...]:
     """What a program can do in spite of this version of Landlock, each a clause beginning with "it"."""
-    return (*GAPS, *(gap for needed, gap in _OLDER_GAPS if version < needed))
+    older_gaps = (gap for needed, gap in _OLDER_GAPS if version < needed)
+    return (*GAPS, *older_gaps, *(() if is_sharing_refused else (_SHARING,)))
 
 
 def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:

@@ -1,4 +1,4 @@
-"""The process that restricts itself with Landlock and then executes another program; it imports little.
+"""The process that restricts itself with Landlock and seccomp, then executes another program; it imports little.
 
 The reaper does so in the process that it forks: starting an interpreter takes longer than all else. Options:
 ``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, then ``--`` and the program.
@@ -21,6 +21,27 @@ ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OWNER_CAPABILITIES = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
 CANNOT_START = 126
+LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # of the machine that runs seccomp's filters
+ALLOW, REFUSE = 0x7FFF0000, 0x00050001  # the latter with EPERM
+X32_BIT = 0x40000000  # a second set of numbers for the same calls
+FILTER, SPECULATION_AS_BEFORE = 1, 4  # without the flag older kernels make all that it runs slower
+SHARING_CALLS = {
+    # seccomp's own number; then System V memory, semaphores and queues, POSIX queues and keys, by instruction set
+    "x86_64": (
+        317,
+        {
+            0xC000003E: (*range(29, 32), *range(64, 72), 220, 240, 241, *range(248, 251)),
+            0x40000003: (117, 277, 278, *range(286, 289), *range(393, 403), 420),
+        },
+    ),
+    "aarch64": (
+        277,
+        {
+            0xC00000B7: (180, 181, *range(186, 198), *range(217, 220)),
+            0x40000028: (274, 275, *range(298, 313), 420),
+        },
+    ),
+}
 FLAGS = ("--no-tcp", "--scope-only", "--keep-owner-rights")
 
 kernel = ctypes.CDLL(None, use_errno=True)
@@ -69,8 +90,39 @@ def restrict(options: list[str]) -> None:
         raise OSError(1, "no_new_privs is refused")
     if "--scope-only" not in flags:
         drop_capabilities("--keep-owner-rights" in flags)
+        if can_refuse_sharing():
+            refuse_sharing()
     system_call(RESTRICT, ruleset, 0)
     os.close(ruleset)
+
+
+def can_refuse_sharing() -> bool:
+    """Whether this machine's kernel takes a filter of system calls, with numbers that are known here."""
+    if os.uname().machine not in SHARING_CALLS:
+        return False
+    try:
+        system_call(SHARING_CALLS[os.uname().machine][0], FILTER, SPECULATION_AS_BEFORE, None)
+    except OSError as error:
+        return error.errno == 14  # EFAULT: there is no filter at that address
+    return False
+
+
+def refuse_sharing() -> None:
+    """Refuses, for good, the system calls by which programs of one user share what is no file."""
+    number, refused = SHARING_CALLS[os.uname().machine]
+    steps = [(LOAD, 0, 0, 4)]  # the instruction set
+    for instruction_set, calls in refused.items():
+        compare = [(EQUAL, len(calls) - index, 0, call) for index, call in enumerate(calls)]
+        block = [(LOAD, 0, 0, 0), (AND, 0, 0, ~X32_BIT & 0xFFFFFFFF), *compare, (RETURN, 0, 0, ALLOW)]
+        steps += [(EQUAL, 0, len(block) + 1, instruction_set), *block, (RETURN, 0, 0, REFUSE)]
+    steps.append((RETURN, 0, 0, ALLOW))
+    code = b"".join(
+        step.to_bytes(2, sys.byteorder) + bytes(jumps) + value.to_bytes(4, sys.byteorder)
+        for step, *jumps, value in steps
+    )
+    content = ctypes.create_string_buffer(code)
+    header = len(steps).to_bytes(8, sys.byteorder) + ctypes.addressof(content).to_bytes(8, sys.byteorder)
+    system_call(number, FILTER, SPECULATION_AS_BEFORE, header)
 
 
 def allow(ruleset: int, path: str, rights: int) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
-from goalseek.sandbox import bubblewrap, landlock
+from goalseek.sandbox import bubblewrap, landlock, landlock_exec
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
@@ -50,7 +50,9 @@ class SandboxLevel(Struct, frozen=True):
         """What a program can still do, each a clause beginning with "it". ``network``: its view has the network."""
         if self.name == "none":
             return NOTHING_ENFORCED
-        clauses = () if self.name == "bubblewrap" else landlock.gaps(landlock.abi())
+        clauses: tuple[str, ...] = ()
+        if self.name == "landlock":
+            clauses = landlock.gaps(landlock.abi(), landlock_exec.can_refuse_sharing())
         if network:
             clauses += (
                 "it can connect to servers on this machine's own addresses, as it has the network "

@@ -13,6 +13,8 @@ import pytest
 from project import Project
 from skips import levels
 
+from goalseek.sandbox import landlock_exec
+
 EVERYTHING = ["--read", "/", "--write", "/"]
 LAYERS_MOST = 16
 IN_LAYERS = """
@@ -48,6 +50,29 @@ def test_what_cannot_be_restricted_is_not_started(tmp_path: Path) -> None:
     assert said[1] == "127" and not (tmp_path / "mark").exists()
     assert in_layers(LAYERS_MOST - 1, tmp_path / "mark") == ["0", "127"]
     assert (tmp_path / "mark").exists(), "the control: with one layer less it starts"
+
+
+REFUSED = """
+import sys
+from goalseek.sandbox import landlock_exec
+assert landlock_exec.can_refuse_sharing()
+if "refused" in sys.argv:
+    landlock_exec.prctl(landlock_exec.NO_NEW_PRIVILEGES, 1)
+    landlock_exec.refuse_sharing()
+for number in map(int, sys.argv[2:]):
+    try:
+        landlock_exec.system_call(number, 0x7FFFFFF1, 0, 0, 0, 0)  # nothing has that number, or is there
+    except OSError as error:
+        print(number, error.errno == 1)
+"""
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_programs_share_without_a_file_is_refused_and_nothing_else(is_refused: bool) -> None:
+    calls, *_ = landlock_exec.SHARING_CALLS[os.uname().machine][1].values()
+    words = [sys.executable, "-c", REFUSED, "refused" if is_refused else "free", *map(str, calls)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    assert told == [f"{number} {is_refused}" for number in calls]
 
 
 WAITS_FOR_A_SIGNAL = """\

@@ -1,6 +1,7 @@
 """What a program tries from inside the sandbox, each with a control: unprotected, the same thing succeeds."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -32,6 +33,8 @@ EVIDENCE = {
     "an_abstract_socket": "connected",
     "a_server_on_loopback": "connected",
     "a_datagram_to_loopback": "sent",
+    "memory_of_another_program": SECRET,
+    "a_key_of_the_user": SECRET,
 }
 LANDLOCK = {"seeing_that_a_file_is_there", "changing_modes_outside", "a_unix_socket", "a_datagram_to_loopback"}
 GAPS = {
@@ -42,6 +45,13 @@ GAPS = {
     ("bubblewrap", False): set(),
     ("bubblewrap", True): {"a_server_on_loopback", "a_datagram_to_loopback"},
 }
+NUMBERS = {
+    "x86_64": {"shmget": 29, "shmat": 30, "shmctl": 31, "add_key": 248, "keyctl": 250},
+    "aarch64": {"shmget": 194, "shmat": 196, "shmctl": 195, "add_key": 217, "keyctl": 219},
+}
+USER_KEYRING, UNLINK = -4, 9
+SYSTEM = ctypes.CDLL(None, use_errno=True)
+SYSTEM.syscall.restype = ctypes.c_long
 ONLY_AS_ROOT = {"kernel_settings": "opened", "any_writable_file_of_the_kernel": "opened"}
 FROM_WITHIN = ("block_devices", "kernel_settings_in_a_namespace_of_its_own")
 
@@ -69,6 +79,11 @@ def battlefield(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Room
         datagrams.bind(("127.0.0.1", 0))
         threading.Thread(target=answer, args=(datagrams,), daemon=True).start()
         open_now.callback(datagrams.sendto, b"end", datagrams.getsockname())
+        memory = call("shmget", 0, 4096, 0o1600)
+        open_now.callback(call, "shmctl", memory, 0, None)
+        ctypes.memmove(call("shmat", memory, None, 0), SECRET.encode(), len(SECRET))
+        key = call("add_key", b"user", own.encode(), SECRET.encode(), len(SECRET), USER_KEYRING)
+        open_now.callback(call, "keyctl", UNLINK, key, USER_KEYRING)
         yield (
             room,
             {
@@ -81,10 +96,21 @@ def battlefield(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Room
                 "port": server.getsockname()[1],
                 "datagrams": datagrams.getsockname()[1],
                 "mask": str(shows / "verifier"),
+                "memory": memory,
+                "key": own,
                 "masked": str(shows / "verifier" / "labels.csv"),
                 "shows": str(shows),
             },
         )
+
+
+def call(name: str, *arguments: int | bytes | None) -> int:
+    """A system call, by the numbers of this machine."""
+    number = ctypes.c_long(NUMBERS[os.uname().machine][name])
+    longs = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result: int = SYSTEM.syscall(number, *longs)
+    assert result != -1, (name, os.strerror(ctypes.get_errno()))
+    return result
 
 
 def answer(datagrams: socket.socket) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalseek.errors import GoalseekError
-from goalseek.sandbox import landlock, level
+from goalseek.sandbox import landlock, landlock_exec, level
 from goalseek.sandbox.landlock_exec import restrict
 from goalseek.sandbox.level import SandboxLevel, installation_hint, probe
 
@@ -105,11 +105,21 @@ def test_the_setting_that_forbids_it_is_named(tmp_path: Path, setting: str, valu
 
 
 def test_what_an_older_kernel_does_not_stop_and_what_the_network_costs_are_told() -> None:
-    assert set(landlock.gaps(6)) == set(landlock.GAPS)
+    assert set(landlock.gaps(6, True)) == set(landlock.GAPS)
     for older, word in ((5, "abstract"), (3, "it has the network"), (2, "empty files")):
-        assert any(word in gap for gap in landlock.gaps(older)) and not any(word in gap for gap in landlock.gaps(6))
+        assert any(word in gap for gap in landlock.gaps(older, True))
+        assert not any(word in gap for gap in landlock.gaps(6, True))
     gaps = SandboxLevel("bubblewrap").not_enforced(network=True)
     assert any("own addresses" in gap and "agent_network = false" in gap for gap in gaps)
+
+
+def test_a_machine_whose_system_calls_are_unknown_shares_memory_and_keys_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    word = "it shares System V memory"
+    assert not any(word in gap for gap in SandboxLevel("landlock").not_enforced())
+    monkeypatch.setattr(landlock_exec, "SHARING_CALLS", {})
+    assert [gap for gap in SandboxLevel("landlock").not_enforced() if word in gap]
 
 
 def test_words_of_the_restriction_are_checked() -> None:
