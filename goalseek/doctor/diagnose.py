@@ -6,7 +6,6 @@ verify command does not see need no run.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import os
@@ -22,6 +21,7 @@ from goalseek.evaluation.measurements import Target, measure_target, trial_folde
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.humanize import did_you_mean
 from goalseek.manifest.exposure import SCRIPTS, text_of
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
@@ -186,8 +186,7 @@ def _misspelt_script(project: Project, command: VerifyCommand, paths: Sequence[s
     for word in words_of(command):
         path = os.path.normpath(os.path.join(command.cwd, word))
         if word.endswith(SCRIPTS) and word in complaints and path not in paths and not (project.folder / path).exists():
-            alike = difflib.get_close_matches(path, paths, 1)
-            return f"{quote_path(path)} does not exist" + "".join(f"; {quote_path(one)} does" for one in alike)
+            return "; ".join(filter(None, (f"{quote_path(path)} does not exist", did_you_mean(path, paths))))
     return ""
 
 

@@ -140,7 +140,7 @@ class Reading(DataClass, kw_only=True):
     query: str | None = None
     """The [JMESPath](https://jmespath.org) of the number in the JSON file. Example: `query = "test.accuracy"`"""
     regex: str | None = None
-    """The regular expression that finds the number in a text; its one group is the number.
+    """The regular expression that finds the number in a text; its one group is the number, as `0.5` or `222,271,355`.
     Example: `regex = 'loss: ([0-9.]+)'`"""
     matches: Literal["only", "last"] = "only"
     """Which match of `regex` counts: `only` refuses a second one, `last` takes the last. Example: `matches = "last"`"""

@@ -59,6 +59,9 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     return to_finite(reading.name, value)
 
 
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
+
+
 def read_text(reading: Reading, text: str) -> float:
     """The number in the one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
     matches = [match[1] for match in re.finditer(reading.regex or "", text, re.MULTILINE)]
@@ -68,7 +71,8 @@ def read_text(reading: Reading, text: str) -> float:
         why = f'{reading.name}: {len(matches)} matches of {reading.regex!r}; say matches = "last" to take the last'
         raise NoNumber(Reason.NO_METRIC, why)
     try:
-        value = float(matches[-1])
+        is_grouped = matches[-1] and _THOUSANDS.fullmatch(matches[-1])
+        value = float(matches[-1].replace(",", "") if is_grouped else matches[-1])
     except (TypeError, ValueError):
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {matches[-1]!r} is not a number") from None
     return to_finite(reading.name, value)

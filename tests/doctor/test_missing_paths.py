@@ -205,7 +205,7 @@ def test_a_script_that_exists_nowhere_is_not_one_to_be_handed_on(project: Projec
     set_judge(project, "")
     project.set_manifest({"verify": verify})
     project.commit("a slip")
-    assert "judge: hidden/jugde.py does not exist; hidden/judge.py does" in project.run("baseline").stderr
+    assert "judge: hidden/jugde.py does not exist; did you mean 'hidden/judge.py'?" in project.run("baseline").stderr
 
 
 def test_a_module_that_another_python_has_or_that_is_not_committed_beside_the_code(project: Project) -> None:

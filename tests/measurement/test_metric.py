@@ -76,6 +76,16 @@ def test_what_is_no_number_is_no_metric() -> None:
         assert reason_of(to_finite, "accuracy", other) == "no_metric"
 
 
+@pytest.mark.parametrize(("printed", "value"), [("222,271,355", 222271355), ("-1,234.5", -1234.5), ("12,345", 12345)])
+def test_separators_of_thousands_are_read(printed: str, value: float) -> None:
+    assert read_text(PRINTED, f"accuracy: {printed}") == value
+
+
+@pytest.mark.parametrize("printed", ["0,125", "1,5", "1,2345", "1234,567", ",123", "1,234,56"])
+def test_a_comma_that_groups_no_thousands_is_refused(printed: str) -> None:
+    assert reason_of(read_text, PRINTED, f"accuracy: {printed}") == "no_metric"
+
+
 def test_rows_are_a_list_whose_last_a_query_may_take_and_a_regex_may_anchor_to_a_line() -> None:
     reading = Reading(name="accuracy", path="metrics.jsonl", query="[-1].accuracy")
     assert read_json(reading, '{"accuracy": 0.1}\n\n{"accuracy": 0.9}\n', is_lines=True) == 0.9

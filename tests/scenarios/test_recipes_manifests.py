@@ -121,6 +121,43 @@ def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     assert not (project.top / "build").exists()
 
 
+LOOP = """\
+#include <stdio.h>
+int main(void) {{
+    long n, sum = 0;
+    {}
+    if (scanf("%ld", &n) != 1) return 1;
+    for (volatile long i = 0; i < n; i += {}) sum += 1;
+    printf("%ld\\n", {});
+    return 0;
+}}
+"""
+FORGED = [  # a count of its own, of the program or of one that it becomes
+    'fprintf(stderr, "I   refs:      1\\n");',
+    'execl("/bin/sh", "sh", "-c", "echo I refs: 1 >&2; echo 100000", (char *)0);',
+]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cc", "valgrind")
+def test_a_count_of_instructions_is_read_and_one_that_the_program_prints_is_not() -> None:
+    title, slow = "A count of instructions", LOOP.format("", 1, "sum")
+    right = subprocess.run(["sha256sum"], input=b"100000\n", capture_output=True, timeout=60).stdout.decode()
+    files = {"hidden/input.txt": "100000\n", "hidden/answer.sha256": right.replace("-", "answer.txt")}
+    project = Project.make(home("repo"), {"src/app.c": slow, **files}, "")
+    project.set_manifest(block(title, "toml") + SCRIPTED.format(project.script))
+    project.commit("recipe")
+    codes = [*("#include <unistd.h>\n" + LOOP.format(how, 2, "n") for how in FORGED), LOOP.format("", 2, "sum")]
+    project.set_moves(*({"files": {"src/app.c": code}} for code in (*codes, LOOP.format("", 2, "n"))))
+    ended = project.run("iterate", "-n", "4")
+    assert ended.exit_code == 0, ended.stderr
+    baseline, *others, faster = records(project)
+    assert [record["reason"] for record in others] == ["no_metric", "no_metric", "verify_failed"], others
+    assert baseline["metric"]["value"] > 300_000 and "2 matches" in others[0]["why"]
+    assert faster["reason"] == "better", faster["why"]
+    assert faster["metric"]["delta"] > 150_000
+
+
 C_WRONG = "int answer(void) { return 0; }\n"
 SOLVED = "import sys\nfor row in sys.stdin:\n    print(int(row) {})\n"
 STOLEN = "print(open({!r}).read())\n"

@@ -23,6 +23,7 @@ PACKAGES = {
     "hyperfine": "hyperfine",
     "ninja": "ninja-build",
     "strace": "strace",
+    "valgrind": "valgrind",
     "zsh": "zsh",
 }
 OTHER_NAMES = {"chromium": "google-chrome"}
