@@ -13,13 +13,13 @@ from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
-from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.project.state_file import store_notification
 from goalseek.sandbox.environment import notify_launch, notify_problem
 from goalseek.sandbox.supervisor import Supervisor
-from goalseek.values import DataClass, Number, Outcome, Stop, StopReason, to_line
+from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
@@ -38,8 +38,8 @@ class BestCommit(DataClass):
 class Notification(DataClass, kw_only=True):
     """An event as the program of ``[notify]`` gets it, one line of JSON; every event has all of these keys.
 
-    ``why`` says in a sentence what happened, ``next`` what a person can do. ``line`` is all of it in one line: at the
-    end the last line of the invocation.
+    ``why`` says in a sentence what happened, ``next`` what a person can do. ``line`` is all of it in one line, which
+    begins with the project; where all is well it ends with the last line of the invocation.
     ``iteration`` and ``title`` are those of a kept or waiting candidate, ``record`` is that of a kept one.
     ``stop_reason`` is "" but at the end. ``best``, ``settled`` and ``holdout`` are the result so far.
     """
@@ -82,6 +82,7 @@ class Notifier(Observer):
         self._loaded = loaded
         self._make_programs = make_programs
         self._on_problem = on_problem
+        self._asked: dict[int, str] = {}  # the line of each question, by its iteration
         if why := notify_problem(loaded()):
             on_problem(f"notify: {why}")
 
@@ -98,10 +99,14 @@ class Notifier(Observer):
 
     def on_question(self, question: Question) -> None:
         """Sent for "needs_human", as the person may be elsewhere; once, whoever asks it again."""
+        number, path = question.iteration, self._loaded().path
+        text = f"iteration {number} waits for you ({question.verdict.why})"
+        line = with_manifest_option(f"{text}: goalseek approve {number}, or decline {number}", path)
+        self._asked[number] = line
         if _is_stored_question(self._loaded(), question):
             return
-        line = f"iteration {question.iteration} waits for a person: {question.verdict.why}; {question.title}"
-        about = {"iteration": question.iteration, "title": question.title, "next": commands_for(question)}
+        following = with_manifest_option(commands_for(question), path)
+        about = {"iteration": number, "title": question.title, "next": following}
         self._notify({"needs_human"}, event="waiting", why=question.verdict.why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
@@ -121,7 +126,11 @@ class Notifier(Observer):
         if _is_stored_end(self._loaded(), stop):
             return
         names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
-        about = {"stop_reason": str(stop.reason), "next": stop.next, "line": stop.line or stop.why}
+        why = stop.why.partition("\n")[0]
+        asked = (line for number, line in self._asked.items() if why.startswith(f"iteration {number} waits"))
+        rest = stop.line if EXIT_CODES.get(stop.reason) == 0 else stop.next
+        line = next(asked, " · ".join(filter(None, (why, rest))))
+        about = {"stop_reason": str(stop.reason), "next": stop.next, "line": line}
         self._notify(names, event="stopped", why=stop.why, **about)
 
     def _notify(self, names: set[str], line: str, **fields: Any) -> None:
@@ -132,7 +141,8 @@ class Notifier(Observer):
         if not command or not names & set(subscribed):
             return
         try:
-            notification = Notification(project=name, line=" ".join(line.split()), **fields, **_result(loaded))
+            line = f"{name}: {' '.join(line.split())}"
+            notification = Notification(project=name, line=line, **fields, **_result(loaded))
             failure = notify_problem(loaded) or self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)

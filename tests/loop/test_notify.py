@@ -45,7 +45,8 @@ def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(projec
     for event in (first, second, end):
         assert not list(shape.iter_errors(event)) and set(event) == set(published_schema("notification")["properties"])
         assert event["project"] == "demo" and event["why"] and event["line"]
-    assert first["line"] == f"iteration 1 is kept: {records[1]['why']}; move 1"
+    assert first["line"] == f"demo: iteration 1 is kept: {records[1]['why']}; move 1"
+    assert end["line"] == f"demo: 3 iterations done · {ended.stdout.splitlines()[-1]}"
     assert list(shape.iter_errors(records[1])), "a record alone is none"
     assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
         "stopped",
@@ -62,7 +63,7 @@ def test_only_what_on_names_is_told(project: Project) -> None:
     project.climb("iterate", "--forever")
     (event,) = told()
     assert (event["event"], event["why"]) == ("budget", "three quarters of limits.iterations = 4 are spent: 3")
-    assert event["line"] == event["why"]
+    assert event["line"] == f"demo: {event['why']}"
     assert (event["iteration"], event["stop_reason"], event["best"]["iteration"]) == (None, "", 3)
 
 
@@ -88,6 +89,9 @@ def test_of_several_at_once_each_question_is_told_once_and_status_names_them_all
     notes = [event for event in events if "approval" in event.get("text", "")]
     assert ended.exit_code == 5 and sorted(note["iteration"] for note in notes) == [1, 2]
     assert not list(Draft202012Validator(published_schema("events")).iter_errors(notes[0]))
+    asked = {event["iteration"]: event["line"] for event in told()}
+    assert asked[2] == "demo: iteration 2 waits for you (3 beats 1 by 2): goalseek approve 2, or decline 2"
+    assert told()[-1]["line"] == asked[1], "the end is that of its oldest question"
     *waiting, stopped = [(event["event"], event["iteration"]) for event in told()]
     assert sorted(waiting) == [("waiting", 1), ("waiting", 2)] and stopped == ("stopped", None)
     shown = project.check("status")
@@ -120,8 +124,9 @@ def test_where_several_are_under_way_a_signal_ends_a_program_that_hangs(tmp_path
     process = project.start_until(home("hangs"), "iterate", "-n", "2", "--jobs", "2")
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    process.communicate(timeout=60)
-    assert process.returncode == 130 and time.monotonic() - began < 10
+    said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert time.monotonic() - began < 10
     assert project.iterations()[-1]["outcome"] == "kept" and not living(home())
 
 
@@ -156,6 +161,9 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     (end,) = told()
     assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
     assert "told to fail" in end["why"]
+    assert (
+        end["line"].startswith("demo: the baseline has no number: judge ended with 3") and "commit, and" in end["line"]
+    )
 
 
 def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
