@@ -222,8 +222,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 7, apply own 7 ") and told.endswith(", repair 3, review 2") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 7, apply 7, repair 3, review 2"
+    assert told.startswith("plan 7, apply own 7 ") and told.endswith(", repair 3, review 3") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 7, apply 7, repair 3, review 3"
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()
