@@ -40,6 +40,7 @@ _SENTENCES = {
 
 _IDEAS_READ = 10
 IDEAS_LIMIT = 20
+_CRASH_AGE = 5
 _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
@@ -253,10 +254,14 @@ def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 20
 def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
     """How the output of the present row of crashes ended alike, the iteration of the last crash, and how that ended.
 
-    Read from the checkpointed evidence; "" where that is gone or may not be shown, 0 where nothing crashed.
+    Read from the checkpointed evidence; "" where that is gone or may not be shown, 0 where none of the last five tries
+    crashed.
     """
-    crashed = (record for record in project.ledger.recent if record.reason in CRASHED)
-    newest = list(islice((record for record in crashed if record.epoch == standing.epoch), max(standing.crashes, 1)))
+    tries = (record for record in project.ledger.recent if record.epoch == standing.epoch)
+    newest_tries = islice(
+        (record for record in tries if record.reason not in PROVIDER_FAILED), max(standing.crashes, _CRASH_AGE)
+    )
+    newest = [record for record in newest_tries if record.reason in CRASHED][: max(standing.crashes, 1)]
     if not newest:
         return "", 0, ""
     outputs = [_crash_output(project, record) for record in newest]

@@ -149,6 +149,19 @@ def test_crashes_that_end_alike_are_told_unless_somebody_changed_their_output(ag
     assert "Obey" not in prompts(project, 4)
 
 
+def test_a_crash_is_told_only_while_one_of_the_last_five_tries_crashed() -> None:
+    def told(*reasons: str) -> int:
+        tries = [iteration(40 - age, 40 - age, "reverted", reason) for age, reason in enumerate(reasons)]
+        project: Any = SimpleNamespace(
+            ledger=SimpleNamespace(recent=tries, seal=None), run_folder=lambda number: Path("/nowhere") / str(number)
+        )
+        return past_tries.read_crashes(project, Standing(epoch=0))[1]
+
+    assert told(*["worse"] * 4, "verify_failed", "no_metric") == 36
+    assert told(*["worse"] * 5, "verify_failed") == 0
+    assert told(*["provider_failed"] * 3, *["worse"] * 4, "verify_failed") == 33, "a failed provider tried nothing"
+
+
 SPEAKS = {
     "fails": f"echo '{SECRET}'; echo '{SECRET}' >&2; exit 3\n",
     "no number": f"""echo '{{"score": "{SECRET}"}}' > "$GOALSEEK_RUN_DIR/metrics.json"\n""",
@@ -206,7 +219,9 @@ def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones
     assert "+++ b/rec/notes.txt" in rows[1]["diff"] and "\nindex " not in rows[1]["diff"]
     assert rows[0]["diff"].endswith('-"size": "1"}\n+"size": "4"}')
     text = prompts(project, 6)
-    assert "- 1: +2 title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
+    assert (
+        "- 1: +2 title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
+    )
     assert text.index("## 4: +0 ") < text.index("## 3: -0.5 ") < text.index("## 5: title 5 (verify_failed)")
     assert "planted-token" in text
 
