@@ -43,6 +43,7 @@ class PastIteration(Struct, frozen=True):
 
     ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
     positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
+    ``tried`` is what its author said to have tried and seen.
     ``is_taken_back``: it was kept, and a person took it back. ``of_incumbent``: its change is one of the present
     incumbent; None where its record names none, for then its number says so.
     """
@@ -60,6 +61,7 @@ class PastIteration(Struct, frozen=True):
     diff: str = ""
     is_taken_back: bool = False
     of_incumbent: bool | None = None
+    tried: str = ""
 
     @property
     def label(self) -> str:
@@ -136,7 +138,7 @@ class Plan(Struct, frozen=True):
 
     Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
     say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
-    changes are tried together: then no provider was asked, nor will be.
+    changes are tried together: then no provider was asked, nor will be. ``tried`` is what an earlier attempt saw of it.
     """
 
     title: str
@@ -148,6 +150,7 @@ class Plan(Struct, frozen=True):
     later: tuple[str, ...] = ()
     script: str = ""
     stacked: tuple[int, ...] = ()
+    tried: str = ""
 
 
 class Edit(Struct, frozen=True):
@@ -162,7 +165,8 @@ class Change(Struct, frozen=True):
     """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
 
     ``provider`` and ``model`` are whose change it is; "" for the manifest's own. ``base`` is the number of the record
-    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began.
+    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began. ``tried``
+    is what its author says to have tried and seen.
     """
 
     title: str
@@ -175,6 +179,7 @@ class Change(Struct, frozen=True):
     provider: str = ""
     model: str = ""
     base: int | None = None
+    tried: str = ""
 
 
 class Candidate(Struct, frozen=True):

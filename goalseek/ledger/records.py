@@ -90,7 +90,8 @@ class IterationRecord(Head, kw_only=True):
     tries together, ``not_stacked`` such sets that came to nothing before it: their changes did not merge, or their tree
     was measured already. ``provider`` and ``model`` proposed it, in the turn of ``turn_of``: the provider itself, also
     as ``claude fresh``, or another of ``search.rotate``. ``taken_back`` is the kept iteration that it took out of the
-    tip. ``usage_before_run`` is the unrecorded usage of earlier runs, which counts in ``limits.total`` only.
+    tip. ``usage_before_run`` is the unrecorded usage of earlier runs, which counts in ``limits.total`` only. ``tried``
+    is what its author said to have tried and seen before the measurement: nobody has checked that.
 
     Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
     record before, ``benches`` how many it measures on at once, on ``host``, and ``base_seq`` is the record at whose
@@ -118,6 +119,7 @@ class IterationRecord(Head, kw_only=True):
     dropped_files: tuple[str, ...] = ()
     changed_loc: int = 0
     hypothesis_summary: str = ""
+    tried: str = ""
     stacked: tuple[int, ...] = ()
     not_stacked: tuple[tuple[int, ...], ...] = ()
     provider: str = ""

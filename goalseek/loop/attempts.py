@@ -219,6 +219,7 @@ class Attempts:
                 usage=Usage(),
                 provider=change.provider,
                 model=change.model,
+                tried=change.tried,
             ),
             last_committed=attempt.number,
             runs=attempt.runs + len(attempt.evidence.runs if attempt.evidence else ()),
@@ -283,7 +284,7 @@ class Attempts:
         return Attempt(
             attempt.number + 1,
             self._cycle,
-            structs.replace(attempt.plan, title=change.title, text=change.text),
+            structs.replace(attempt.plan, title=change.title, text=change.text, tried=change.tried),
             PriorAttempt(change.edits, candidate.tree),
             problem,
             last_committed=attempt.number,

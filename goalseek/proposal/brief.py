@@ -16,10 +16,9 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
-from goalseek.proposal.measurement_text import describe_measurement
+from goalseek.proposal.measurement_text import describe_measurement, describe_rule, describe_smallest_gain
 from goalseek.proposal.past_tries import rank_rejected
 from goalseek.statistics.guards import describe_bounds
-from goalseek.statistics.sequential_test import describe_rule
 from goalseek.values import Outcome
 from goalseek.workspace.scope import Scope
 
@@ -56,7 +55,11 @@ class GuardNow(TypedDict):
 
 
 class Tried(TypedDict):
-    """An earlier iteration. ``idea`` is its plan's text, as far as that is still there."""
+    """An earlier iteration. ``idea`` is its plan's text, as far as that is still there.
+
+    ``tried`` is what its author said to have tried and seen before the measurement, ``gain`` how much better the value
+    was than the incumbent's.
+    """
 
     iteration: int
     outcome: str
@@ -66,6 +69,8 @@ class Tried(TypedDict):
     changed_lines: int
     title: str
     idea: str
+    tried: str
+    gain: float | None
     why: str
 
 
@@ -96,10 +101,11 @@ class UnderWay(TypedDict):
 class Brief(TypedDict):
     """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` and ``kept`` are newest first.
 
-    ``decision`` says when a change is kept, ``measurement`` how the number is made, as far as the agent may know it;
-    ``minutes`` is how long the call may take. ``under_way`` is what others propose at the same time. ``ideas`` were
-    noted for later and not tried yet. ``rejected`` has the nearest misses first, as far as 4 KiB of diffs go. Tries are
-    no longer grouped: ``families`` is empty, and there for the programs that read it.
+    ``decision`` says when a change is kept, ``smallest_gain`` which gain is recognized, ``measurement`` how the number
+    is made, as far as the agent may know it; ``minutes`` is how long the call may take. ``under_way`` is what others
+    propose at the same time. ``ideas`` were noted for later and not tried yet. ``rejected`` has the nearest misses
+    first, as far as 4 KiB of diffs go. Tries are no longer grouped: ``families`` is empty, and there for the programs
+    that read it.
     """
 
     project: str
@@ -108,6 +114,7 @@ class Brief(TypedDict):
     baseline: float
     best: float
     decision: str
+    smallest_gain: str
     guards: list[GuardNow]
     measurement: list[str]
     iteration: int
@@ -159,6 +166,7 @@ def make_brief(
         "baseline": context.baseline_value,
         "best": context.best_value,
         "decision": describe_rule(manifest.metric, standing.noise),
+        "smallest_gain": describe_smallest_gain(manifest.metric, standing.noise),
         "guards": _guards(manifest, standing),
         "measurement": _last_lines_within(list(describe_measurement(manifest, standing, scope)), _MEASUREMENT_BYTES),
         "iteration": context.iteration,
@@ -266,6 +274,8 @@ def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
         "changed_lines": past.changed_lines,
         "title": _cut(past.title, _TITLE_BYTES),
         "idea": _cut(past.idea, _IDEA_BYTES),
+        "tried": _cut(past.tried, _IDEA_BYTES),
+        "gain": past.gain,
         "why": _cut(past.why, _WHY_BYTES),
     }
     text = json.dumps(row, indent=1)

@@ -215,6 +215,7 @@ def past_try(
         idea,
         record.changed_loc,
         record.metric.delta,
+        tried=record.tried,
     )
 
 

@@ -110,6 +110,7 @@ def make_prompts(
         "baseline": format_number(context.baseline_value, unit),
         "best": format_number(context.best_value, unit),
         "decision": brief["decision"],
+        "smallest_gain": brief["smallest_gain"],
         "guards": _bullets(_guard_line(guard, review) for guard in brief["guards"]),
         "program": context.program.strip(),
         "writable": _bullets(manifest.scope.writable),
@@ -117,10 +118,11 @@ def make_prompts(
         "read_only": _bullets([*manifest.scope.read_only, "everything else that is there"]),
         "run_it": "\n".join(brief["measurement"]),
         "files": data_block(_file_lines(context)),
-        "history": data_block(_history(brief["history"], context.best_iteration, request.phase)),
+        "history": data_block(_history(brief, context.best_iteration, request.phase, unit)),
         "families": "",  # a template of the user may still name them
         "kept": data_block(_bullets(_change_line(row, unit) for row in brief["kept"])),
         "rejected": data_block("\n\n".join(_rejected_text(row, unit) for row in brief["rejected"])),
+        "variation": "A near miss may deserve a variation." if brief["rejected"] and not context.flattened else "",
         "under_way": data_block(_bullets(_under_way_line(row) for row in brief["under_way"] if row["title"])),
         "ideas": data_block(_bullets(brief["ideas"])),
         "directions": _bullets(context.directions),
@@ -145,7 +147,9 @@ def make_prompts(
             prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{problem_text}\n"
         return prompt
 
-    fresh = fill(template.text, _problem_text(problem, nonce))
+    is_planned = request.plan is not None and bool(request.plan.title)
+    text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
+    fresh = fill(text, _problem_text(problem, nonce))
     if not template.resumed or (request.phase == "plan" and not problem):
         return Prompts(fresh, "")
     values["writable"] = _first_patterns(manifest.scope.writable)
@@ -233,28 +237,34 @@ def _file_lines(context: Context) -> str:
     return "\n".join([*lines, f"- and {more_files} more"] if more_files > 0 else lines)
 
 
-def _history(rows: Sequence[dict[str, Any]], best_iteration: int, phase: str) -> str:
-    """The tries, newest first: as many as there is room for, and always the best."""
+def _history(brief: dict[str, Any], best_iteration: int, phase: str, unit: str) -> str:
+    """The tries, newest first: as many as there is room for, and always the best; then the other kept ones, briefly."""
     room = _HISTORY_BYTES.get(phase, _HISTORY_BYTES["apply"])
-    lines = []
-    for row in rows:
+    lines, shown = [], set()
+    for row in brief["history"]:
         if row["outcome"] == Outcome.BASELINE:
             continue
-        line = _history_line(row)
+        line = _history_line(row, unit)
         room -= len(line.encode("utf-8", "replace")) + 1
         if room >= 0 or row["iteration"] == best_iteration:
             lines.append(line)
-    return "\n".join(lines)
+            shown.add(row["iteration"])
+    return "\n".join(
+        [*lines, *(f"- {_change_line(row, unit)}" for row in brief["kept"] if row["iteration"] not in shown)]
+    )
 
 
-def _history_line(row: dict[str, Any]) -> str:
-    """One try: its outcome, number and title; the idea, the size, and why it ended so each on a line of its own."""
+def _history_line(row: dict[str, Any], unit: str) -> str:
+    """One try: outcome, number, gain, title; a line each for the idea, what was seen or else the size, and why."""
     value = "" if row["value"] is None else f" {format_number(row['value'])}"
+    gain = "" if row["gain"] is None else f" ({_gain_text(row['gain'], unit)})"
     title = row["title"] or "(no title)"
-    lines = [f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}: {title}"]
+    lines = [f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}{gain}: {title}"]
     if row["idea"]:
         lines.append(f"  idea: {row['idea']}")
-    if row["changed_files"]:
+    if row["tried"]:
+        lines.append(f"  tried: {row['tried']}")
+    elif row["changed_files"]:
         size = f" ({pluralize(row['changed_lines'], 'line')})" if row["changed_lines"] else ""
         lines.append(f"  changed: {', '.join(row['changed_files'])}{size}")
     return "\n".join([*lines, f"  why: {row['why']}"])
@@ -267,8 +277,12 @@ def _under_way_line(row: dict[str, Any]) -> str:
 
 def _change_line(row: dict[str, Any], unit: str) -> str:
     """A change in one line: its number, its gain, its title."""
-    gain = "" if row["gain"] is None else f" {'+' if row['gain'] >= 0 else ''}{format_number(row['gain'], unit)}"
+    gain = "" if row["gain"] is None else f" {_gain_text(row['gain'], unit)}"
     return f"{row['iteration']}:{gain} {row['title'] or '(no title)'}"
+
+
+def _gain_text(gain: float, unit: str) -> str:
+    return f"{'+' if gain >= 0 else ''}{format_number(gain, unit)}"
 
 
 def _rejected_text(row: dict[str, Any], unit: str) -> str:

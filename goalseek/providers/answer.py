@@ -17,6 +17,7 @@ from goalseek.values import Outcome, Phase, Reason, Usage
 TITLE_LIMIT = 200
 USAGE_LIMIT = 2**16
 REASON_LIMIT = 500
+TRIED_LIMIT = 500
 IDEAS_LIMIT = 10
 REASONS_LIMIT = 40
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"  # a review's first line
@@ -69,6 +70,15 @@ def _parse_plan(lines: list[str]) -> PlanBlock:
 def _mark(lines: list[str], word: str) -> int:
     """Where the last line with only this word is; the number of lines where there is none."""
     return max((index for index, line in enumerate(lines) if line.strip().lower() == word), default=len(lines))
+
+
+_TRIED = re.compile(r"^[ >*_-]*tried[ *_]*:[ *_]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+
+
+def find_tried(output: str) -> str:
+    """The last line of an answer that begins with ``tried:``, also as a Markdown list or in bold; "" without one."""
+    lines = _TRIED.findall(output)
+    return clean_title(lines[-1], TRIED_LIMIT) if lines else ""
 
 
 def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from goalseek.errors import GoalseekError
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import PlanBlock, clean_title, find_plan, require_plan
+from goalseek.providers.answer import PlanBlock, clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
@@ -127,7 +127,8 @@ class AgentProvider(CommandProvider):
         plan = find_plan(answer.text, call.nonce) or PlanBlock(_first_line(answer, call))
         said = answer.text or output
         names = (self.name, self.model, answer.model)
-        return Reply(plan.title, plan.text, plan.files, said, usage, *names, later=plan.later)
+        parts = (plan.title, plan.text, plan.files, said, usage, *names)
+        return Reply(*parts, later=plan.later, tried=find_tried(answer.text))
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
         """Usage and model as the preset reads them of what is there."""

@@ -12,7 +12,15 @@ from pathlib import Path
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers.answer import PlanBlock, clean_title, find_plan, parse_review, read_usage, require_plan
+from goalseek.providers.answer import (
+    PlanBlock,
+    clean_title,
+    find_plan,
+    find_tried,
+    parse_review,
+    read_usage,
+    require_plan,
+)
 from goalseek.providers.credentials import Login, Source, find_login, sources_of
 from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
@@ -114,7 +122,7 @@ class CommandProvider(Provider):
         refuse_timeout(result, output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
         plan = find_plan(output, call.nonce) or PlanBlock()
-        return Reply(plan.title, plan.text, plan.files, output, usage, later=plan.later)
+        return Reply(plan.title, plan.text, plan.files, output, usage, later=plan.later, tried=find_tried(output))
 
     def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
         table = self.table

@@ -19,8 +19,9 @@ from goalseek.errors import GoalseekError
 
 PHASES = ("plan", "apply", "repair", "review")
 _COMMON = (
-    "project metric better incumbent baseline best decision guards program writable strays read_only run_it files "
-    "history families kept rejected under_way ideas directions stagnation crashes left minutes title plan problem nonce"
+    "project metric better incumbent baseline best decision smallest_gain guards program writable strays read_only "
+    "run_it files history families kept rejected variation under_way ideas directions stagnation crashes left minutes "
+    "title plan problem nonce"
 ).split()
 PLACEHOLDERS = {phase: {*_COMMON} for phase in PHASES}
 PLACEHOLDERS["repair"] |= {"diff"}
@@ -40,7 +41,7 @@ _IN_WORDS = {
     "crashes": "",
 }
 _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
-_RESUMED = re.compile(r"^<!--\s*resumed\s*-->\s*\n", re.MULTILINE)
+_PART = re.compile(r"^<!--\s*(unplanned|resumed)\s*-->\s*\n", re.MULTILINE)
 _SECTION = re.compile(r"^(?=# )", re.MULTILINE)
 _LIMIT_BYTES = 2**20
 
@@ -49,12 +50,13 @@ class Template(Struct, frozen=True):
     """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text.
 
     ``resumed`` is what an agent is asked that goes on in its session, where it knows the rest; "" where that is
-    ``text`` too.
+    ``text`` too. ``unplanned`` follows the text where nobody has planned the change.
     """
 
     text: str
     version: str
     resumed: str = ""
+    unplanned: str = ""
 
 
 Templates = Mapping[str, Template]
@@ -103,14 +105,14 @@ def _package_templates() -> Templates:
         text = resources.files("goalseek").joinpath("providers", "prompts", f"{phase}.md").read_text("utf-8")
         version = _VERSION.match(text)
         assert version, phase
-        templates[phase] = Template(*_split(text[version.end() :], version[1]))
+        templates[phase] = _split(text[version.end() :], version[1])
     return templates
 
 
-def _split(text: str, version: str) -> tuple[str, str, str]:
-    """The text for a new session, the version, and the text for a resumed session."""
-    fresh, *resumed = _RESUMED.split(text, maxsplit=1)
-    return fresh, version, "".join(resumed)
+def _split(text: str, version: str) -> Template:
+    """The template with its parts. A part's name that stands there twice begins no other one."""
+    fresh, *parts = _PART.split(text)
+    return Template(fresh, version, **dict(zip(parts[::2], parts[1::2], strict=True)))
 
 
 def _read_own(path: Path, phase: str) -> Template:
@@ -122,10 +124,12 @@ def _read_own(path: Path, phase: str) -> Template:
     version = _VERSION.match(text)
     digest = hashlib.sha256(raw).hexdigest()[:8]
     name = f"own {version[1]} {digest}" if version else f"own {digest}"
-    template = Template(*_split(text[version.end() :] if version else text, name))
+    template = _split(text[version.end() :] if version else text, name)
     if phase == "review" and template.resumed:
         raise GoalseekError(f"{path}: a reviewer has no session to resume", "remove the line <!-- resumed -->")
-    for part in filter(None, (template.text, template.resumed)):
+    if phase != "apply" and template.unplanned:
+        raise GoalseekError(f"{path}: only apply.md is asked without a plan", "remove the line <!-- unplanned -->")
+    for part in filter(None, (template.text, template.resumed, template.unplanned)):
         for why, hint in _problems(part, phase):
             raise GoalseekError(f"{path}: {why}", hint)
     return template

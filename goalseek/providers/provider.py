@@ -102,7 +102,8 @@ class Reply:
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.
-    ``later`` are its ideas for later rounds, ``script`` the digest of a script's moves up to this one.
+    ``later`` are its ideas for later rounds, ``script`` the digest of a script's moves up to this one. ``tried`` is
+    what it says to have tried and seen.
     A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
     ``provider`` and ``model`` are the names in the manifest, ``answered_by`` the model's name as the agent reports it.
     """
@@ -117,6 +118,7 @@ class Reply:
     answered_by: str = ""
     later: tuple[str, ...] = ()
     script: str = ""
+    tried: str = ""
 
 
 class WritableFile(Struct, frozen=True):

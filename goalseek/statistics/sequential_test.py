@@ -39,8 +39,6 @@ from goalseek.statistics.fixed_seed import (
     describe_fixed_seed,
     has_fixed_seed,
 )
-from goalseek.statistics.guards import format_range
-from goalseek.statistics.noise_report import POWER
 from goalseek.statistics.noise_state import (
     AGREEING_REPEATS,
     CONFIRMED_KEEPS,
@@ -103,40 +101,6 @@ def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], li
 def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     """Whether these runs are the first in which the same code gave two values."""
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
-
-
-def describe_rule(metric: Metric, state: NoiseState) -> str:
-    """When a change is kept, and how large a gain can be seen, in sentences for its author."""
-    better = "higher" if metric.direction == "maximize" else "lower"
-    margin = f", by at least {metric.min_delta}" if metric.min_delta else ""
-    if metric.noise == "always" or (metric.noise == "auto" and state.differed):
-        sentences = [f"A change is kept if repeated runs show that it makes {metric.name} {better}{margin}."]
-        sd = _sd_in_units(metric, state)
-        if sd > 0:
-            (half, _), (nearly_all, _) = POWER[0], POWER[-1]
-            sentences.append(
-                f"Runs of the same code differ with a standard deviation of about {sd:.2g}: a true gain of "
-                f"{half * sd:.2g} is recognized about half of the time, one of {nearly_all * sd:.2g} nearly always. "
-                "A smaller one looks like noise and is reverted."
-            )
-        if not metric.allow_fixed_seed:
-            sentences.append("Do not fix a random seed: a change whose runs then agree to the last bit is reverted.")
-    else:
-        sentences = [f"A change is kept if it makes {metric.name} {better}{margin}."]
-        if state.agreed:
-            enough = "" if metric.min_delta else ", so any gain counts"
-            sentences.append(f"The same code always gives the same number{enough}.")
-        sentences.append("At exactly the same number, a change is kept only if it leaves fewer lines.")
-    if metric.valid:
-        sentences.append(f"{metric.name} is valid in this range only: {format_range(metric.valid)}.")
-    return " ".join(sentences)
-
-
-def _sd_in_units(metric: Metric, state: NoiseState) -> float:
-    """The standard deviation of one run of the same code, in the metric's units; 0 where it is not known."""
-    scale = scale_of(metric.direction, state.all_positive)
-    sd = spread(scale, state.pairs, [run.value for run in state.incumbent])
-    return sd * abs(state.value or 0.0) if scale.logarithmic else sd
 
 
 def alpha_of(metric: Metric, state: NoiseState) -> float:

@@ -113,6 +113,8 @@ def _rows(
     yield "why", record.why
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
+    if record.tried:
+        yield "tried", record.tried
     yield from _parent_rows(parents)
     if record.taken_back is not None:
         yield "takes back", f"iteration {record.taken_back}"

@@ -84,6 +84,9 @@ IDEAS = {
 }
 
 
+SEEN = {2: "held back 10% of the training data: 0.9142 with 64, 0.913 with 16 (three seeds each); 128 gave 0.9098"}
+
+
 def history(runs: Path) -> tuple[PastIteration, ...]:
     """The tries of the night, newest first; ``runs`` has what is left of the run folders."""
     for number, text in IDEAS.items():
@@ -109,7 +112,8 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
         )
         gain = None if value is None else round(value - (0.8812 if number == 1 else 0.912), 4)
         metric = replace(record.metric, value=value, delta=gain)
-        records.append(replace(record, metric=metric, changed_files=files, changed_loc=4 * number))
+        seen = SEEN.get(number, "")
+        records.append(replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
     project: Any = SimpleNamespace(
         standing=Standing(epoch=0),
         ledger=SimpleNamespace(recent=records, seal=None),
@@ -210,9 +214,9 @@ def test_what_is_under_way_beside_it_is_told_by_title_and_files_and_no_hidden_fi
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:
     fresh, resumed = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
-    assert len(fresh) > 60_000 and len(resumed.encode()) < 2048
+    assert len(fresh) > 55_000 and len(resumed.encode()) < 2048
     assert "- train.py\n- model/**" in resumed and "30 minutes" in resumed and PLAN.title in resumed
-    for told_before in ("plain numpy", "parameters", "Batch normalization"):
+    for told_before in ("plain numpy", "parameters", "data/train.csv"):
         assert told_before in fresh and told_before not in resumed
 
 

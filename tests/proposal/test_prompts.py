@@ -21,9 +21,11 @@ from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, S
 from goalseek.manifest.tables import Project as Named
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
+from goalseek.proposal.measurement_text import describe_smallest_gain
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts, mark_as_data
-from goalseek.providers.answer import PlanBlock, find_plan, parse_review
+from goalseek.providers.answer import PlanBlock, find_plan, find_tried, parse_review
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates, versions
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.workspace.scope import build_scope
 
 pytestmark = pytest.mark.slow
@@ -222,8 +224,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 7, apply own 7 ") and told.endswith(", repair 3, review 3") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 7, apply 7, repair 3, review 3"
+    assert told.startswith("plan 8, apply own 7 ") and told.endswith(", repair 4, review 3") and len(told) < 70
+    assert versions(load_templates(None)) == "plan 8, apply 8, repair 4, review 3"
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()
@@ -285,7 +287,8 @@ def test_the_manual_names_exactly_the_placeholders_that_exist_and_the_packages_o
         assert {name for name, templates in rows if letter in templates} == PLACEHOLDERS[phase], phase
     assert len(rows) == len(dict(rows)) and len(manual.splitlines()) <= 150
     for phase, template in load_templates(None).items():
-        assert {*string.Template(template.text + template.resumed).get_identifiers()} <= PLACEHOLDERS[phase]
+        every_part = template.text + template.resumed + template.unplanned
+        assert {*string.Template(every_part).get_identifiers()} <= PLACEHOLDERS[phase]
 
 
 def test_the_help_prints_where_templates_and_manual_are(project: Project) -> None:
@@ -337,6 +340,93 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
     (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
     with pytest.raises(GoalseekError, match="a reviewer has no session"):
         load_templates(tmp_path)
+
+
+def test_who_has_a_plan_is_told_no_history_and_an_own_template_has_what_it_names(tmp_path: Path) -> None:
+    tries, plan = (structs.replace(past(8), diff="+x"),), Plan("A title", "because")
+    unplanned, planned = made("apply", tries, Plan("", "")), made("apply", tries, plan, flattened=True)
+    for text in ("# What has been tried", "Rejected changes as diffs", "a title"):
+        assert text in unplanned and text not in planned, text
+    assert "flattened" not in planned and "flattened" in made("apply", tries, Plan("", ""), flattened=True)
+    (tmp_path / "apply.md").write_text("$history\n<!-- unplanned -->\nNow $ideas$plan.\n<!-- resumed -->\nGo.\n")
+    own, told = load_templates(tmp_path), context()
+    brief = make_brief(told, tries, MANIFEST, Standing(), SCOPE)
+    for asked, is_told in ((plan, False), (Plan("", ""), True)):
+        sent = make_prompts(own, MANIFEST, told, brief, Request("apply", plan=asked), NONCE)
+        assert "- 8: reverted/worse" in sent.fresh and ("\nNow " in sent.fresh) == is_told and sent.resumed == "Go.\n"
+    (tmp_path / "plan.md").write_text("$nonce\n<!-- unplanned -->\nx\n")
+    with pytest.raises(GoalseekError, match=r"plan\.md: only apply\.md is asked without a plan"):
+        load_templates(tmp_path)
+
+
+def test_a_kept_change_that_has_no_room_in_the_history_stands_there_in_a_line() -> None:
+    tries = [structs.replace(past(number), idea="x" * 400, gain=-0.5) for number in range(60, 1, -1)]
+    kept = PastIteration(1, "kept", "better", 2.0, ("a",), "The first", "why", gain=1.0)
+    for best, line in (
+        (1, "- 1: kept/better 2 (+1): The first\n  changed: a\n  why: why\n"),
+        (0, "- 1: +1 The first\n"),
+    ):
+        told = made("plan", (*tries, kept), best_iteration=best)
+        assert told.count("The first") == 1 and f"{line}DATA {NONCE}>>>" in told
+    assert "- 60: reverted/worse 1.5 (-0.5): a title\n" in told
+
+
+def test_a_near_miss_may_be_varied_until_another_kind_of_change_is_wanted() -> None:
+    missed = (structs.replace(past(8), diff="+x"),)
+    for tries, flattened, expected in ((missed, False, True), (missed, True, False), ((past(8),), False, False)):
+        assert ("A near miss may deserve a variation." in made("plan", tries, flattened=flattened)) == expected
+
+
+@pytest.mark.parametrize(
+    ("min_delta", "noise", "expected"),
+    [
+        (0.0, NoiseState(value=2.0, agreed=2), "any"),
+        (0.25, NoiseState(value=2.0, agreed=2), "0.25"),
+        ("5%", NoiseState(value=2.0, agreed=2), "0.1"),
+        (0.0, NoiseState(pairs=((0.0, 1.0),), value=1.0, differed=True, all_positive=False), "6.3 nearly always, 3.1 about half of the time"),
+        (4.0, NoiseState(pairs=((0.0, 1.0),), value=1.0, differed=True, all_positive=False), "6.3 nearly always, 4 about half of the time"),
+    ],
+)  # fmt: skip
+def test_who_makes_a_change_is_asked_to_look_for_the_gain_that_can_be_recognized(
+    min_delta: float | str, noise: NoiseState, expected: str
+) -> None:
+    metric = replace(MANIFEST.metric, min_delta=min_delta)
+    assert describe_smallest_gain(metric, noise) == expected
+    manifest, told = replace(MANIFEST, metric=metric), context()
+    brief = {**make_brief(told, (), manifest, Standing(noise=noise), SCOPE), "minutes": 20}
+    for text in make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE):
+        assert f"The smallest gain that can be recognized: {expected}.\n" in text and "You have 20 minutes" in text
+
+
+@pytest.mark.parametrize(
+    ("output", "seen"),
+    [
+        ("a title\ntried: 0.914 against 0.913, three seeds\ndiffers: nothing\n", "0.914 against 0.913, three seeds"),
+        ("tried: a draft\n- **Tried:** 0.9, then 0.8\r\n", "0.9, then 0.8"),
+        ("I tried: nothing\ntried:\n\nuntried: 5\n", ""),
+        ("tried: \x1b[2J" + "x" * 999, "[2J" + "x" * 496 + "…"),
+    ],
+)
+def test_what_an_author_saw_is_the_last_line_of_the_answer_that_is_marked_so(output: str, seen: str) -> None:
+    assert find_tried(output) == seen
+
+
+SAW = "tried: 0.914 with 64, 0.913 with 16"
+
+
+def test_what_an_author_saw_is_in_the_record_in_show_and_in_the_next_history(project: Project) -> None:
+    project.set_agent(
+        'cp "$GOALSEEK_BRIEF" "$HOME/brief"; cp "$GOALSEEK_PROMPT" "$HOME/told"; echo Wider; '
+        f"test $GOALSEEK_ITERATION -gt 1 || echo '{SAW}'\n"
+        "printf '{\"score\": %s}' $((GOALSEEK_ITERATION + 1)) > answer.json\n"
+    )
+    _, first, second = project.climb("iterate", "-n", "2")
+    assert first["tried"] == SAW.removeprefix("tried: ") and "tried" not in second
+    assert "  tried      0.914 with 64, 0.913 with 16\n" in project.run("show", "1").stdout
+    assert "  tried " not in project.run("show", "2").stdout
+    assert f"\n  {SAW}\n  why: 2 beats 1 by 1\n" in home("told").read_text()
+    assert [row["tried"] for row in json.loads(home("brief").read_text())["history"]] == [first["tried"], ""]
+    assert project.run("audit", "--rebuild").exit_code == 0
 
 
 def test_the_plan_is_plain_text_without_what_could_pass_for_the_calls_own_lines() -> None:

@@ -120,15 +120,16 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         file.write(reply.output)
     if failure:  # raised once its edits are stored
         raise failure
-    _refuse_out_of_scope(iteration, screened, reply.usage)
+    first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
+    texts = first.title or second.title, first.text or second.text, first.files or second.files
+    proposal = Plan(*texts, reply.usage, reply.provider, reply.model, tried=reply.tried or plan.tried)
+    _refuse_out_of_scope(iteration, screened, proposal)
     if diff.tree == parent_tree or (prior and diff.tree == prior.tree):
         nothing = "nothing" if diff.tree == parent_tree else "nothing more"
         why = _why_no_change(nothing, screened.strays, reply.output)
         raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage)
-    first, second = (plan, reply) if prior else (reply, plan)  # a repair keeps the name of the idea
-    title = first.title or second.title or f"candidate {iteration.number}"
-    texts = title, first.text or second.text, first.files or second.files
-    return _write_change(Plan(*texts, reply.usage, reply.provider, reply.model), screened, diff, attempt_folder)
+    proposal = structs.replace(proposal, title=proposal.title or f"candidate {iteration.number}")
+    return _write_change(proposal, screened, diff, attempt_folder)
 
 
 @checkpointed(Phase.COMMIT, "change", Change, count="number")
@@ -157,7 +158,7 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
     diff = _write_diff(objects, before, screened, folder)
     if not screened.refused:
         screened.refused.extend(f"{quote_path(path)} is left out" for path in paths if path not in screened.edits)
-    _refuse_out_of_scope(iteration, screened, plan.usage)
+    _refuse_out_of_scope(iteration, screened, plan)
     files = {path: entry for path, entry in screened.edits.items() if entry and entry.mode != SYMLINK}
     objects.fill(folder / "snapshot", files)
     return _write_change(plan, screened, diff, folder)
@@ -250,14 +251,15 @@ def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path
     return diff
 
 
-def _refuse_out_of_scope(iteration: Iteration, screened: Screening, usage: Usage) -> None:
+def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) -> None:
     """Raises Rejected for a change that the screening refuses, or that has strays where the manifest allows none."""
     refusals = _first_names(screened.refused)
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
         refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
     if refusals:
         edits = edits_of(screened.edits)
-        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refusals), usage=usage, edits=edits)
+        why = "; ".join(refusals)
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits)
 
 
 def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
@@ -273,6 +275,7 @@ def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) ->
         usage=plan.usage,
         provider=plan.provider,
         model=plan.model,
+        tried=plan.tried,
     )
 
 

@@ -98,6 +98,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         dropped_files=change.dropped if change else (),
         changed_loc=change.lines_added + change.lines_removed if change else 0,
         hypothesis_summary=change.title if change else plan.title if plan else "",
+        tried=change.tried if change else plan.tried if plan else "",
         stacked=stacked,
         not_stacked=iteration.not_stacked,
         provider=provider,
