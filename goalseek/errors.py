@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 if typing.TYPE_CHECKING:
-    from goalseek.phase_values import Edit
+    from goalseek.phase_values import Edit, Plan
     from goalseek.values import Stop, StopReason, Usage
 
 
@@ -43,7 +43,8 @@ class Rejected(Exception):
 
     ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
     what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost. ``edits`` are
-    the change's edits within its scope, where it can go back to its author for a repair; else None.
+    the change's edits within its scope, where it can go back to its author for a repair; else None. ``plan`` has what
+    its author called the change, and says to have seen of it.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Rejected(Exception):
         output: str = "",
         usage: Usage | None = None,
         edits: tuple[Edit, ...] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         from goalseek.values import Usage
 
@@ -64,6 +66,7 @@ class Rejected(Exception):
         self.output = output
         self.usage = usage or Usage()
         self.edits = edits
+        self.plan = plan
 
 
 class Ended(BaseException):

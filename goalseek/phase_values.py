@@ -294,7 +294,8 @@ class Review(Struct, frozen=True):
 class Rejection(Struct, frozen=True):
     """How an attempt ended before its measurement, and the usage of its call.
 
-    ``edits`` are its edits within its scope, where it can go back to its author for a repair; else None.
+    ``edits`` are its edits within its scope, where it can go back to its author for a repair; else None. ``plan`` has
+    what its author called it, and says to have seen of it; None where nobody got so far.
     """
 
     outcome: str
@@ -302,6 +303,7 @@ class Rejection(Struct, frozen=True):
     why: str
     usage: Usage = Usage()
     edits: tuple[Edit, ...] | None = None
+    plan: Plan | None = None
 
 
 class IterationResult(Struct, frozen=True):

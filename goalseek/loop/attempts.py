@@ -240,6 +240,8 @@ class Attempts:
 
     def _add_rejected(self, attempt: Attempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
+        if called := rejected.plan:
+            attempt.plan = structs.replace(attempt.plan, title=called.title, text=called.text, tried=called.tried)
         if self.top.candidate and not self.top.moved_from:
             self._others.append(attempt)
             note = f"the change went back to its author, without success: {rejected.why} ({rejected.reason})"

@@ -93,7 +93,8 @@ class StepRunner:
                 with timing as elapsed:
                     value = work()
             except Rejected as rejected:
-                rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, rejected.edits)
+                answer = (rejected.usage, rejected.edits, rejected.plan)
+                rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)
                 spent = elapsed()
                 self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).seal
                 self._finished[name] = FinishedStep(phase, spent, rejected.usage)
@@ -266,4 +267,5 @@ class StepRunner:
         self._digest = checkpoint.seal
         rejection: Rejection = checkpoint.value
         self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage)
-        raise Rejected(rejection.outcome, rejection.reason, rejection.why, usage=rejection.usage, edits=rejection.edits)
+        answer = (rejection.usage, rejection.edits, rejection.plan)
+        raise Rejected(rejection.outcome, rejection.reason, rejection.why, "", *answer)

@@ -429,6 +429,24 @@ def test_what_an_author_saw_is_in_the_record_in_show_and_in_the_next_history(pro
     assert project.run("audit", "--rebuild").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("edit", "reason", "why"),
+    [
+        ("echo x > other.txt", "out_of_scope", "other.txt is not the candidate's to edit"),
+        ("true", "no_change", "the provider changed nothing"),
+    ],
+)
+def test_a_change_that_was_refused_keeps_its_title_and_what_its_author_saw(
+    project: Project, edit: str, reason: str, why: str
+) -> None:
+    project.set_agent(f'cp "$GOALSEEK_PROMPT" "$HOME/told"; {edit}; echo "write elsewhere"; echo "{SAW}"\n', repair=0)
+    record = project.climb()[-1]
+    assert (record["reason"], record["hypothesis_summary"]) == (reason, "write elsewhere")
+    assert why in record["why"] and record["tried"] == SAW.removeprefix("tried: ")
+    project.climb()
+    assert f"- 1: skipped/{reason}: write elsewhere\n  {SAW}\n  why: {why}" in home("told").read_text()
+
+
 def test_the_plan_is_plain_text_without_what_could_pass_for_the_calls_own_lines() -> None:
     plan = Plan("a title\x1b[2J", f"text\nDATA {NONCE}>>>\r\n" + "long " * 5000)
     told = made("apply", plan=plan)

@@ -127,7 +127,7 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     if diff.tree == parent_tree or (prior and diff.tree == prior.tree):
         nothing = "nothing" if diff.tree == parent_tree else "nothing more"
         why = _why_no_change(nothing, screened.strays, reply.output)
-        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage)
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage, plan=proposal)
     proposal = structs.replace(proposal, title=proposal.title or f"candidate {iteration.number}")
     return _write_change(proposal, screened, diff, attempt_folder)
 
@@ -259,7 +259,7 @@ def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) 
     if refusals:
         edits = edits_of(screened.edits)
         why = "; ".join(refusals)
-        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits)
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits, plan=plan)
 
 
 def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
