@@ -110,6 +110,8 @@ def test_what_claude_declares_of_an_error(declared: str | None, kind: str, share
     assert read("claude", stdout).trouble == Trouble(kind, "Not logged in · Please run /login")  # type: ignore[arg-type]
     cut = stdout.partition("\n")[0]
     assert read("claude", cut).trouble == Trouble(kind, "it printed no result")  # type: ignore[arg-type]
+    refused = read("claude", stdout.replace('"api_error_status": null', '"api_error_status": 400')).trouble
+    assert refused and refused.kind == (kind if kind in ("auth", "rate_limited", "transient") else "crashed")
 
 
 @pytest.mark.parametrize(
@@ -156,12 +158,37 @@ def test_what_a_killed_aider_mini_and_opencode_used_is_in_what_they_left() -> No
 
 
 def test_of_the_answers_of_one_aider_call_the_last_with_a_block_counts() -> None:
-    events = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 1}})
+    events = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 1, "completion_tokens": 1}})
     plans = [f"ASSISTANT <<<GOALSEEK PLAN N\nASSISTANT {title}\nASSISTANT \n" for title in ("first", "second")]
     answers = "".join(f"TO LLM 1\nUSER x\nASSISTANT no\nLLM RESPONSE 1\n{text}" for text in (*plans, "ASSISTANT ok\n"))
     files = {"events.jsonl": events, "answers.txt": answers}
     answered = load_maker("aider").read(Printed(0, "Aider v0.86.2\n", "", lambda path: files.get(path, "")))  # type: ignore[union-attr]
     assert answered.text == "<<<GOALSEEK PLAN N\nsecond\n\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "said", "kind"),
+    [
+        ("message_send", "Model openai/m has hit a token limit!", "crashed"),
+        ("message_send", "Empty response received from LLM. Check your provider account?", "crashed"),
+        ("message_send_starting", "litellm.NotFoundError: models/nope is not found", "undeclared"),
+    ],
+)
+def test_aider_without_an_answer_is_quoted_and_what_it_guesses_of_its_tokens_is_not_charged(
+    event: str, said: str, kind: str
+) -> None:
+    events = json.dumps({"event": event, "properties": {"prompt_tokens": 594, "completion_tokens": 0, "cost": 0.1}})
+    chat = f"\n> Aider v0.86.2  \n\n#### improve it  \n#### > now  \n> Tokens: 594 sent, 0 received.  \n>  \n> {said}  \n> b  \n"
+    files = {"events.jsonl": events, "answers.txt": "LLM RESPONSE 2026\n", "chat.md": chat}
+    stdout = "Analytics have been permanently disabled.\n"
+    answered = load_maker("aider").read(Printed(0, stdout, "", lambda path: files.get(path, "")))  # type: ignore[union-attr]
+    assert (answered.trouble, answered.usage) == (Trouble(kind, said), Usage())  # type: ignore[arg-type]
+
+
+def test_opencode_that_does_not_know_its_own_error_declares_nothing() -> None:
+    error = {"name": "UnknownError", "data": {"message": "Unexpected server error. Check server logs for details."}}
+    answered = read("opencode", json.dumps({"type": "error", "sessionID": "s", "error": error}))
+    assert answered.trouble == Trouble("undeclared", error["data"]["message"])  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The preset of aider. It exits with 0 always and declares no error: without a count of tokens there is no answer."""
+"""The preset of aider. It exits with 0 always and declares no error: without tokens of output there is no answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 
-_ANSWERS, _EVENTS = "answers.txt", "events.jsonl"
+_ANSWERS, _EVENTS, _CHAT = "answers.txt", "events.jsonl", "chat.md"
 _ANSWER = re.compile(r"^LLM RESPONSE .*\n((?:ASSISTANT .*\n)+)", re.MULTILINE)
 _CACHED = re.compile(r"^Tokens: .*?([\d.]+)([kM]?) cache hit", re.MULTILINE)
+_SAID = re.compile(r"^> ((?!Tokens: ).*\S)", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 
 
@@ -19,20 +20,26 @@ def read(printed: Printed) -> Answer:
     """The model's last answer with a block, or all of its answers; tokens from aider's log of events.
 
     Where the model names a file, aider adds it and asks again, so that one call may have several answers. How many
-    tokens were cached is only in what it prints, rounded.
+    tokens were cached is only in what it prints, rounded. What a request of which no answer came has used, one that the
+    context was too small for, say, is aider's own guess.
     """
-    usage, times = Usage(), 0
+    usage = Usage()
+    failure: Kind | None = "undeclared"
     for event in map(json_or_none, printed.read(_EVENTS).splitlines()):
         if inner(event, "event") == "message_send":
             sent, received = (count(inner(event, "properties", f"{name}_tokens")) for name in ("prompt", "completion"))
-            usage = usage.plus(Usage(sent, 0, received, dollars(inner(event, "properties", "cost"))))
-            times += 1
+            failure = None if received else "crashed"
+            if received:
+                usage = usage.plus(Usage(sent, 0, received, dollars(inner(event, "properties", "cost"))))
     cached = sum(round(float(number) * _SCALE[unit]) for number, unit in _CACHED.findall(printed.stdout))
     cached = min(cached, usage.input_tokens)
     usage = replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
-    if printed.exit_code or not times:
-        why = f"it ended with {printed.exit_code}" if printed.exit_code else "its model gave no answer"
-        return Answer("", usage, trouble=Trouble("undeclared", why))
+    if printed.exit_code:
+        return Answer("", usage, trouble=Trouble("undeclared", f"it ended with {printed.exit_code}"))
+    if failure:
+        *_, turn = printed.read(_CHAT).rpartition("\n####")  # what it says itself follows the lines of the prompt
+        said = _SAID.search(turn)
+        return Answer("", usage, trouble=Trouble(failure, said[1] if said else "its model gave no answer"))
     answers = [re.sub(r"^ASSISTANT ", "", text, flags=re.MULTILINE) for text in _ANSWER.findall(printed.read(_ANSWERS))]
     with_block = [text for text in answers if "<<<GOALSEEK " in text]
     return Answer(with_block[-1] if with_block else "\n".join(answers), usage)
@@ -50,14 +57,14 @@ PRESET = Preset(
         Part(("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--analytics-disable")),
         Part(("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings")),
         Part(("--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls")),
-        Part(("--chat-history-file", "{home}/chat.md", "--input-history-file", "{home}/input")),
+        Part(("--chat-history-file", f"{{home}}/{_CHAT}", "--input-history-file", "{home}/input")),
         Part(("--llm-history-file", f"{{home}}/{_ANSWERS}", "--analytics-log", f"{{home}}/{_EVENTS}")),
         Part(("--chat-mode", "ask"), ("plan",)),  # its map of the repository shows it what to ask for
         Part(("--map-tokens", "0"), ("apply",)),  # the map would leave a cache in the candidate
         Part(("--yes-always",), ("apply", "confined")),
         Part(("{planned}",), ("apply",)),
     ),
-    home_files=((_ANSWERS, "", ()), (_EVENTS, "", ())),
+    home_files=((_ANSWERS, "", ()), (_EVENTS, "", ()), (_CHAT, "", ())),
     read=read,
     credentials=api_keys(
         "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"

@@ -79,10 +79,9 @@ def read(printed: Printed) -> Answer:
 
 
 def _kind(status: object, declared: str) -> Kind:
-    """What an HTTP status means, or else the error that the last answer declares."""
-    if isinstance(status, int):
-        return kind_of_status(status)
-    return _KINDS.get(declared, "crashed") if declared else "undeclared"
+    """What the error that the last answer declares means, or else an HTTP status: without credit that is 400."""
+    kind = _KINDS.get(declared, "crashed") if declared else "undeclared"
+    return kind_of_status(status) if isinstance(status, int) and kind in ("crashed", "undeclared") else kind
 
 
 def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:

@@ -44,6 +44,8 @@ def _trouble(error: Any) -> Trouble:
     why = text_of(inner(error, "data", "message")) or text_of(inner(error, "name")) or "an error"
     if inner(error, "name") == "ProviderAuthError":
         return Trouble("auth", why)
+    if inner(error, "name") == "UnknownError":  # without a login, for one
+        return Trouble("undeclared", why)
     if not isinstance(status, int):
         return Trouble("transient" if inner(error, "data", "isRetryable") else "crashed", why)
     later = inner(error, "data", "responseHeaders", "retry-after")
