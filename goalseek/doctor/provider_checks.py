@@ -39,6 +39,7 @@ _LIVE_REMEDIES = {
     Meaning.REFUSED: "log in, or set another key",
     Meaning.FAILED: "run it by hand, and see what it prints",
 }
+_UNREACHED_REMEDY = "correct its model, its key or its endpoint: a run that it never answered ends by this"
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
@@ -141,7 +142,8 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     except Failed as failed:
         interpret(failed, provider, has_answered=False)
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
-        return CheckResult("live", failed.kind == "rate_limited", text, _LIVE_REMEDIES[failed.meaning])
+        remedy = _UNREACHED_REMEDY if failed.may_last else _LIVE_REMEDIES[failed.meaning]
+        return CheckResult("live", failed.kind == "rate_limited", text, remedy)
     except Rejected as rejected:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
     answer = " ".join(reply.output.split())[:60]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from goalseek.errors import Rejected
 from goalseek.files import write_atomic
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.ledger.standing import Standing
+from goalseek.ledger.standing import PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, PastIteration, Rejection
 from goalseek.project.config import Config
@@ -123,7 +123,17 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         baseline_file=lambda path: _baseline_file(project, path),
         dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
+        answered=frozenset(_answered(briefing, request)),
     )
+
+
+def _answered(briefing: Briefing, request: Request) -> Iterator[tuple[str, str]]:
+    """Name and model of each provider that has answered in this run."""
+    if request.plan:
+        yield request.plan.provider, request.plan.model
+    for record in briefing.project.ledger.recent:
+        if record.run_id == briefing.project.run_id and record.reason not in PROVIDER_FAILED:
+            yield record.provider, record.model
 
 
 def credentials_of(manifest: Manifest) -> Redactor:

@@ -21,6 +21,7 @@ from goalseek.providers.outcome import (
     refusal_error,
     seconds_before_retry,
     seconds_closed,
+    unreached_error,
 )
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
@@ -35,7 +36,8 @@ class ProviderState(Struct):
 
     ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
     ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
-    calls ended, ``problem`` also why the first of them did; both are "" after an answer.
+    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last`` is that of
+    its last failure.
     """
 
     has_answered: bool = False
@@ -44,6 +46,7 @@ class ProviderState(Struct):
     looks: int = 0
     words: str = ""
     problem: str = ""
+    may_last: bool = False
 
     def note_answer(self) -> None:
         """Notes that the provider answered."""
@@ -55,6 +58,7 @@ class ProviderState(Struct):
         Calls that were made at once and found it closed are one look.
         """
         now = seconds_with_sleep()
+        self.may_last = failed.may_last
         if failed.meaning is Meaning.CLOSED and self.closed_until <= now:
             self.closed_until = now + seconds_closed(failed, self.looks)
             self.looks += 1
@@ -191,11 +195,13 @@ class ProviderChain(Struct, frozen=True):
         return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
 
     def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
-        """Waits until the first of the closed providers opens. Raises GoalseekError where none does in time."""
+        """Waits until the first of the closed providers opens. Raises GoalseekError where none may do so in time."""
         states = [self._state(provider) for provider in providers]
         closed = [state for state in states if not state.refused]
         if not closed:
             raise refusal_error([state.refused for state in states])
+        if all(state.may_last for state in closed):
+            raise unreached_error([state.refused or state.problem for state in states])
         state = min(closed, key=lambda state: state.closed_until)
         until = state.closed_until
         seconds = max(until - seconds_with_sleep(), 0.0)
@@ -210,6 +216,7 @@ class ProviderChain(Struct, frozen=True):
         A closed one has none where another is open.
         """
         state, count = self._state(provider), 0
+        state.has_answered = state.has_answered or (provider.name, provider.model) in call.answered
         while True:
             try:
                 reply = ask(provider)

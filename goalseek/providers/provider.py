@@ -66,7 +66,8 @@ class Call:
     ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
     its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
     ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
-    none. ``dollars_left()`` is what the run may still spend, None without such a limit.
+    none. ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model
+    of each provider whose answers are recorded in this run.
     """
 
     phase: str
@@ -95,6 +96,7 @@ class Call:
     baseline_file: Callable[[str], bytes | None] = lambda path: None
     dollars_left: Callable[[], float | None] = lambda: None
     resumed_prompt: str = ""
+    answered: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)

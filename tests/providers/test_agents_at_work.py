@@ -252,6 +252,11 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     claude.acts(always="auth")
     rows = found(project, "--live")
     assert [ok for text, (ok, _) in rows.items() if text.startswith("live")] == [False]
+    claude.acts(always="crash")
+    rows = found(project, "--live")
+    assert [remedy for text, (_, remedy) in rows.items() if "gave no answer" in text] == [
+        "correct its model, its key or its endpoint: a run that it never answered ends by this"
+    ]
 
 
 def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, agents: Projects) -> None:

@@ -74,6 +74,7 @@ class Night:
         monkeypatch.setattr(fallback, "seconds_with_sleep", lambda: self.now)
         self.chain = ProviderChain(providers, providers)
         again = lambda why, usage: self.again.append((why, usage))  # noqa: E731
+        self.answered: set[tuple[str, str]] = set()
         self._call = replace(tune_call(folder, []), wait=self._wait, again=again)
 
     def _wait(self, seconds: float, why: str) -> bool:
@@ -86,7 +87,7 @@ class Night:
 
     def ask(self) -> str:
         """The name of who answers; the phases take turns."""
-        return self.chain.plan(self._call).provider or ""
+        return self.chain.plan(replace(self._call, answered=frozenset(self.answered))).provider or ""
 
     def edit(self) -> str:
         return self.chain.apply(self._call, Plan("", "")).provider
@@ -186,6 +187,21 @@ def test_where_one_failed_and_nobody_else_is_open_the_failure_is_the_iterations(
         with pytest.raises(Failed) as caught:
             made.ask()
         assert caught.value.kind == "timeout" and made.waits == []
+
+
+def test_one_that_never_answered_and_does_not_say_why_ends_the_run_after_the_quick_tries(night: Nights) -> None:
+    made = night(Saying("a", SILENT))
+    with pytest.raises(GoalseekError, match=r"no provider has answered in this run: a gave no answer \(reason 1\)") as caught:  # fmt: skip
+        made.ask()
+    assert (caught.value.stop_reason, made.waits) == ("provider", list(RETRY_SECONDS))
+    outage = (*RETRY_SECONDS, 60.0)
+    made = night(Saying("a", ANSWER, *[SILENT] * 4, ANSWER))
+    assert [made.ask(), made.ask()] == ["a", "a"] and made.waits == [*outage], "it has answered"
+    made = night(Saying("a", *[SILENT] * 4, ANSWER))
+    made.answered = {("a", "")}
+    assert made.ask() == "a" and made.waits == [*outage], "an earlier invocation of the run had an answer"
+    made = night(Saying("a", SILENT, SILENT, ANSWER), Saying("b", RATE_FOR_HOURS))
+    assert made.ask() == "a" and made.waits == [60.0, 120.0], "another one opens later"
 
 
 @pytest.mark.parametrize("said", [SILENT, TIMEOUT])
