@@ -300,10 +300,11 @@ def calls(made: Fake) -> list[tuple[str, bool]]:
     ],
 )
 def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, name: str, sandbox: str) -> None:
-    made = fake(name, SCORING, apply=STRAYS)
+    made = fake(name, f"{SCORING}text += '\\ntried: 2 against 1' * (phase == 'apply')\n", apply=STRAYS)
     project = scorers({"name": name}, sandbox)
     record = project.climb()[-1]
     assert (record["outcome"], record["metric"]["value"]) == ("kept", 3), record["why"]
+    assert record["tried"] == "2 against 1", "a repair that says nothing of it leaves what the first attempt saw"
     asked = calls(made)  # in the sandbox nobody outside sees its log
     assert asked == ([] if sandbox == "bubblewrap" else [("plan", False), ("apply", True), ("repair", True)])
     assert not (project.trees() / "agent" / "home" / "sessions").exists(), "nothing of it stays"
