@@ -86,9 +86,18 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
-def format_number(value: float, unit: str = "") -> str:
-    """A number for people: six significant digits, no trailing zeros, and its unit."""
-    return f"{value:.6g} {unit}".rstrip()
+_MILLIONS = ((1e12, " T"), (1e9, " G"), (999_999.5, " M"))
+
+
+def format_number(value: float, unit: str = "", digits: int = 6, sign: str = "") -> str:
+    """A number for people: six significant digits, no trailing zeros, and its unit; from a million on ``222.3 M``.
+
+    ``sign`` is "+" to have one before a gain as well.
+    """
+    for least, letter in _MILLIONS if abs(value) < 1e15 else ():
+        if abs(value) >= least:
+            return f"{value / max(least, 1e6):{sign}.{max(digits - 2, 4)}g}{letter} {unit}".rstrip()
+    return f"{float(f'{value:.{digits}g}'):{sign}.{max(digits, 6)}g} {unit}".rstrip()
 
 
 def format_dollars(amount: float) -> str:
@@ -119,7 +128,7 @@ def at_least(usage: Usage) -> str:
 def format_distinct(*values: float, unit: str = "") -> tuple[str, ...]:
     """Numbers for people, side by side: with as many digits as different ones need to look different."""
     for digits in (6, 8, 10, 12, 15):
-        texts = tuple(f"{value:.{digits}g} {unit}".rstrip() for value in values)
+        texts = tuple(format_number(value, unit, digits) for value in values)
         if len(set(texts)) == len(set(values)):
             return texts
     return tuple(f"{value!r} {unit}".rstrip() for value in values)

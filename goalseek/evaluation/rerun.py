@@ -198,7 +198,7 @@ def _compare_number(name: str, recorded: float, again: float, why_within: str) -
     percent = 100 * difference / abs(recorded) if recorded else None
     before, after = format_distinct(recorded, again)
     share = "" if percent is None else f", {'+' if difference > 0 else ''}{format_percent(percent / 100)}"
-    text = f"{name}: recorded {before}, now {after}: {difference:+.6g}{share}"
+    text = f"{name}: recorded {before}, now {after}: {format_number(difference, sign='+')}{share}"
     text += f"; {why_within}" if why_within else ""
     return NumberDelta(name, recorded, again, difference, percent, "within" if why_within else "differs", text)
 

@@ -29,6 +29,11 @@ LEAST_AUTO_TIMEOUT = 60.0
 _OUTPUT_LIMIT = 4096
 _SUMMARY = re.compile(r"WARNING\b|[a-z][\w.+-]*: ")  # "sha256sum: WARNING: 1 computed checksum did NOT match"
 _ERROR = re.compile(r"error:|Error(?! \d)")  # make's "Error 2" only says that there was one
+_FAILED_TEST = re.compile(  # as pytest and unittest, Go, TAP, GoogleTest, Rust, CTest and Unity print it
+    r"FAILED [^( ]|FAIL: \S|--- FAIL: |not ok \d|\[  FAILED  \] [A-Za-z_]\w*\.|test \S+ \.\.\. FAILED"
+    r"|\d+ - .+ \([A-Z][\w ]+\)$|\S+:\d+:\w+:FAIL"
+)
+_TESTS_NAMED = 3
 
 
 class Verifier(Struct, frozen=True):
@@ -153,12 +158,15 @@ def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
 
 
 def _last_line(result: ProgramResult) -> str:
-    """The last line with an error that a command printed, or the last line of all.
+    """The failed tests that a command named, else its last line with an error, or the last line of all.
 
     The line before it is there too where a program only sums up in it. Marks below a line of code count for nothing.
     """
     lines = [line.strip() for line in (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line.strip("|^~ \t")]
+    if tests := list(dict.fromkeys(line[:200] for line in lines if _FAILED_TEST.match(line))):
+        more = [f"and {len(tests) - _TESTS_NAMED} more"] if len(tests) > _TESTS_NAMED else []
+        return f": {' | '.join(tests[:_TESTS_NAMED] + more)}"
     errors = [index for index, line in enumerate(lines) if _ERROR.search(line)]
     last = lines[: errors[-1] + 1 if errors else None][-2:]
     if last and not (_SUMMARY.match(last[-1]) and result.exit_code not in (STOP_THE_RUN - 1, STOP_THE_RUN)):

@@ -214,12 +214,12 @@ def _side(gain: float, climb: PlannedClimb) -> str:
 def _effect(report: NoiseReport, size: float) -> str:
     """In the metric's units, and as a share of the median where that has a meaning."""
     if not report.in_percent:
-        return f"{size:.3g}"
-    return f"{size * report.middle:.3g} ({format_percent(size)})"
+        return format_number(size, digits=3)
+    return f"{format_number(size * report.middle, digits=3)} ({format_percent(size)})"
 
 
 def _size(report: NoiseReport, size: float) -> str:
-    return format_percent(size) if report.in_percent else f"{size:.3g}"
+    return format_percent(size) if report.in_percent else format_number(size, digits=3)
 
 
 def count_cases(values: Iterable[float]) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from goalseek.humanize import better_or_worse, format_percent, pluralize
+from goalseek.humanize import better_or_worse, format_number, format_percent, pluralize
 from goalseek.statistics.scale import Pair, mean, median, scale_of, solve, spread, variance
 
 PAIRS = 5
@@ -53,7 +53,7 @@ class SettledDifference(Struct, frozen=True):
 
     def format_size(self, size: float) -> str:
         """A difference, or an end of the interval: in percent, or in the metric's unit."""
-        return format_percent(size) if self.in_percent else f"{size:.4g} {self.unit}".rstrip()
+        return format_percent(size) if self.in_percent else format_number(size, self.unit, digits=4)
 
 
 NEAR_ZERO = 0.1  # of the other value

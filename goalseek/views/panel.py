@@ -142,7 +142,7 @@ def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, s
 
 def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
     against = (
-        f"baseline {format_number(baseline, progress.unit)}, {f'{best - baseline:+.6g} {progress.unit}'.rstrip()}"
+        f"baseline {format_number(baseline, progress.unit)}, {format_number(best - baseline, progress.unit, sign='+')}"
         if best != baseline
         else "the baseline's"
     )

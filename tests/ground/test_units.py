@@ -109,9 +109,22 @@ def test_an_absolute_amount_is_itself() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
-    assert float(humanize.format_number(value)) == pytest.approx(value, rel=1e-5)
-    assert len(humanize.format_number(value)) <= 13
+def test_a_number_for_people_is_right_to_six_digits_or_four_of_millions(value: float) -> None:
+    text = humanize.format_number(value)
+    number, _, letter = text.partition(" ")
+    assert float(number) * {"": 1, "M": 1e6, "G": 1e9, "T": 1e12}[letter] == pytest.approx(
+        value, rel=1e-3 if letter else 1e-5
+    )
+    assert len(text) <= 13
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(222271355, "222.3 M"), (999_999.4, "999999"), (999_999.7, "1 M"), (-1.5e9, "-1.5 G"), (2e15, "2e+15")],
+)
+def test_a_large_number_for_people_is_in_millions(value: float, told: str) -> None:
+    assert humanize.format_number(value) == told
+    assert humanize.format_number(abs(value), "ops", sign="+") == f"+{told.removeprefix('-')} ops"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +133,7 @@ def test_a_number_for_people_is_right_to_six_digits(value: float) -> None:
         ((3.41, 3.37), ("3.41", "3.37")),
         ((123456.7891, 123456.7892), ("123456.7891", "123456.7892")),
         ((2.5, 2.5), ("2.5", "2.5")),
+        ((222271355.0, 222269421.0), ("222.271 M", "222.269 M")),
         ((1.0, 1.0 + 2**-52), ("1.0", "1.0000000000000002")),
         ((), ()),
     ],

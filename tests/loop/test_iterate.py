@@ -147,6 +147,33 @@ def test_a_line_that_only_sums_up_is_shown_with_the_one_before_it(project: Proje
     assert "judge ended with 1: a.csv: FAILED | sha256sum: WARNING: 1 did NOT match\n" in stderr
 
 
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            "2/3 Test #2: numbers ...***Failed\n\nThe following tests FAILED:\n\t  2 - numbers (Failed)\n"
+            "\t  3 - printing (Subprocess killed)\nErrors while running CTest\n",
+            "2 - numbers (Failed) | 3 - printing (Subprocess killed)",
+        ),
+        (
+            "E  Error: x\nFAILED tests/a.py::test_x - assert 0\n1 failed, 2 passed in 0.1s\n",
+            "FAILED tests/a.py::test_x - assert 0",
+        ),
+        ("--- FAIL: TestX (0.00s)\n    x_test.go:3: no\nFAIL\nexit status 1\n", "--- FAIL: TestX (0.00s)"),
+        ("".join(f"not ok {number}\n" for number in range(5)), "not ok 0 | not ok 1 | not ok 2 | and 2 more"),
+        (
+            "t.c:12:test_add:FAIL: Expected 1 Was 2\n1 Tests 1 Failures\nFAIL\n",
+            "t.c:12:test_add:FAIL: Expected 1 Was 2",
+        ),
+    ],
+    ids=["ctest", "pytest", "go", "tap", "unity"],
+)
+def test_the_tests_that_failed_are_named(project: Project, printed: str, told: str) -> None:
+    project.write({"hidden/judge.sh": "cat hidden/printed.txt\nexit 8\n", "hidden/printed.txt": printed})
+    project.commit("tests fail")
+    assert f"judge ended with 8: {told}\n" in project.run("baseline").stderr
+
+
 def test_the_line_with_the_error_is_shown_and_not_the_marks_below_it(project: Project) -> None:
     printed = ["main.cpp:2:3: error: expected ';'", "    2 |   a", "      |   ^~", "      |   ;", "      |   ^"]
     lines = "\n".join([*printed, "make: *** [Makefile:2: app] Error 1"])

@@ -169,12 +169,12 @@ def test_a_target_is_reached_at_the_value_itself_and_beyond(direction: str, targ
 
 
 def test_two_numbers_that_differ_are_printed_so_that_they_differ() -> None:
-    assert verdict_on(1.79534219e18, 1.79534211e18).why == "1.7953422e+18 beats 1.7953421e+18 by 8e+10"
+    assert verdict_on(1.79534219e18, 1.79534211e18).why == "1.7953422e+18 beats 1.7953421e+18 by 80 G"
     assert verdict_on(0.1 + 0.2, 0.3).why == "0.30000000000000004 beats 0.3 by 5.55112e-17"
     short = verdict_on(1.0, 0.0, min_delta=1.0000001).why
     assert short == "1 beats 0 by 1, less than min_delta, 1.0000001"
     assert guard_violation(Guard(name="size", max=1e9), 1e9 + 1, None) == (
-        "size is 1000000001, above its maximum, 1000000000"
+        "size is 1.000000001 G, above its maximum, 1 G"
     )
     (_, why) = rejection_of(metric(valid=(0, 1)), (), measured(1.0000000001)) or ("", "")
     assert why == "accuracy is 1.0000000001, outside its valid range, 0 to 1"

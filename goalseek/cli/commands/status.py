@@ -67,9 +67,10 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     settled = summary.settled
     value, before = (settled.best, settled.baseline) if settled else (summary.best.value, summary.baseline.value)
     best, baseline = format_distinct(value, before, unit=summary.unit)
+    gain = format_number(value - before, summary.unit, sign="+")
     lines.append(
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {baseline}, {f'{value - before:+.6g} {summary.unit}'.rstrip()}"
+        f"iteration {summary.best.iteration}; baseline {baseline}, {gain}"
     )
     if summary.first:
         first, number = format_number(summary.first.value), summary.first.iteration
