@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.git.command import MissingObject, missing_object_error, run_git
 from goalseek.git.commits import write_commit
+from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Objects
-from goalseek.git.paths import quote_path
+from goalseek.git.paths import quote_path, quote_path_bytes
 
 _USAGE = 129  # git's exit code for options that it does not know
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
+_DRIVERS = {"union": "merge=union", "binary": "merge=binary", "text": "merge=text", "set": "merge", "unset": "-merge"}
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _PATCH_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
 
@@ -84,6 +89,7 @@ class Conflicts(Exception):
 def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     """The three-way merge of two trees with the base ``before``; renames on either side are followed.
 
+    The ``.gitattributes`` of ``ours`` choose among git's own drivers: one that names a program is never run.
     Raises Conflicts, and MissingObject. Only objects are written.
     """
     if before == ours:
@@ -94,8 +100,8 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     root = write_commit(objects, before, (), _MESSAGE, 0)
     sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
     options = ("--write-tree", "-z", "--name-only")
-    with objects.writing() as variables:
-        answer = run_git("merge-tree", *options, *sides, folder=objects.git_dir, variables=variables)
+    with _attributes(objects, before, ours, theirs) as settings, objects.writing() as variables:
+        answer = run_git(*settings, "merge-tree", *options, *sides, folder=objects.git_dir, variables=variables)
     fields = os.fsdecode(answer.stdout).split("\0")
     if answer.exit_code == 0:
         return fields[0]
@@ -106,6 +112,33 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     if answer.exit_code == _USAGE:
         raise GoalseekError(f"git merge-tree failed: {stderr}", "install git 2.38 or newer", UNFIT)
     raise missing_object_error(stderr) or MissingObject(" or ".join(sides))
+
+
+@contextlib.contextmanager
+def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterator[tuple[str, ...]]:
+    """git's options for an attributes file that has the merge drivers of the changed paths, and no other attribute.
+
+    A whole ``.gitattributes`` could name filters; the tool's own ``info/attributes`` says nothing of merges.
+    """
+    paths = {difference.path for tree in (ours, theirs) for difference in objects.differences(before, tree)}
+    names = {str(folder / ".gitattributes") for path in paths for folder in PurePosixPath(path).parents}
+    found = {name: objects.entry(ours, name) for name in names}
+    files = {name: entry for name, entry in found.items() if entry and entry.mode.startswith("100")}
+    if not files:
+        yield ()
+        return
+    with objects.scratch_file("attributes") as index, objects.scratch_file("drivers") as drivers:
+        objects.index(index, files)
+        stdin, variables = b"\0".join(map(os.fsencode, paths)), {"GIT_INDEX_FILE": str(index)}
+        fields = objects.git("check-attr", "--cached", "--stdin", "-z", "merge", stdin=stdin, variables=variables)
+        rows = zip(*[iter(os.fsdecode(fields).split("\0"))] * 3, strict=False)
+        lines = (
+            quote_path_bytes(os.fsencode(literal_pattern(path))) + f" {_DRIVERS[value]}\n".encode()
+            for path, _, value in rows
+            if value in _DRIVERS
+        )
+        drivers.write_bytes(b"".join(lines))
+        yield "-c", f"core.attributesFile={drivers}"
 
 
 def _conflicting_files(fields: list[str]) -> tuple[str, ...]:

@@ -70,16 +70,16 @@ class Standing(Struct, frozen=True):
 
     ``last_iteration`` is the highest number recorded, ``lateness`` by how much at most one was below the highest before
     it, ``last`` the newest record, and ``tries`` counts the iterations since ``origin``, without a person's reverts.
-    ``origin`` is the first baseline under this ruler, where the gain is counted from: a later one of the same ruler
-    begins an epoch, and no other scale. ``first`` is the first baseline of all. ``tip`` is where the last landing moved
-    it. ``best`` is what goes home: the newest kept change with those before it, also where a person took one back and
-    the number is worse. ``keeps`` counts the kept changes since ``origin`` that it has; ``taken_back`` are those of
-    this epoch that it has not, each with the iteration that took it back. ``outcomes`` and ``spend`` are of this run;
-    what took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it leaves ``stagnation``
-    as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person who takes a change
-    back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the measured candidates
-    of this epoch, None once one gave another number than the baseline. ``script_digest`` and ``script_count`` are what
-    ``scripted`` played, as in ``Played``.
+    ``origin`` is the first baseline under this ruler, from which the gain counts, ``first`` that of all. ``tip`` is
+    where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it, also where
+    a person took one back and the number is worse. ``keeps`` counts the kept changes since ``origin`` that it has;
+    ``taken_back`` are those of this epoch that it has not, each with the iteration that took it back. ``outcomes`` and
+    ``spend`` are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no
+    try: it leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a
+    person who takes a change back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved``
+    counts the measured candidates of this epoch, None once one gave another number than the baseline. ``unmerged``
+    counts the sets and late changes since the last stack that did not merge. ``script_digest`` and ``script_count`` are
+    what ``scripted`` played, as in ``Played``.
     """
 
     seq: int = -1
@@ -107,6 +107,7 @@ class Standing(Struct, frozen=True):
     keeps: int = 0
     has_kept: bool = False
     unmoved: int | None = 0
+    unmerged: int = 0
     taken_back: dict[int, int] = field(default_factory=dict)
     stagnation: int = 0
     provider_failures: int = 0
@@ -255,6 +256,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             crashes=0,
             pool=(),
             unmoved=0,
+            unmerged=0,
             taken_back={},
             settled=None,
             rotation=Rotation(),
@@ -269,6 +271,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         following,
         tried=standing.tried + (not is_stack),
         unmoved=_count_unmoved(standing, record.metric.value),
+        unmerged=0 if is_stack else standing.unmerged + len(record.not_stacked) + (record.reason == Reason.CONFLICT),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,

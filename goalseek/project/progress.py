@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # status asks for the progress alone
 
 REASONS_LIMIT = 6
 MIN_UNMOVED = 5
+MIN_UNMERGED = 5
 MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
@@ -294,6 +295,16 @@ def unmoved_warning(standing: Standing) -> str:
     if (standing.unmoved or 0) < MIN_UNMOVED:
         return ""
     return "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
+
+
+def unmerged_warning(standing: Standing) -> str:
+    """A warning where five merges or more in a row came to nothing; else ""."""
+    if standing.unmerged < MIN_UNMERGED:
+        return ""
+    return (
+        f"{standing.unmerged} merges of changes came to nothing: they edit the same lines, as additions at the end of "
+        "one file do, or give code that was measured already: goalseek help noise"
+    )
 
 
 def guard_notice(manifest: Manifest, standing: Standing) -> str:

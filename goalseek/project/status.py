@@ -31,6 +31,7 @@ from goalseek.project.progress import (
     needs_settling,
     own_label,
     small_set_warning,
+    unmerged_warning,
     unmoved_warning,
 )
 from goalseek.project.state_file import (
@@ -201,8 +202,7 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
-    if unmoved_text := unmoved_warning(standing):
-        yield unmoved_text
+    yield from filter(None, (unmoved_warning(standing), unmerged_warning(standing)))
     if direction_text := direction_warning(metric, standing):
         yield direction_text
 

@@ -13,6 +13,7 @@ from project import Project
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import read_commit, walk_first_parents
 from goalseek.git.location import locate
+from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, Objects, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository
 
@@ -125,3 +126,35 @@ def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened
         remove_scratch_files([objects.git_dir])
         assert sorted(path.name for path in objects.scratch.iterdir()) == sorted([own.name, "mine", "mine-99999999-x"])
     assert not own.exists()
+
+
+DRIVERS = {"union": ["a", "b", "c"], "run": None, "binary": None, "text": None, "unknown": None}
+ODD = 'an odd [*] "name"\n\udcff/list.txt'
+
+
+@pytest.mark.parametrize("path", ["list.txt", ODD])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_merge_takes_gits_own_drivers_from_our_attributes_and_runs_no_program(
+    opened: tuple[Project, Objects], tmp_path: Path, driver: str, path: str
+) -> None:
+    project, objects = opened
+    ran = tmp_path / "ran"
+    for name in ("run", "union"):
+        project.git("config", f"merge.{name}.driver", f"touch {ran}; cat %B > %A")
+        project.git("config", f"filter.{name}.smudge", f"touch {ran}")
+
+    def tree(lines: str, attributes: str) -> str:
+        place = f"{path.rpartition('/')[0]}/.gitattributes".removeprefix("/")
+        contents = {path: lines, place: f"list.txt merge={driver} filter=run {attributes}"}
+        entries = {name: Entry("100644", objects.write_bytes(text.encode())) for name, text in contents.items()}
+        return objects.splice(objects.write_tree({}), entries)
+
+    trees = tree("a\n", ""), tree("a\nb\n", "\n# ours"), tree("a\nc\n", "")
+    if expected := DRIVERS[driver]:
+        merged = objects.entry(merge_trees(objects, *trees), path)
+        assert merged and objects.read(merged.blob).decode().split() == expected
+    else:
+        with pytest.raises(Conflicts, match="list"):
+            merge_trees(objects, *trees)
+    assert not ran.exists()
+    assert not list(objects.scratch.iterdir())

@@ -166,6 +166,38 @@ def test_what_does_not_merge_or_was_measured_is_no_iteration_and_is_not_asked_fo
     assert not any(tried in stack["not_stacked"] + [stack["stacked"]] for tried in later["not_stacked"])
 
 
+APPEND = 'echo "$GOALSEEK_ITERATION" >> words.txt; echo "word $GOALSEEK_ITERATION"\n'
+COUNT = 'echo "{\\"score\\": -$(wc -l < words.txt).$GOALSEEK_ITERATION}" > "$GOALSEEK_RUN_DIR/metrics.json"\n'
+
+
+def appending(top: Path, attributes: str) -> Project:
+    """A project whose candidates each add a line at the end of one file, and are worse, to the ninth iteration."""
+    project = Project.make(top, {"words.txt": "a\n", "hidden/judge.sh": COUNT, ".gitattributes": attributes})
+    tables = {**MANIFEST, "scope": {"writable": ["words.txt"], "hidden": ["hidden/**"]}}
+    return project.set_agent(APPEND, {**tables, "search": {"stack": "always"}})
+
+
+def test_stacks_that_never_come_are_said_at_the_end_in_status_and_in_the_report(tmp_path: Path) -> None:
+    project = appending(tmp_path / "repository", "*.txt text\n")
+    ended = project.run("iterate", "-n", "9")
+    text = "5 merges of changes came to nothing: they edit the same lines, as additions at the end of one file do"
+    assert len(project.iterations()[-1]["not_stacked"]) == 5
+    assert ended.exit_code == 0 and ended.stderr.count(text) == 1
+    assert text in project.check("status")
+    report = project.check("report", "-o", "-", "--format", "md")
+    assert "- near misses that do not merge, or were measured already: 5" in report
+
+
+@pytest.mark.slow
+def test_additions_to_a_list_are_stacked_where_its_attributes_have_gits_own_union(tmp_path: Path) -> None:
+    project = appending(tmp_path / "repository", "words.txt merge=union\n")
+    stack = project.climb("iterate", "-n", "9")[-1]
+    assert stack["provider"] == "stack" and "not_stacked" not in stack
+    words = project.git("show", f"{stack['commit_hash']}:words.txt").split()
+    assert words == ["a", *map(str, stack["stacked"])]
+    assert "came to nothing" not in project.check("status")
+
+
 def test_the_whole_screening_judges_what_was_merged(stacking: Project) -> None:
     stacking.set_manifest({**MANIFEST, "scope": {**MANIFEST["scope"], "writable": ["[ac-f].txt"]}})
     refused, following = stacking.climb("iterate", "-n", "2")[-2:]

@@ -20,6 +20,7 @@ _REASONS: dict[str, str] = {
     Reason.PROVIDER_TIMEOUT: "the agent timed out",
     Reason.PROVIDER_FAILED: "the agent failed",
     Reason.INTERRUPTED: "interrupted for good",
+    Reason.CONFLICT: "did not merge with what was kept meanwhile",
 }
 _NOTES = {
     ("a call in ",): "a call to the agent was killed, and is charged",
@@ -59,6 +60,9 @@ def incidents_of(row: IterationRow) -> Iterator[Incident]:
     iteration = int(row.iteration)
     if reason := _REASONS.get(row.reason):
         yield Incident(reason, iteration, one_line(row.why, 300))
+    for stack in row.not_stacked:
+        text = f"{', '.join(map(str, stack))} together"
+        yield Incident("near misses that do not merge, or were measured already", iteration, one_line(text, 100))
     for command in row.verify:
         if killed := int(command.killed):
             programs = "a program" if killed == 1 else f"{killed} programs"

@@ -136,6 +136,7 @@ class IterationRow(Row, tag="iteration", gc=False):
     changed_loc: float = 0.0
     hypothesis_summary: str = ""
     stacked: list[int] = []
+    not_stacked: list[list[int]] = []
     provider: str = ""
     model: str = ""
     turn_of: str = ""
