@@ -101,10 +101,10 @@ class CommandProvider(Provider):
         return require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the program edit."""
+        """Lets the program edit. Without a block and a plan, the first line that it prints is the title."""
         reply = self.ask(call)
-        lines = [line for line in reply.output.splitlines() if line.strip()]
-        return reply if reply.title or not lines else replace(reply, title=clean_title(lines[0]))
+        first = next((line for line in reply.output.splitlines() if line.strip()), "")
+        return replace(reply, title=reply.title or plan.title or clean_title(first))
 
     def review(self, call: Call) -> Reply:
         """Asks for a verdict on the change in the tree."""

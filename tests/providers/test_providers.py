@@ -127,12 +127,27 @@ BLOCK = (
 
 def test_a_command_is_asked_for_a_plan_first_where_the_manifest_says_so(project: Project) -> None:
     script = 'set -- "$GOALSEEK_NONCE"\necho "$GOALSEEK_PHASE" >> "$HOME/phases"\n'
-    script += f"[ $GOALSEEK_PHASE = plan ] && {BLOCK}{EDIT}"
+    script += f"[ $GOALSEEK_PHASE = plan ] && {BLOCK}{EDIT}echo a log line\n"
     script += 'echo \'{"input_tokens": 7, "cost_usd": 0.5}\' > "$GOALSEEK_USAGE"\n'
     record = project.set_agent(script, ask_plan=True).climb()[1]
     assert home("phases").read_text().split() == ["plan", "apply"]
     assert record["hypothesis_summary"] == "the title" and record["planned_files"] == ["answer.json"]
     assert record["usage"]["input_tokens"] == 14 and record["usage"]["cost_usd"] == 1.0
+
+
+@pytest.mark.parametrize("repair", [1, 0])
+def test_a_command_is_called_again_to_repair_a_crash_as_often_as_the_manifest_says(
+    project: Project, repair: int
+) -> None:
+    script = 'echo "$GOALSEEK_PHASE" >> "$HOME/phases"; [ $GOALSEEK_PHASE = repair ] && cat answer.json && echo 1\n'
+    crashes = {
+        "verify": [
+            {"name": "tests", "run": "grep 1 answer.json", "sees": "candidate", "outputs": ["answer.json"]},
+            {"run": "sh hidden/judge.sh"},
+        ]
+    }
+    project.set_agent(f"{script}echo 2 > answer.json\n", crashes, repair=repair).climb()
+    assert home("phases").read_text().split() == ["apply", "repair"][: 1 + repair]
 
 
 def test_a_command_that_runs_past_its_limit_is_a_provider_timeout(project: Project) -> None:
