@@ -66,6 +66,14 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
         if is_live:
             yield _live(_launch(evaluation), provider)
             forget_calls(project.places)
+    if any(isinstance(provider, AgentProvider) for provider in chosen.members):
+        is_on = manifest.sandbox.agent_search
+        text = (
+            "agents may search the web, at their service and beyond the sandbox"
+            if is_on
+            else "no agent searches the web"
+        )
+        yield CheckResult("sandbox", True, f"{text} (agent_search = {str(is_on).lower()})")
     text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
     if text:
         yield CheckResult("provider", False, text, remedy)

@@ -83,6 +83,7 @@ class AgentLaunch(Struct, frozen=True):
             prompt_file=self.files / "prompt.md",
             home_at=self.project.confines.home_at(self.home.path),
             confined=self.project.confines.level.name != "none",
+            search=self.manifest.sandbox.agent_search,
             again=self.again,
             session=self.session,
             read_home=self.read_home,

@@ -150,6 +150,7 @@ class AgentProvider(CommandProvider):
             "reviewer" if call.phase == "review" else "author",
             "confined" if call.confined else "unconfined",
             "session" if has_session else "fresh",
+            "search" if call.search else "no_search",
         }
         facts |= {"model"} if self.model else set()
         facts |= {"endpoint"} if self.table.endpoint else set()

@@ -24,12 +24,13 @@ class Part(Struct, frozen=True):
     """Arguments of a command line, used where all of the conditions ``when`` hold.
 
     These are ``plan`` or ``apply``, and a review is a ``plan`` too; ``author`` or ``reviewer``; ``confined`` or
-    ``unconfined``, with or without a sandbox; ``key`` where an API key pays and ``login`` where a subscription does;
-    ``model``, ``endpoint``, ``session`` where there is one, and ``fresh`` without a session; ``budget`` where the run's
-    dollars are limited. In words ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``,
-    ``{home}`` and ``{budget}``, the dollars that are left or 0, stand for their values, ``{key}`` for the variable that
-    holds the key; ``{prompt}`` for where it is, if it is too long for an argument. The word ``{files}`` stands for each
-    writable file, ``{planned}`` for those that the plan names.
+    ``unconfined``, with or without a sandbox; ``search`` or ``no_search``, where the web may be searched or not;
+    ``key`` where an API key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where
+    there is one, and ``fresh`` without a session; ``budget`` where the run's dollars are limited. In words ``{model}``,
+    ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``, ``{home}`` and ``{budget}``, the dollars that are
+    left or 0, stand for their values, ``{key}`` for the variable that holds the key; ``{prompt}`` for where it is, if
+    it is too long for an argument. The word ``{files}`` stands for each writable file, ``{planned}`` for those that the
+    plan names.
     """
 
     words: tuple[str, ...]

@@ -67,7 +67,7 @@ class Call:
     its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
     ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
     none. ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model
-    of each provider whose answers are recorded in this run.
+    of each provider whose answers are recorded in this run. ``search``: the agent may search the web.
     """
 
     phase: str
@@ -97,6 +97,7 @@ class Call:
     dollars_left: Callable[[], float | None] = lambda: None
     resumed_prompt: str = ""
     answered: frozenset[tuple[str, str]] = frozenset()
+    search: bool = False
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,28 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     ]
 
 
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+def test_no_agent_searches_the_web_unless_the_manifest_allows_it(fake: Fakes, agents: Projects, name: str) -> None:
+    made, project = fake(name), agents({"name": name, "credentials": []})
+    for is_on in (False, True):
+        if is_on:
+            manifest = project.manifest.read_text()
+            project.manifest.write_text(manifest.replace('mode = "none"', 'mode = "none"\nagent_search = true'))
+        made.acts()
+        project.climb()
+        assert len(made.calls) == 2
+        for call in made.calls:
+            marks = {
+                "claude": "WebSearch,WebFetch" in call["argv"],
+                "codex": 'web_search="disabled"' not in call["argv"],
+                "gemini": ".gemini/policies/web.toml" not in call["home"],
+                "opencode": "OPENCODE_PERMISSION" not in call["environment"],
+            }
+            assert marks[name] == is_on, call
+        said = "agents may search the web, at their service" if is_on else "no agent searches the web"
+        assert [text for text in found(project) if text.startswith(f"sandbox: {said}")]
+
+
 def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, agents: Projects) -> None:
     codex = fake("codex")
     codex.path.write_text("#!/bin/sh\necho no library >&2\nexit 127\n")

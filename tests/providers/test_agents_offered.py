@@ -102,6 +102,7 @@ def test_each_phase_is_offered_its_tools_and_a_projects_files_add_nothing(
     review_has, review_lacks = OFFERED[reviewer][2:]
     assert plan_has <= planning and apply_has <= applying and review_has <= reviewing, (planning, applying, reviewing)
     assert not review_lacks & reviewing, "a reviewer reads"
+    assert not {tool for tool in (*planning, *applying, *reviewing) if "web" in tool.lower()}
     assert ["a score of 7" in question.said for question in begun] == [False, True, False], (
         "APPLY goes on where PLAN was"
     )

@@ -72,6 +72,7 @@ def test_what_plan_apply_and_review_may_use_and_that_project_files_change_nothin
     seeing, editing = TOOLS[name]
     tools = [set(one.asked.tools) for one in seen]
     assert [offered >= wanted for offered, wanted in zip(tools, (seeing, editing, seeing), strict=True)] == [True] * 3
+    assert not [tool for offered in tools for tool in offered if "web" in tool]
     told = json.dumps([one.asked.body for one in server.seen])
     assert name == "aider" or "EVIL" not in told, told[max(told.find("EVIL") - 500, 0) :][:1000]  # its map shows all
 

@@ -140,6 +140,7 @@ PRESET = Preset(
         Part(("--tools", f"Bash,{_READING}", _SKIP), ("author", "plan", "confined")),
         Part(("--tools", f"Bash,{_EDITING}", _SKIP), ("apply", "confined")),
         Part(("--tools", _EDITING, "--permission-mode", "acceptEdits"), ("apply", "unconfined")),
+        Part(("--tools", "WebSearch,WebFetch"), ("search",)),
     ),
     read=read,
     credentials=(

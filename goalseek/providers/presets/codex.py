@@ -115,6 +115,7 @@ PRESET = Preset(
         Part(("-m", "{model}"), ("model",)),
         Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
         Part(("-c", "features.unbounded_connection_retries=false")),  # or it waits for its endpoint by itself
+        Part(("-c", 'web_search="disabled"'), ("no_search",)),
         Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
         Part(("-c", "model_provider=goalseek"), ("endpoint",)),
         Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),

@@ -25,8 +25,9 @@ from goalseek.values import Usage
 
 _SHELL = ("run_shell_command",)
 _EDITING = ("replace", "write_file", "enter_plan_mode", "exit_plan_mode")
+_WEB = ("google_web_search", "web_fetch")
 _SETTINGS = ".gemini/settings.json"
-_POLICY = ".gemini/policies/goalseek.toml"
+_POLICY, _WEB_POLICY = ".gemini/policies/goalseek.toml", ".gemini/policies/web.toml"
 _CHAT = ".gemini/tmp/*/chats/session-*.jsonl"
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
@@ -157,6 +158,7 @@ PRESET = Preset(
         (_POLICY, _deny(*_EDITING, *_SHELL), ("reviewer", "confined")),
         (_POLICY, _deny(*_EDITING), ("author", "plan", "confined")),
         (_POLICY, "", ("apply",)),
+        (_WEB_POLICY, _deny(*_WEB), ("no_search",)),
     ),
     address="https://generativelanguage.googleapis.com",
 )

@@ -87,6 +87,7 @@ PRESET = Preset(
         ("OPENCODE_DISABLE_PROJECT_CONFIG", "1", ()),
         ("OPENCODE_DISABLE_CLAUDE_CODE", "1", ()),
         ("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1", ()),
+        ("OPENCODE_PERMISSION", '{"webfetch": "deny", "websearch": "deny"}', ("no_search",)),
     ),
     with_endpoint=with_endpoint,
     kept_bytes=2**26,  # usage is printed step by step, between the output of its tools
