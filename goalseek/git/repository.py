@@ -342,6 +342,8 @@ def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekErro
     actual = (actual or "nothing")[:12]
     message = f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {actual}"
     hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
+    if "refs/goalseek/" in ref:
+        hint += "; if another clone went on from the same record: goalseek help recipe-machines"
     if not ref.endswith("/ledger"):
         hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
     return GoalseekError(message, hint, StopReason.NEEDS_HUMAN)

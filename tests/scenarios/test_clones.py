@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,19 @@ def test_a_shallow_clone_climbs_and_takes_home(project: Project, tmp_path: Path)
     clone.check("promote", "--branch", "home")
     clone.check("promote", "--branch", "merged", "--onto", "main")
     clone.check("audit")
+
+
+def test_where_two_clones_went_on_one_push_is_refused_whole_and_goalseek_says_what_to_do(
+    origin: Project, clone: Project
+) -> None:
+    """The first moved no tip, so that git would take the second's, and refuse its ledger alone."""
+    for climb, third in ((origin, {"files": {"other.txt": "x\n"}}), (clone, answer(3))):
+        origin.set_moves(answer(2), answer(0.5), third)
+        climb.climb()
+    before = origin.git("for-each-ref", "refs/goalseek")
+    push = ["git", "push", "--atomic", "origin", REFS]
+    assert subprocess.run(push, cwd=clone.top, capture_output=True, timeout=60).returncode == 1
+    assert origin.git("for-each-ref", "refs/goalseek") == before
+    clone.git("fetch", "--quiet", "origin", f"+{REFS}")
+    ended = clone.run("iterate")
+    assert ended.exit_code == 5 and "went on from the same record: goalseek help recipe-machines" in ended.stderr

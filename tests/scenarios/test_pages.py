@@ -98,3 +98,9 @@ def test_the_lines_of_python_run_as_printed(project: Project) -> None:
         [sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout.splitlines() == ["0 baseline 1.0", "1 kept 3.0"], done.stderr
+
+
+def test_what_pushes_the_records_pushes_all_of_them_or_none() -> None:
+    lines = [line for page in (pages.README, *pages.GUIDE.glob("*.md")) for line in page.read_text().splitlines()]
+    pushes = [line for line in lines if "git push" in line and "refs/goalseek" in line]
+    assert len(pushes) == 2 and all("git push --atomic" in line for line in pushes)
