@@ -333,6 +333,8 @@ class _TreePaths(Struct, frozen=True):
             return MissingPath(f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
         if not os.path.lexists(top / path):
             return MissingPath(text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
+        if (incumbent := project.standing.incumbent) and project.repository.objects.entry(incumbent.tree, root):
+            return None  # the candidate removed it
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
             how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
             return MissingPath(f"{name} was committed after the tree that the climb starts from", how)

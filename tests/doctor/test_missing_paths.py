@@ -190,6 +190,17 @@ def test_a_program_that_did_not_run(project: Project, line: str, expected: str) 
     assert f"judge: {expected}" in project.run("baseline").stderr
 
 
+def test_a_folder_that_a_candidate_removed_is_not_said_to_be_newer_than_the_climb(project: Project) -> None:
+    verify = [{"name": "judge", "run": "ls src/part && sh hidden/judge.sh", "sees": "both"}]
+    project.write({"src/part": "1\n"})
+    project.set_agent("rm -r src", {"verify": verify, "scope": {"writable": ["src/**"]}})
+    project.commit("a part")
+    project.check("iterate")
+    record = project.iterations()[-1]
+    assert record["reason"] == "verify_failed" and "src/part" in record["why"]
+    assert "committed" not in record["why"] + "".join(record["notes"])
+
+
 def test_a_file_that_was_committed_after_the_baseline(project: Project) -> None:
     set_judge(project, "json.load(open('answer.json'))['score'] == 1 or open('more.txt')")
     project.commit("a judge")
