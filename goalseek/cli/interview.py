@@ -35,19 +35,26 @@ _SCRIPT = re.compile(
 _TIME = re.compile("((run|wall)_?)?time")
 MAY_BE_EMPTY = ("hidden", "share")
 _QUESTIONS = {
-    "name": "1/6 name of the project",
-    "writable": "2/6 what may change? files or globs, with spaces between",
-    "hidden": "3/6 what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
-    "run": "4/6 which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
-    "score": "5/6 which command scores that? It finds the hidden files, and none of the candidate's code.\n"
-    "    Or time COMMAND, where the run time of that is the number; or none, where the command of 4/6 gives the number",
+    "name": "name of the project",
+    "writable": "what may change? files or globs, with spaces between",
+    "hidden": "what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
+    "run": "which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
+    "score": "which command scores that? It finds the hidden files, and none of the candidate's code.\n"
+    "    Or time COMMAND, where the run time of that is the number; or none, where the command above gives it",
     "check": "    which command checks what that leaves? It finds the hidden files. Or none",
-    "outputs": "    which files does the command of 4/6 leave for the next one? globs",
+    "outputs": "    which files does the command that runs it leave for the next one? globs",
     "timing_outputs": "    which files does the timed command leave for the check? globs",
     "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": "6/6 how is the number read? Two examples:\n"
+    "reading": "how is the number read? Two examples:\n"
     "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
     "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
+}
+_EXAMPLES = {
+    "writable": "experiment.py src/**",
+    "hidden": "score.py labels/**",
+    "outputs": "predictions.csv",
+    "timing_outputs": "answer.txt",
+    "share": ".venv data",
 }
 _PREFIX = "    what shall the name of goalseek's branch begin with?"
 _OTHER_PREFIX = "climbs"
@@ -116,7 +123,11 @@ class Interview:
         def read(text: str) -> tuple[str, ...]:
             self.paths = committed_files(self._folder)  # a person may commit before they answer
             committed = self.paths if question in ("writable", "hidden") else None
-            return () if question in MAY_BE_EMPTY and text == "none" else parse_globs(text, committed, self._folder)
+            return (
+                ()
+                if question in MAY_BE_EMPTY and text == "none"
+                else parse_globs(text, committed, self._folder, _EXAMPLES[question])
+            )
 
         changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
@@ -166,7 +177,7 @@ class Interview:
 
 
 def run_command(answers: Answers) -> VerifyCommand:
-    """The command of 4/6 as the manifest would have it."""
+    """The command that runs the candidate, as the manifest would have it."""
     return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
 
 
@@ -208,7 +219,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
         return read(_OTHER_PREFIX)
 
 
-def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) -> tuple[str, ...]:
+def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None, example: str = "") -> tuple[str, ...]:
     """The globs of an answer, in which one with a space is in double quotes.
 
     Raises GoalseekError where there is none, for one that leads out of the folder, and for one that matches none of
@@ -216,7 +227,7 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None) 
     """
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
-        raise GoalseekError("name at least one", "experiment.py src/**, say")
+        raise GoalseekError("name at least one", f"for example: {example}")
     if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
         raise GoalseekError(f"{text!r} says how a number is read", "name files here")
     if leading_out := [pattern for pattern in patterns if ".." in pattern.split("/")]:
@@ -282,7 +293,7 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     """
     word = (text.removeprefix("time ").split() or [""])[0]
     if not text:
-        raise GoalseekError("there is no command in that", "python validate.py, say")
+        raise GoalseekError("enter a command", f"for example: python {'experiment' if is_first else 'score'}.py")
     if not re.fullmatch(r"[\w./+-]+", word) or word in (*_SHELL_WORDS, "none"):
         return text
     is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)

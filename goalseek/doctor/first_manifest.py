@@ -43,7 +43,8 @@ from goalseek.values import CommandRun, DataClass, Reason
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
 _JUDGES = "validate verify score judge evaluate evaluation eval grade check verifier scorer benchmark bench".split()
-_HIDDEN_FOLDERS = "hidden holdout private verifier tests test".split()
+_JUDGE_FOLDERS = "hidden holdout private verifier".split()
+_HIDDEN_FOLDERS = [*_JUDGE_FOLDERS, "tests", "test"]
 _SOURCE_FOLDERS = ("src", "lib")
 _METRICS = {
     "accuracy": "maximize",
@@ -100,9 +101,11 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     code = {file.stem.lower(): file.name for file in reversed(files) if file.suffix in _CODE}
     sources = [code[stem] for stem in _CHANGES if stem in code]
     sources += [f"{source}/**" for source in _SOURCE_FOLDERS if source in folders]
-    runnable = [file for file in files if file.suffix in _RUNNERS]
-    judges = [file.name for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
-    hidden = judges + [f"{name}/**" for name in _HIDDEN_FOLDERS if name in folders]
+    runnable = [file for file in map(PurePosixPath, paths) if str(file.parent) in (".", *_JUDGE_FOLDERS)]
+    runnable = sorted((file for file in runnable if file.suffix in _RUNNERS), key=lambda file: len(file.parts))
+    judges = [str(file) for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
+    hidden = [judge for judge in judges if "/" not in judge]
+    hidden += [f"{name}/**" for name in _HIDDEN_FOLDERS if name in folders]
     python = own_python(folder)
     share = (PurePosixPath(python).parts[0],) if python and python not in paths else ()
     guess = Answers(project_name(folder.name), tuple(sources[:1]), tuple(hidden), share=share)
@@ -116,7 +119,7 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
         return guess
     named = [*dict.fromkeys(_FILE_NAME.findall(_text(folder / program)))]
     handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
-    if not handed_on and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
+    if not handed_on and "/" not in judges[0] and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
         # The judge imports or starts the program itself: it runs where no hidden file is.
         return replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
     return replace(guess, run=_command_for(folder, program), outputs=handed_on)
@@ -332,7 +335,7 @@ def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
         form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
-        return f"{how}; or read what it prints, at 6/6 or by --metric: {form}"
+        return f"{how}; or read what it prints: answer the last question, or --metric, with {form}"
     return hint
 
 

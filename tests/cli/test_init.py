@@ -236,6 +236,23 @@ def test_the_metric_has_the_name_of_the_word_before_the_group(regex: str, name: 
     assert manifest_table(answers)["metric"].get("name") == name
 
 
+def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_the_question(case: Case) -> None:
+    case.git("mv", "answer.txt", "solution.txt")
+    case.git("rm", "--quiet", "judge.sh")
+    (case.folder / "hidden").mkdir()
+    (case.folder / "hidden/score.sh").write_text("echo accuracy: $(cat solution.txt)\n")
+    case.commit()
+    guess = guess_answers(case.folder, ["solution.txt", "hidden/score.sh", "hidden/labels.csv"])
+    assert (guess.score, guess.hidden) == ("sh hidden/score.sh", ("hidden/**",))
+    with Shown(case.folder, "init", "--name", "demo") as terminal:
+        reply_to(terminal, ("what may change?", ","))
+        terminal.hear("name at least one; for example: experiment.py src/**")
+        reply_to(terminal, ("what may change?", ""), ("what must stay hidden", ","))
+        terminal.hear("name at least one; for example: score.py labels/**")
+        reply_to(terminal, ("what must stay hidden", ""), ("which command runs it?", "none"))
+        terminal.hear("[sh hidden/score.sh]: ")
+
+
 def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
     case.git("mv", "answer.txt", "solution.txt")
     case.git("mv", "judge.sh", "judge_it.sh")
@@ -259,19 +276,19 @@ def test_it_asks_at_a_terminal(case: Case) -> None:
     case.commit()
     terminal = Shown(case.folder, "init", "--provider", "scripted")
     answers = (
-        ("1/6", "my-name"),
-        ("2/6", "nope.txt"),
-        ("2/6", 'answer.txt "a note, too.txt"'),
-        ("3/6", ""),
-        ("4/6", "sh judge.sh"),
+        ("name of the project", "my-name"),
+        ("what may change?", "nope.txt"),
+        ("what may change?", 'answer.txt "a note, too.txt"'),
+        ("what must stay hidden", ""),
+        ("which command runs it?", "sh judge.sh"),
         ("Run it beside them? yes or no", "no"),
-        ("4/6", "cp answer.txt guess.txt"),
-        ("5/6", "sh judge.sh"),
+        ("which command runs it?", "cp answer.txt guess.txt"),
+        ("which command scores that?", "sh judge.sh"),
         ("leave for the next one", "guess.txt"),
-        ("6/6", "the number, please"),
-        ("6/6", r"maximize /score: (\S+/"),
-        ("6/6", r"maximize /points: (\S+)/"),
-        ("6/6", r"maximise marks /score: (\S+)/"),
+        ("how is the number read?", "the number, please"),
+        ("how is the number read?", r"maximize /score: (\S+/"),
+        ("how is the number read?", r"maximize /points: (\S+)/"),
+        ("how is the number read?", r"maximise marks /score: (\S+)/"),
         ("program.md", ""),
     )
     reply_to(terminal, *answers)
@@ -311,15 +328,15 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
     with Shown(case.folder, "init", *FLAGS[:4], "--program", "--name", "demo") as terminal:
         reply_to(
             terminal,
-            ("4/6", "cp answer.txt guess.txt"),
-            ("5/6", "sh judge.sh"),
+            ("which command runs it?", "cp answer.txt guess.txt"),
+            ("which command scores that?", "sh judge.sh"),
             ("leave for the next one", "guess.csv"),
-            ("6/6", r"maximize /points: (\S+)/"),
+            ("how is the number read?", r"maximize /points: (\S+)/"),
         )
         terminal.hear("left no output guess.csv")
         reply_to(terminal, ("leave for the next one", "guess.txt"))
         terminal.hear("score: 5")
-        reply_to(terminal, ("6/6", r"maximize /score: (\S+)/"))
+        reply_to(terminal, ("how is the number read?", r"maximize /score: (\S+)/"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -328,11 +345,18 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
 
 def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
     with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
-        reply_to(terminal, ("4/6", "cp answer.txt guess.txt"), ("5/6", "none"))
+        reply_to(
+            terminal, ("which command runs it?", "cp answer.txt guess.txt"), ("which command scores that?", "none")
+        )
         terminal.hear("Answer again")
-        reply_to(terminal, ("5/6", ""))
-        terminal.hear("there is no command in that")
-        reply_to(terminal, ("5/6", "cat guess.txt; echo score: 7"), ("leave for", "guess.txt"), ("6/6", ""))
+        reply_to(terminal, ("which command scores that?", ""))
+        terminal.hear("enter a command; for example: python score.py")
+        reply_to(
+            terminal,
+            ("which command scores that?", "cat guess.txt; echo score: 7"),
+            ("leave for", "guess.txt"),
+            ("how is the number read?", ""),
+        )
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -363,7 +387,13 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["other", "data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:
-        reply_to(terminal, ("3/6", "judge.sh"), ("5/6", "none"), ("that git ignores", ""), ("program.md", "no"))
+        reply_to(
+            terminal,
+            ("what must stay hidden", "judge.sh"),
+            ("which command scores that?", "none"),
+            ("that git ignores", ""),
+            ("program.md", "no"),
+        )
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -375,7 +405,7 @@ def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Ca
     flags = (*FLAGS, "--run", "sh judge.sh", "--outputs", "answer.txt", "--program")
     with Shown(case.folder, "init", *flags) as terminal:
         terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
-        reply_to(terminal, ("4/6", "none"))
+        reply_to(terminal, ("which command runs it?", "none"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -398,9 +428,9 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     case.write(key_txt="1\n")
     case.commit()
     with Shown(case.folder, "init", *words, "--run", "none", "--program") as terminal:
-        reply_to(terminal, ("3/6", "key.txt"))
+        reply_to(terminal, ("what must stay hidden", "key.txt"))
         terminal.hear("eval/judge.sh scores, and is not hidden: hide eval/**?")
-        reply_to(terminal, ("3/6", ""))
+        reply_to(terminal, ("what must stay hidden", ""))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -419,10 +449,10 @@ def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case
     assert ended.exit_code == 2 and said in ended.stderr and "two climbs need two names" in ended.stderr
     assert not (service / "goalseek.toml").exists()
     with Shown(service, "init", columns=300) as terminal:
-        reply_to(terminal, ("1/6", "demo"))
+        reply_to(terminal, ("name of the project", "demo"))
         terminal.hear(said)
-        reply_to(terminal, ("1/6", "billing"))
-        terminal.hear("2/6")
+        reply_to(terminal, ("name of the project", "billing"))
+        terminal.hear("what may change?")
     (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
     seen = case.run("status", folder=service).stdout
     assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
@@ -445,7 +475,7 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "hidden": ["judge.sh"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *words, "--score", "none", "--program", columns=200) as terminal:
-        reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("4/6", run))
+        reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("which command runs it?", run))
         terminal.hear("tests/** is hidden from this command")
         reply_to(terminal, ("globs, or none [none]", ""))
         terminal.hear("next:")
@@ -459,7 +489,7 @@ def test_a_number_that_is_printed_is_asked_for_in_the_form_of_an_answer(case: Ca
     case.commit()
     ended = case.run("init", *FLAGS[:6], "--metric", "maximize MRR")
     form = "maximize MRR /MRR ([0-9.]+)/"
-    assert ended.exit_code == 1 and f"at 6/6 or by --metric: {form}\n" in ended.stderr
+    assert ended.exit_code == 1 and f"answer the last question, or --metric, with {form}\n" in ended.stderr
     assert "MRR = 0.5" in case.check("init", "--metric", form)
 
 
@@ -477,8 +507,18 @@ def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) 
     case.write(judge_sh='read value < x; echo "score: $value"\n')
     case.commit()
     with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
-        reply_to(terminal, ("4/6", "./none.sh"), ("4/6", "sh rout.sh"), ("4/6", "cp answer.txt x"))
-        reply_to(terminal, ("5/6", "forecast.csv"), ("5/6", "sh gold/mark.sh >&2"), ("5/6", "sh judge.sh"))
+        reply_to(
+            terminal,
+            ("which command runs it?", "./none.sh"),
+            ("which command runs it?", "sh rout.sh"),
+            ("which command runs it?", "cp answer.txt x"),
+        )
+        reply_to(
+            terminal,
+            ("which command scores that?", "forecast.csv"),
+            ("which command scores that?", "sh gold/mark.sh >&2"),
+            ("which command scores that?", "sh judge.sh"),
+        )
         reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"))
         terminal.hear("next:")
         terminal.hear("\n")
@@ -514,7 +554,13 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
         terminal.hear("'goalseek' is in the way")
-        reply_to(terminal, ("begin with", "no name"), ("begin with", "goalseek"), ("begin with", ""), ("4/6", "none"))
+        reply_to(
+            terminal,
+            ("begin with", "no name"),
+            ("begin with", "goalseek"),
+            ("begin with", ""),
+            ("which command runs it?", "none"),
+        )
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -523,8 +569,8 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
 
 def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
     with Shown(case.folder, "init") as terminal:
-        reply_to(terminal, ("1/6", "demo"))
-        terminal.hear("2/6")
+        reply_to(terminal, ("name of the project", "demo"))
+        terminal.hear("what may change?")
         terminal.type("\x03")
         terminal.hear("interrupted; nothing was written")
         assert terminal.ended() == 130
@@ -560,13 +606,13 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
         (case.folder / path).parent.mkdir()
         (case.folder / path).write_text("1\n")
     with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", "--program", columns=200) as terminal:
-        reply_to(terminal, ("3/6", "data/labels.csv"))
+        reply_to(terminal, ("what must stay hidden", "data/labels.csv"))
         terminal.hear("git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
-        reply_to(terminal, ("3/6", "judge/**"))
+        reply_to(terminal, ("what must stay hidden", "judge/**"))
         terminal.hear("judge is not committed: git add judge && git commit, then answer again")
         case.commit()
-        reply_to(terminal, ("3/6", "judge/** judge.sh"))
-        terminal.hear("4/6")
+        reply_to(terminal, ("what must stay hidden", "judge/** judge.sh"))
+        terminal.hear("which command runs it?")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
     (case.folder / "service").mkdir()
     (case.folder / "service/rank.txt").write_text("1\n")
@@ -591,8 +637,8 @@ def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()
     with Shown(case.folder, "init", *FLAGS) as terminal:
-        reply_to(terminal, ("4/6", ""))
-        terminal.hear("6/6")
+        reply_to(terminal, ("which command runs it?", ""))
+        terminal.hear("how is the number read?")
         terminal.type("\x03")
         assert terminal.ended() == 130
     assert written(case)["scope"]["writable"] == ["/answer.txt"]
@@ -646,10 +692,20 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
     case.commit()
     words = ("--writable", "build.sh", "--hidden", "hidden/**", "--name", "demo", "--program")
     with Shown(case.folder, "init", *words, columns=200) as terminal:
-        reply_to(terminal, ("4/6", "sh build.sh"), ("5/6", "./app < hidden/input.txt > app.out"))
-        reply_to(terminal, ("command of 4/6 leave for the next one? globs [app]", ""), ("6/6", "minimize time"))
+        reply_to(
+            terminal,
+            ("which command runs it?", "sh build.sh"),
+            ("which command scores that?", "./app < hidden/input.txt > app.out"),
+        )
+        reply_to(
+            terminal,
+            ("command that runs it leave for the next one? globs [app]", ""),
+            ("how is the number read?", "minimize time"),
+        )
         terminal.hear("did you mean: time ./app < hidden/input.txt > app.out")
-        reply_to(terminal, ("5/6", ""), ("checks what that leaves", "cmp app.out hidden/input.txt"))
+        reply_to(
+            terminal, ("which command scores that?", ""), ("checks what that leaves", "cmp app.out hidden/input.txt")
+        )
         reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""))
         terminal.hear("next:")
         terminal.hear("\n")

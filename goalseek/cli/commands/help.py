@@ -16,30 +16,19 @@ from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
 OTHER_NAMES = {
-    "ablate": "promote",
-    "cheat": "manifest-metric",
-    "execvp": "troubleshooting",
-    "flaky": "noise",
-    "fresh": "overnight",
-    "guard": "manifest-metric",
-    "holdout": "noise",
-    "interpreter": "troubleshooting",
-    "job": "parallel",
-    "landing": "parallel",
-    "mark": "providers",
-    "notification": "overnight",
-    "notify": "overnight",
-    "odds": "noise",
-    "outage": "agents",
-    "outrun": "parallel",
-    "plateau": "overnight",
-    "pr": "promote",
-    "rotate": "overnight",
-    "sandbox": "security",
-    "settled": "noise",
-    "slot": "parallel",
-    "stack": "noise",
-    "tune": "providers",
+    word: page
+    for page, words in {
+        "agents": "outage",
+        "manifest-metric": "cheat guard",
+        "noise": "flaky holdout odds settled stack",
+        "overnight": "fresh notification notify plateau rotate",
+        "parallel": "job landing outrun slot",
+        "promote": "ablate pr",
+        "providers": "mark tune",
+        "security": "landlock sandbox",
+        "troubleshooting": "execvp interpreter",
+    }.items()
+    for word in words.split()
 }
 _HEAD = ("goalseek help TOPIC shows one of these pages:", "")
 _FOOT = (
