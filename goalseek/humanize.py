@@ -142,19 +142,6 @@ def better_or_worse(gain: float) -> str:
 _MAX_ODDS = 9  # the odds are an estimate, and as good as these after a few runs already
 
 
-def format_comparison(
-    gain: float, incumbent: float, in_percent: bool, odds: float | None, runs: tuple[int, int], unit: str = ""
-) -> str:
-    """A comparison in one line: the gain, its odds, and the number of runs of candidate and incumbent.
-
-    ``gain`` is in the metric's units, positive where better; percents are of ``incumbent``, its median.
-    """
-    size = format_gain(gain, incumbent, in_percent, unit)
-    gain_text = f"{size} {better_or_worse(gain)} than {format_number(incumbent, unit)}" if gain else "as before"
-    candidate = pluralize(runs[0], "run")
-    return ", ".join(filter(None, (gain_text, format_odds(odds), f"{candidate} against {runs[1]}")))
-
-
 def format_gain(gain: float, whole: float, in_percent: bool, unit: str = "") -> str:
     """The size of a gain: in percent of ``whole``, or in the metric's units."""
     return format_percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain), unit)
@@ -169,13 +156,13 @@ def format_percent(share: float) -> str:
 
 
 def format_odds(odds: float | None) -> str:
-    """``odds of a real gain 4:1``, ``1:3``, ``>9:1``, ``<1:9``; "" for None."""
+    """``odds 4:1``, ``odds 1:3``, ``odds > 9:1``, ``odds < 1:9``; "" for None."""
     if odds is None:
         return ""
     larger = odds if odds >= 1 else 1 / odds if odds > 0 else float("inf")
     text = f"{min(larger, _MAX_ODDS):.2g}"
-    capped = "" if larger <= _MAX_ODDS else ">" if odds > 1 else "<"
-    return f"odds of a real gain {capped}{text}:1" if odds >= 1 else f"odds of a real gain {capped}1:{text}"
+    capped = "" if larger <= _MAX_ODDS else "> " if odds > 1 else "< "
+    return f"odds {capped}{text}:1" if odds >= 1 else f"odds {capped}1:{text}"
 
 
 _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))

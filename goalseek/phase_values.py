@@ -252,7 +252,8 @@ class Evidence(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """The rule's conclusion from VERIFY. Values are medians in the metric's units, ``delta`` is positive where better.
 
-    ``odds`` are those of "1.5 sd better" against "no better"; None where none were needed.
+    ``odds`` are those of "1.6 sd better" against "no better"; None where none were needed. ``needed`` is the least
+    ``delta`` that could have been kept, of a candidate that was rejected for its number; None where any could.
     """
 
     outcome: str
@@ -262,6 +263,7 @@ class Verdict(Struct, frozen=True):
     incumbent: Number | None = None
     delta: Number | None = None
     odds: Number | None = None
+    needed: Number | None = None
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""

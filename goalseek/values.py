@@ -181,7 +181,7 @@ class _AsNumber:
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
 _OPTIONAL: dict[str, object] = {  # the fields that are left out where they have these values
     **dict.fromkeys("about_usd base_commit_hash base_seq turn_of taken_back active_seconds benches host".split()),
-    **{"usage_before_run": None, "cost_is_partial": False, "unit": "", "balance": "", "tried": ""},
+    **{"usage_before_run": None, "needed": None, "cost_is_partial": False, "unit": "", "balance": "", "tried": ""},
     **{name: [] for name in "stacked not_stacked under_way questions".split()},
 }
 

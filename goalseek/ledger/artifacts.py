@@ -224,7 +224,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
         lines += [f"Tried: {record.hypothesis_summary}", ""]
     lines.append(f"- {metric.name}: {value} ({metric.direction})")
     if metric.incumbent is not None:
-        lines.append(f"- incumbent: {format_number(metric.incumbent, metric.unit)}")
+        lines.append(f"- incumbent in this comparison: {format_number(metric.incumbent, metric.unit)}")
     lines += [f"- {name}: {format_number(guard)}" for name, guard in record.guards.items()]
     lines += [f"- changed: {path}" for path in record.changed_files]
     lines += [f"- left out: {path}" for path in record.dropped_files]

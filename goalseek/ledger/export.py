@@ -26,6 +26,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
     "incumbent": lambda record: record.metric.incumbent,
     "delta": lambda record: record.metric.delta,
     "odds": lambda record: record.metric.odds,
+    "needed": lambda record: record.metric.needed,
     "title": lambda record: record.hypothesis_summary,
     "why": lambda record: record.why,
     "commit_hash": lambda record: record.commit_hash,
@@ -47,7 +48,7 @@ _COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
 }
 _INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_FLOATS = ("value", "incumbent", "delta", "odds", "cost_usd", "seconds")
+_FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds")
 
 
 def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:

@@ -63,6 +63,8 @@ class MeasurementRecord(Head, kw_only=True):
 class MetricResult(DataClass):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds.
 
+    ``incumbent`` is the median of those of the incumbent's runs that the candidate was compared with. ``needed`` is the
+    least ``delta`` that could have been kept, of a candidate that was rejected for its number; None where any could.
     ``unit`` is "s" for a time that goalseek took, else "".
     """
 
@@ -73,6 +75,7 @@ class MetricResult(DataClass):
     delta: Number | None
     odds: Number | None = None
     unit: str = ""
+    needed: Number | None = None
 
 
 class Isolation(DataClass):

@@ -219,8 +219,8 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
     is_of_incumbent = standing.incumbent is None or record.base_commit_hash in (None, standing.incumbent.commit)
     code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
-    result, setting = (record.outcome, record.reason, record.metric.odds), setting_of(record.benches, record.host)
-    runs = RecordedRuns(record.runs, *result, *code, setting, is_of_incumbent)
+    result = record.outcome, record.reason, record.metric.value, record.metric.odds
+    runs = RecordedRuns(record.runs, *result, *code, setting_of(record.benches, record.host), is_of_incumbent)
     following = structs.replace(
         standing,
         noise=standing.noise.after_iteration(runs),

@@ -41,9 +41,11 @@ def compare_values(metric: Metric, incumbent: float, value: float, lines_saved: 
     unit = metric.unit
     delta = incumbent - value if metric.direction == "minimize" else value - incumbent
     new, old = format_distinct(value, incumbent, unit=unit)
+    margin = parse_share(metric.min_delta, incumbent)
 
     def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
-        return Verdict(outcome, reason, why, value, incumbent, delta)
+        needed = margin if margin and outcome == Outcome.REVERTED else None
+        return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
 
     if delta < 0:
         return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta, unit)}")
@@ -52,7 +54,6 @@ def compare_values(metric: Metric, incumbent: float, value: float, lines_saved: 
             lines = pluralize(lines_saved, "line")
             return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
         return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
-    margin = parse_share(metric.min_delta, incumbent)
     if delta < margin:
         gain, least = format_distinct(delta, margin, unit=unit)
         why = f"{new} beats {old} by {gain}, less than min_delta, {least}"

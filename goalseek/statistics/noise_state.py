@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
-from goalseek.statistics.scale import Pair, representative, scale_of, spread, successive_pairs
+from goalseek.statistics.scale import Pair, scale_of, spread, successive_pairs
 from goalseek.values import Number, Outcome, Reason, VerifierRun
 
 MAX_BASELINE_RUNS = 5
@@ -49,13 +49,14 @@ def setting_of(benches: int | None, host: str | None) -> Setting:
 class RecordedRuns(Struct, frozen=True):
     """The runs of a recorded iteration in the order in which they were made, and what was made of them.
 
-    ``tree`` and ``ruler`` are what ran, ``odds`` the rule's. ``is_of_incumbent``: it was measured against the present
-    incumbent; what was begun before the last keep was measured against an older one.
+    ``value`` is its metric's, ``odds`` are the rule's, ``tree`` and ``ruler`` are what ran. ``is_of_incumbent``: it was
+    measured against the present incumbent; what was begun before the last keep was measured against an older one.
     """
 
     runs: Sequence[Run]
     outcome: str
     reason: str
+    value: float | None
     odds: float | None
     tree: str
     ruler: str
@@ -76,7 +77,8 @@ class NoiseState(Struct, frozen=True):
 
     ``clock`` counts verifier runs. ``pairs`` are the last 200 pairs of successive repeats of the same code, values as
     measured. ``incumbent`` are the incumbent's last eight runs, never its lucky first one; ``opening`` are the first
-    five made after it was kept, ``incumbent_runs`` counts those made since; ``value`` is its representative value.
+    five made after it was kept, ``incumbent_runs`` counts those made since. ``value`` is the one in the incumbent's
+    record: everything shows this one for it, and it stays the same while ``incumbent`` grows.
     ``agreed`` counts repeats that gave the same value to the last bit, ``differed`` says whether one ever did not,
     ``confirmed`` counts keeps that were run again and agreed. ``tested`` counts the candidates for which the rule
     gave odds, ``kept`` those among them that it kept. ``pairs`` and the incumbent's runs are all of one setting.
@@ -121,7 +123,7 @@ class NoiseState(Struct, frozen=True):
             state = state.after_candidate(runs, outcome == Outcome.KEPT, recorded.odds)
         if outcome not in (Outcome.BASELINE, Outcome.KEPT):
             return state
-        return structs.replace(state, tree=recorded.tree, ruler=recorded.ruler)
+        return structs.replace(state, value=recorded.value, tree=recorded.tree, ruler=recorded.ruler)
 
     def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
         """With a run outside an iteration, made alone, which is a repeat if it ran the incumbent's code."""
@@ -142,7 +144,6 @@ class NoiseState(Struct, frozen=True):
             incumbent=candidate_runs[1:][-MAX_INCUMBENT_RUNS:],
             opening=(),
             incumbent_runs=0,
-            value=representative([run.value for run in candidate_runs]),
             confirmed=self.confirmed + (len(candidate_runs) > 1 and not state.differed),
         )
 
@@ -176,9 +177,7 @@ class NoiseState(Struct, frozen=True):
 
 def baseline_state(runs: Sequence[Run]) -> NoiseState:
     """The state that a baseline begins with."""
-    as_incumbent = [VerifierRun("incumbent", run.value, 0, 0.0) for run in runs]
-    values = values_of(runs, "candidate")
-    return structs.replace(NoiseState().with_runs(as_incumbent), value=representative(values) if values else None)
+    return NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
 
 
 def values_of(runs: Sequence[Run], side: str) -> list[float]:

@@ -30,6 +30,10 @@ class Scale(Struct, frozen=True):
         """The value on this scale."""
         return self.sign * (math.log(value) if self.logarithmic else value)
 
+    def value(self, x: float) -> float:
+        """The value at ``x`` on this scale."""
+        return math.exp(self.sign * x) if self.logarithmic else self.sign * x
+
     def better_by(self, value: float, than: float) -> float:
         """How much better a value is than another, in their units; negative where worse."""
         return self.sign * (than - value)

@@ -29,9 +29,10 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from goalseek.humanize import format_comparison, format_number, parse_share
+from goalseek.humanize import format_number, parse_share
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
 from goalseek.statistics.fixed_seed import (
     MIN_CANDIDATE_RUNS,
@@ -48,15 +49,12 @@ from goalseek.statistics.noise_state import (
     repeats_of,
     values_of,
 )
-from goalseek.statistics.scale import Scale, relative_variance, representative, scale_of, spread, successive_pairs
+from goalseek.statistics.scale import representative, scale_of, spread, successive_pairs
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
 KEEPING_RUNS = 3  # of the candidate
-BETTER = 1.6  # sd
-CLIP = 1.5  # sd
-WIDER = 1.2  # sd
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
 
@@ -115,58 +113,6 @@ def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun],
     return compare_values(metric, incumbent, value, lines_saved)
 
 
-class _Comparison(Struct, frozen=True):
-    """The runs of incumbent and candidate on the scale, and the sd of all code before the candidate's runs."""
-
-    scale: Scale
-    sd: float
-    incumbent: Sequence[float]
-    candidate: Sequence[float]
-
-    def log_odds(self, incumbent_runs: Sequence[float]) -> float:
-        """The logarithm of the odds of 1.6 sd better against no better, by the sd of the side that spreads more.
-
-        Each side is weighed by its own spread; ``incumbent_runs`` are the runs that tell the incumbent's.
-        """
-        incumbent = relative_variance(self.scale, incumbent_runs, self.sd)
-        candidate = relative_variance(self.scale, self.candidate, self.sd)
-        better = BETTER * math.sqrt(max(incumbent, candidate))
-        median = self.scale.x(self.incumbent_middle)
-        level = median - self.sd * self._clipped_gain(self.incumbent, median)
-        evidence = self._clipped_gain(self.candidate, level - better * self.sd / 2)
-        return better * evidence / (incumbent / len(self.incumbent) + candidate / len(self.candidate))
-
-    def _clipped_gain(self, values: Sequence[float], level: float) -> float:
-        """How much better than ``level`` the values are on the average, in sd; each counts for at most 1.5."""
-        return sum(_clip(level - x, self.sd) for x in self.scale.all(values)) / len(values)
-
-    @property
-    def is_wider(self) -> bool:
-        """Whether the candidate's runs spread more than those of all code do, clearly."""
-        return relative_variance(self.scale, self.candidate, self.sd) > WIDER**2
-
-    @property
-    def incumbent_middle(self) -> float:
-        """The incumbent's median."""
-        return self.scale.middle(self.incumbent)
-
-    @property
-    def candidate_middle(self) -> float:
-        """The candidate's median; its first run, which was lucky, is left out where there are more."""
-        return self.scale.middle(self.candidate[1:] or self.candidate)
-
-    @property
-    def gain(self) -> float:
-        """How much better the candidate is, in the metric's units."""
-        return self.scale.better_by(self.candidate_middle, self.incumbent_middle)
-
-
-def _clip(distance: float, sd: float) -> float:
-    if sd > 0:
-        return min(CLIP, max(-CLIP, distance / sd))
-    return math.copysign(CLIP, distance) if distance else 0.0
-
-
 def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
     candidate_values, incumbent_now = values_of(runs, "candidate"), values_of(runs, "incumbent")
     calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
@@ -182,46 +128,54 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     first = next(index for index, run in enumerate(runs) if run.of == "candidate")
     before, fresh = values_of(runs[:first], "incumbent"), values_of(runs[first:], "incumbent")
     values_before = (reused + before)[-MAX_INCUMBENT_RUNS:]
-    screening = _Comparison(scale, sd, values_before, candidate_values[:1])
+    known = [] if calibrating else [run.value for run in state.incumbent]
+    alpha = alpha_of(metric, state)
+    bar = math.log((1 - BETA) / alpha)
+    screening = Comparison(scale, sd, values_before, candidate_values[:1], (known + before)[-MAX_INCUMBENT_RUNS:])
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
-        return _verdict(metric, screening, Reason.WORSE, None)
+        return _verdict(metric, state, screening, Reason.WORSE, None, bar)
     old = reused[-REUSED_IN_TURNS:] + before
     old = [] if scale.has_shifted(sd, old, fresh) else old
     incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
-    comparison = _Comparison(scale, sd, incumbent_values, candidate_values)
+    known = (known + incumbent_now)[-MAX_INCUMBENT_RUNS:]
+    comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)
     needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
     if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
-        known = ([] if calibrating else [run.value for run in state.incumbent]) + incumbent_now
-        log_odds, alpha = comparison.log_odds(known[-MAX_INCUMBENT_RUNS:]), alpha_of(metric, state)
+        log_odds = comparison.log_odds
         least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
         is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
         if len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats) and has_fixed_seed(
             metric, candidate_values, known
         ):
-            return _verdict(metric, comparison, Reason.SEED_FIXED, log_odds)
-        if is_enough and log_odds >= math.log((1 - BETA) / alpha) and comparison.gain > 0:
-            verdict = _verdict(metric, comparison, Reason.BETTER, log_odds)
+            return _verdict(metric, state, comparison, Reason.SEED_FIXED, log_odds, bar)
+        if is_enough and log_odds >= bar and comparison.gain > 0:
+            verdict = _verdict(metric, state, comparison, Reason.BETTER, log_odds, bar)
             if verdict and not fresh:
                 return "incumbent"
             return "candidate" if verdict and can_more_runs_tell(metric, candidate_values, known) else verdict
         is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _verdict(metric, comparison, Reason.WITHIN_NOISE, log_odds)
+            return _verdict(metric, state, comparison, Reason.WITHIN_NOISE, log_odds, bar)
     return "incumbent" if len(incumbent_values) < needed else "candidate"
 
 
-def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: float | None) -> Verdict:
+def _verdict(
+    metric: Metric, state: NoiseState, comparison: Comparison, reason: Reason, log_odds: float | None, bar: float
+) -> Verdict:
     incumbent, gain = comparison.incumbent_middle, comparison.gain
-    counts = (len(comparison.candidate), len(comparison.incumbent))
     odds = None if log_odds is None else math.exp(log_odds)
-    why = format_comparison(gain, incumbent, comparison.scale.logarithmic, odds, counts, metric.unit)
-    margin = parse_share(metric.min_delta, incumbent)
+    why = comparison.describe(odds, state.value, metric.unit)
+    margin, needed = parse_share(metric.min_delta, incumbent), None
     if reason == Reason.BETTER and gain < margin:
-        reason, why = Reason.BELOW_MIN_DELTA, f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
+        reason, needed = Reason.BELOW_MIN_DELTA, margin
+        why = f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
     elif reason == Reason.SEED_FIXED:
         why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
-    elif reason == Reason.WITHIN_NOISE and gain <= 0:
-        reason = Reason.WORSE if gain < 0 else Reason.TIE
+    elif reason in (Reason.WORSE, Reason.WITHIN_NOISE):
+        most = metric.max_repeats, min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
+        needed = max(comparison.needed_gain(bar, most), margin)
+        why = f"{why}, needed {comparison.format_size(needed, metric.unit)}" if needed else why
+        reason = reason if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
     return Verdict(
         Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
         reason,
@@ -230,6 +184,7 @@ def _verdict(metric: Metric, comparison: _Comparison, reason: Reason, log_odds: 
         incumbent,
         gain,
         odds,
+        needed,
     )
 
 

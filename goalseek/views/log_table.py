@@ -122,9 +122,11 @@ def _rows(
     numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
     texts = format_distinct(*numbers, unit=unit)
     value, *rest = texts if metric.value is not None else ("none", *texts)
-    against = f", against {rest[0]}" if rest else ""
+    of = ", the incumbent's median in this comparison" if metric.odds or metric.needed else ""
+    against = f", against {rest[0]}{of}" if rest else ""
     better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
-    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds))))
+    needed = f"needed +{format_number(metric.needed, unit)}" if metric.needed else ""
+    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", format_odds(metric.odds), needed)))
     yield from ((name, guards.get(name, format_number(value))) for name, value in record.guards.items())
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)

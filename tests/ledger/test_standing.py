@@ -211,8 +211,8 @@ def test_the_incumbents_runs_count_where_it_is_the_present_one_and_measured_besi
     kept = climbed().after(landed(9, 5, KEPT, "commit1", 0.5))
     late = kept.after(landed(10, 2, WORSE, "commit1", 0.7, 0.9))
     assert late.noise.incumbent == kept.noise.incumbent == () and late.noise.clock == kept.noise.clock + 4
-    assert [before == after for before, after in late.noise.pairs] == [True], (
-        "the candidate's own runs tell of the noise"
+    assert [before == after for before, after in late.noise.pairs] == [True, True], (
+        "the incumbent's run agrees with its value, and the candidate's own runs tell of the noise"
     )
     present = late.after(landed(11, 6, WORSE, "commit9", 0.8))
     assert present.noise.incumbent == (TimedRun(0.8, present.noise.clock),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from statistics import median
 from typing import Any
 
@@ -35,10 +36,10 @@ def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_
     baseline, worse, better = noisy.climb("iterate", "-n", "2")
     assert len(baseline["runs"]) == 5 and baseline["metric"]["value"] == median(of(baseline, "candidate")[1:])
     assert (worse["outcome"], worse["reason"], len(worse["runs"])) == ("reverted", "worse", 1)
-    assert worse["why"].endswith("1 run against 5")
+    assert " (1 v 5 runs), needed +" in worse["why"] and worse["metric"]["needed"] > 0
     assert (better["outcome"], better["reason"]) == ("kept", "better")
     assert better["metric"]["odds"] > 1 and len(of(better, "candidate")) >= 3
-    assert all(words in better["why"] for words in (" better than ", "odds of a real gain ", " runs against "))
+    assert re.fullmatch(r"\+[\d.]+× \(\d v \d runs, odds > 9:1\)", better["why"])  # noqa: RUF001
     shown = [line for line in noisy.run("show", "2").stdout.splitlines() if "not counted" in line]
     first = next(run for run in better["runs"] if run["of"] == "candidate")
     assert len(shown) == 1 and f"seed {first['seed']}," in shown[0]
@@ -156,6 +157,45 @@ def test_changes_that_do_nothing_are_not_kept_on_a_machine_that_is_busy_now_and_
     baseline, *records = project.climb("iterate", "-n", "60")
     assert len(records) == 60 and baseline["metric"]["value"] > 110
     assert sum(record["outcome"] == "kept" for record in records) <= 1
+
+
+# The n-th run gives the candidate's score, times the n-th line.
+SCALED = r"""
+echo run >> "$HOME/journal"
+base=$(sed -n 's/.*"score": \([0-9]*\).*/\1/p' answer.json)
+noise=$(sed -n "$(wc -l < "$HOME/journal")p" "$HOME/values")
+awk -v a="$base" -v b="$noise" 'BEGIN { printf "{\"score\": %.6f}\n", a * b }' > "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+
+
+def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incumbent_without_the_reason(
+    make_project: Projects,
+) -> None:
+    draw = random.Random(5)
+    home("values").write_text("".join(f"{2 ** draw.gauss(0, 0.5):.6f}\n" for _ in range(300)))
+    files = {**FILES, "answer.json": answer(10), "hidden/judge.sh": SCALED}
+    project = make_project(files=files, manifest={"metric": METRIC, "search": {"stack": "none"}})
+    project.set_moves(*(answer(score, size) for size, score in enumerate((10, 11, 40, 40, 39, 41), 11)))
+    commands = (["baseline"], ["noise", "-n", "9"], ["iterate", "-n", "6"], ["status"], ["log"])
+    pages = [project.check(*words) for words in (*commands, *(["show", str(number)] for number in range(1, 7)))]
+    project.check("report", "-o", "night.md")
+    lines = [line for page in (*pages, (project.folder / "night.md").read_text()) for line in page.splitlines()]
+    baseline, *records = project.iterations()
+    incumbent, contradictions = baseline["metric"]["value"], 0
+    assert f"the incumbent, recorded at {incumbent:.6g}: 9 runs, 5 of them made before" in pages[1]
+    for record in records:
+        metric, about = record["metric"], [line for line in lines if line.endswith(f"; {record['hypothesis_summary']}")]
+        assert len(about) == 2, "in log, and when it was decided"
+        if metric["incumbent"] != incumbent:
+            shown = [line for line in lines if f"{metric['incumbent']:.6g}" in line and "  run " not in line]
+            assert shown and all("median" in line for line in shown)
+        if (metric["value"] > incumbent) != (metric["delta"] > 0):
+            contradictions += 1
+            reason = rf"v the incumbent's last \d, median {metric['incumbent']:.6g}\b"
+            assert all(re.search(reason, line) for line in about)
+        assert record["outcome"] == "kept" or metric["needed"] > metric["delta"]
+        incumbent = metric["value"] if record["outcome"] == "kept" else incumbent
+    assert contradictions
 
 
 FAILS_ONCE = """\

@@ -106,7 +106,7 @@ def test_repeats_under_a_fixed_seed_are_no_repeats_of_the_noise() -> None:
     assert session.rulings[-1].reason == Reason.SEED_FIXED
     assert session.state.pairs == before.pairs and session.state.clock == before.clock + 3
     assert (session.state.kept, session.state.tested) == (0, 1)
-    recorded = RecordedRuns(runs, Outcome.REVERTED, Reason.WITHIN_NOISE, 0.1, "tree", "ruler")
+    recorded = RecordedRuns(runs, Outcome.REVERTED, Reason.WITHIN_NOISE, 90.0, 0.1, "tree", "ruler")
     other = before.after_iteration(recorded)
     assert other.pairs == (*before.pairs, (90.0, 90.0), (90.0, 90.0))
     assert isinstance(other, NoiseState)

@@ -20,9 +20,9 @@ from noise_sessions import (
 )
 from pages import GUIDE
 
-from goalseek.humanize import format_comparison
 from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import relative_variance, scale_of, smallest_step, spread
 from goalseek.statistics.sequential_test import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
@@ -140,14 +140,16 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
     assert isinstance(ruling, Verdict)
-    assert (ruling.reason, ruling.odds, ruling.why) == ("worse", None, "0.1% worse than 100.2, 1 run against 5")
+    assert (ruling.reason, ruling.odds, ruling.why) == (
+        "worse",
+        None,
+        "-0.1% (1 run v the incumbent's last 5, median 100.2), needed +2%",
+    )
     far = runs_of("candidate", *[90.0] * 3)
     ruling = next_step(metric_of("minimize", min_delta="15%"), state, far)
     assert isinstance(ruling, Verdict)
     assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
-    assert (
-        ruling.why == "10.2% better than 100.2, odds of a real gain >9:1, 3 runs against 3; less than min_delta, 15.03"
-    )
+    assert ruling.why == "+10.2% (3 v 3 runs, odds > 9:1); less than min_delta, 15.03"
     session = Session(DOWN, lambda of: 0.0)
     session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
     values = iter((90.0, 90.1, 89.9))
@@ -160,7 +162,7 @@ def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_belo
     assert (ruling.outcome, ruling.reason, ruling.why) == (
         "kept",
         "better",
-        "10.1% better than 100.15, odds of a real gain >9:1, 3 runs against 4",
+        "+10.1% (3 v 4 runs, odds > 9:1)",
     )
 
 
@@ -180,7 +182,7 @@ def test_runs_of_the_incumbent_from_before_a_shift_are_left_out() -> None:
         runs += runs_of("incumbent", value)
     verdict = next_step(DOWN, state, runs)
     assert isinstance(verdict, Verdict) and verdict.outcome == "reverted"
-    assert verdict.incumbent == 100.1 and verdict.why.endswith("3 runs against 3")
+    assert verdict.incumbent == 100.1 and "(3 v 3 runs, odds" in verdict.why
 
 
 def test_a_candidate_that_spreads_more_than_all_code_does_needs_all_its_runs() -> None:
@@ -334,19 +336,46 @@ def test_scale_and_spread_of_known_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("incumbent", "candidate", "recorded", "odds", "line"),
     [
-        ((3.1, 100.0, True, 14.2, (3, 5)), "3.1% better than 100, odds of a real gain >9:1, 3 runs against 5"),
-        ((3.1, 100.0, True, 7.6, (3, 5)), "3.1% better than 100, odds of a real gain 7.6:1, 3 runs against 5"),
-        ((0.4, 100.0, True, 1 / 3, (4, 5)), "0.4% better than 100, odds of a real gain 1:3, 4 runs against 5"),
-        ((0.4, 100.0, True, 0.01, (4, 5)), "0.4% better than 100, odds of a real gain <1:9, 4 runs against 5"),
-        ((-0.5, -2.0, False, None, (1, 8)), "0.5 worse than -2, 1 run against 8"),
-        ((0.0, 1.0, True, 0.5, (8, 8)), "as before, odds of a real gain 1:2, 8 runs against 8"),
-        ((-99.98, 1.0, True, None, (1, 8)), "100× worse than 1, 1 run against 8"),  # noqa: RUF001
+        ([100.0] * 5, [96.9] * 3, 100.0, 14.2, "+3.1% (3 v 5 runs, odds > 9:1)"),
+        ([100.0] * 5, [96.9] * 3, 100.0, 7.6, "+3.1% (3 v 5 runs, odds 7.6:1)"),
+        ([100.0] * 5, [99.6] * 4, 100.0, 1 / 3, "+0.4% (4 v 5 runs, odds 1:3)"),
+        ([100.0] * 5, [99.6] * 4, 100.0, 0.01, "+0.4% (4 v 5 runs, odds < 1:9)"),
+        ([-2.0] * 8, [-1.5], -2.0, None, "-0.5 (1 v 8 runs)"),
+        ([1.0] * 8, [1.0] * 8, 1.0, 0.5, "no difference (8 v 8 runs, odds 1:2)"),
+        ([1.0] * 8, [100.98], 1.0, None, "-100× (1 v 8 runs)"),  # noqa: RUF001
+        ([100.0] * 5, [110.0], 120.0, None, "-10% (1 run v the incumbent's last 5, median 100)"),
+        ([120.0] * 5, [110.0] * 3, 100.0, 9.0, "+8.3% (3 runs v the incumbent's last 5, median 120, odds 9:1)"),
     ],
 )
-def test_the_line_for_people(told: tuple[float, float, bool, float | None, tuple[int, int]], line: str) -> None:
-    assert format_comparison(*told) == line
+def test_the_line_for_people(
+    incumbent: list[float], candidate: list[float], recorded: float, odds: float | None, line: str
+) -> None:
+    """Lower is better. Where number and verdict would contradict each other, the incumbent's median is named."""
+    scale = scale_of("minimize", min(*incumbent, *candidate) > 0)
+    assert Comparison(scale, 1.0, incumbent, candidate, incumbent).describe(odds, recorded) == line
+
+
+@given(seeds)
+@settings(max_examples=10, deadline=None)
+def test_who_is_rejected_for_its_number_is_told_a_gain_that_it_did_not_have(seed: int) -> None:
+    session = noisy_session(DOWN, seed, 20)
+    for ruling in session.rulings:
+        by_number = ruling.reason in ("worse", "tie", "within_noise") and session.state.differed
+        assert (ruling.needed is not None) is by_number
+        if ruling.needed is not None:
+            assert ruling.delta is not None and ruling.needed > max(ruling.delta, 0) and ", needed +" in ruling.why
+
+
+def test_the_gain_that_is_needed_is_that_of_as_many_runs_as_the_rule_makes() -> None:
+    bar, linear, logarithmic = math.log(17.5), scale_of("minimize", False), scale_of("maximize", True)
+    needed = 0.8 + bar * (1 / 8 + 1 / 8) / 1.6  # sd
+    assert Comparison(linear, 2.0, [50.0], [51.0], [50.0]).needed_gain(bar, (8, 8)) == pytest.approx(2 * needed)
+    far = Comparison(linear, 2.0, [50.0], [5000.0], [50.0])
+    assert far.needed_gain(bar, (8, 8)) == pytest.approx(2 * needed), "however far it was away"
+    share = Comparison(logarithmic, 0.02, [50.0], [49.0], [50.0]).needed_gain(bar, (8, 8)) / 50
+    assert share == pytest.approx(math.expm1(0.02 * needed))
 
 
 @settings(max_examples=20, deadline=None)

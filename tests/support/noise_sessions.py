@@ -12,7 +12,8 @@ from goalseek.ledger.records import IterationRecord, MetricResult, Record
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise_state import NoiseState, values_of
+from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import NextStep, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
@@ -30,12 +31,13 @@ def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
 def record_of(
     number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = "", reason: str = ""
 ) -> IterationRecord:
+    values = values_of(runs, "candidate")
     return iteration(
         number,
         number,
         outcome,
         reason,
-        metric=MetricResult("m", "minimize", 1.0, None, None, odds),
+        metric=MetricResult("m", "minimize", representative(values) if values else 1.0, None, None, odds),
         runs=tuple(runs),
         tree_hash=tree or f"tree {number}",
         commit_hash=f"commit {number}",

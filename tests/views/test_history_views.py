@@ -114,10 +114,10 @@ def test_the_line_of_an_iteration_fits_any_terminal() -> None:
 
 
 def test_a_long_why_leaves_room_for_the_title() -> None:
-    why, title = "53.4% better than 0.561825, odds of a real gain >9:1, 2 runs against 3", "halve the step"
-    assert why_and_title(why, title, 68) == "53.4% better than 0.561825, odds of a real gain >9:…; halve the step"
+    why, title = "+53.4% (2 runs v the incumbent's last 3, median 0.561825, odds > 9:1)", "halve the step"
+    assert why_and_title(why, title, 68) == "+53.4% (2 runs v the incumbent's last 3, median 0.5…; halve the step"
     assert why_and_title(why, title, None) == f"{why}; {title}"
-    assert why_and_title(why, "", 10) == "53.4% bet…"
+    assert why_and_title(why, "", 10) == "+53.4% (2…"
 
 
 def test_a_pipe_gets_whole_lines_without_a_header_or_a_colour(night: Project) -> None:
@@ -221,7 +221,8 @@ def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(nigh
         list(table[0])
         == list(rows[0])
         == [
-            *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "title", "why"),
+            *("iteration", "timestamp", "outcome", "reason", "value", "incumbent", "delta", "odds", "needed"),
+            *("title", "why"),
             *("commit_hash", "run_id", "epoch", "stacked", "taken_back", "provider", "model", "turn_of"),
             *("changed_files", "changed_loc", "guards"),
             *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
@@ -328,7 +329,7 @@ def test_show_tells_when_how_likely_and_what_it_cost_and_refuses_what_names_no_i
     for expected in (
         "3 d ago",
         "2.5, against 1",
-        "odds of a real gain >9:1",
+        "odds > 9:1",
         "100 tokens in, 20 cached, 30 out, $0.50",
         "size",
     ):

@@ -70,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
         manifest, incumbent = target.config.manifest, project.standing.incumbent
         metric, limit = manifest.metric, manifest.limits.iterations
         commit = incumbent.commit if incumbent else project.repository.head()
-        what = f"{metric.name} of {commit[:12]}, {'the incumbent' if incumbent else 'HEAD'}"
+        of = f"the incumbent, recorded at {format_number(incumbent.value, metric.unit)}" if incumbent else "HEAD"
+        what = f"{metric.name} of {commit[:12]}, {of}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
         if options.jobs > 1:

@@ -82,6 +82,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             verdict.delta,
             verdict.odds,
             manifest.metric.unit,
+            verdict.needed,
         ),
         runs=evidence.runs,
         guards=evidence.guards,

@@ -319,7 +319,7 @@ def recorded_runs(row: IterationRow, climb: Climb) -> RecordedRuns:
     """What counts of a row for the noise of a climb."""
     is_of_incumbent = climb.best is None or row.base_commit_hash in (None, climb.best.commit)
     code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
-    result, setting = (row.outcome, row.reason, row.metric.odds), setting_of(row.benches, row.host)
+    result, setting = (row.outcome, row.reason, row.metric.value, row.metric.odds), setting_of(row.benches, row.host)
     return RecordedRuns(row.runs, *result, *code, setting, is_of_incumbent)
 
 
