@@ -65,7 +65,7 @@ def _megabytes(count: int) -> str:
 
 
 _REFUSAL_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
-_REFUSAL_MESSAGES = tuple(map(os.strerror, _REFUSAL_ERRNOS))
+_REFUSAL_MESSAGES = (*map(os.strerror, _REFUSAL_ERRNOS), "insufficient permission")
 
 
 def machine_error(error: Exception) -> GoalseekError | None:
@@ -77,8 +77,8 @@ def machine_error(error: Exception) -> GoalseekError | None:
         return fault
     if isinstance(error, OSError) and error.errno in _REFUSAL_ERRNOS and error.filename is not None:
         message = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
-    elif isinstance(error, GitFailed) and any(word in error.said for word in _REFUSAL_MESSAGES):
-        message = error.said
+    elif not isinstance(error, OSError) and any(word in str(error) for word in _REFUSAL_MESSAGES):
+        message = error.said if isinstance(error, GitFailed) else str(error)
     else:
         return None
     hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from goalseek.disk import machine_error
-from goalseek.errors import USAGE, GoalseekError, Interrupted
+from goalseek.errors import USAGE, Interrupted
 from goalseek.humanize import (
     at_least,
     better_or_worse,
@@ -25,6 +24,7 @@ from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.project.fitness import differences_from_head
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
+from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
@@ -81,7 +81,7 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
         report(stop)
         raise
     except Exception as error:
-        fault = error if isinstance(error, GoalseekError) else machine_error(error)
+        fault = fault_of(project, error)
         if fault is None:
             stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
             _write_final_state(project, "failed", stop)

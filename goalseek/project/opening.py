@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import process
-from goalseek.errors import GoalseekError
+from goalseek.disk import machine_error
+from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import remove_scratch_files
@@ -28,6 +29,7 @@ from goalseek.project.project import Project
 from goalseek.project.state_file import format_phase, read_state
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
+from goalseek.values import StopReason
 from goalseek.workspace.places import CachePaths, cache_paths
 
 
@@ -88,11 +90,14 @@ def open_project(
                 begin_or_resume_run(project, is_new)
                 save_folder(loaded, repository.location)
                 yield project
-            except GoalseekError:
-                has_failed = True
-                raise
+            except Exception as error:
+                fault = fault_of(project, error)
+                has_failed = fault is not None
+                if fault is None or fault is error:
+                    raise
+                raise fault from error
             finally:
-                with contextlib.suppress(OSError, ObjectsFailed):  # the next invocation does so as well
+                with contextlib.suppress(OSError, GitFailed, ObjectsFailed):  # the next invocation does so as well
                     repository.objects.bring_back()
                 project.close()
                 if project.standing.seq < 0 and not had_logs:
@@ -102,6 +107,17 @@ def open_project(
                         make_log_folders(loaded)
     finally:
         repository.close()
+
+
+def fault_of(project: Project, error: Exception) -> GoalseekError | None:
+    """The error that says what the machine, or somebody at work in goalseek's folders, has done; None for a bug."""
+    if isinstance(error, GoalseekError) and error.stop_reason != StopReason.REPOSITORY:
+        return error
+    for folder, inode in project.inodes.items():
+        if not folder.exists() or folder.stat().st_ino != inode:
+            message = f"{folder} was removed while goalseek was at work"
+            return GoalseekError(message, "the same command goes on", StopReason.REPOSITORY)
+    return error if isinstance(error, GoalseekError) else machine_error(error)
 
 
 def open_repository(loaded: ManifestFile) -> Repository:

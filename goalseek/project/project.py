@@ -69,6 +69,7 @@ class Project:
         self.baton: Baton | None = None
         self.login_holders: defaultdict[str, list[int]] = defaultdict(list)
         self._provider = ProviderChoice(table)
+        self.inodes = {path: path.stat().st_ino for path in (repository.own, loaded.logs) if path.exists()}
         self.pulse: Callable[[], None] = lambda: None
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
         programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK)

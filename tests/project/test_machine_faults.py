@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from project import Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
+from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
 from goalseek.project import state_file
 
+REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
 
 
@@ -24,6 +27,7 @@ FILE = "/somewhere/of the user's/0001"
         (OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsencode(FILE)), UNFIT, f"{FILE}: Read-only file system"),
         (GitFailed(("hash-object",), 128, b"fatal: .git/objects: Permission denied\n"), UNFIT, "fatal: .git/objects"),
         (GitFailed(("hash-object",), 128, b"fatal: something else\n"), BUG, "this is a bug"),
+        (ObjectsFailed(f"git mktree ended: error: {REFUSED}"), UNFIT, f"git mktree ended: error: {REFUSED}"),
         (PermissionError(errno.EPERM, "a system call of ours"), BUG, "this is a bug"),
         (FileNotFoundError(errno.ENOENT, "gone", FILE), BUG, "this is a bug"),
     ],
@@ -73,3 +77,21 @@ def test_in_another_command_it_is_told_with_the_file(
     assert main.run(["-C", str(project.folder), "direct", "a smaller step"]) == UNFIT
     told = capsys.readouterr().err
     assert ".goalseek/demo/logs" in told and "Permission denied" in told and "ls -ld" in told
+
+
+@pytest.mark.parametrize("removed", [".git/goalseek/demo", ".goalseek/demo/logs"])
+def test_a_folder_of_its_own_that_somebody_removes_is_named_and_the_same_command_goes_on(
+    played: Projects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], removed: str
+) -> None:
+    project = played(answer(2), more=(answer(3),))
+
+    def remove(*_: object) -> None:
+        shutil.rmtree(project.top / removed)
+        raise FileNotFoundError(errno.ENOENT, "gone", FILE)
+
+    monkeypatch.setattr(invocation, "check_provider", remove)
+    assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
+    told = capsys.readouterr().err
+    assert f"{project.top / removed} was removed while goalseek was at work" in told and "Traceback" not in told
+    monkeypatch.undo()
+    assert project.climb()[-1]["outcome"] == "kept"
