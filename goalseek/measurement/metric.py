@@ -43,8 +43,19 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """
     import jmespath
 
+    def parse(text: str) -> Any:
+        return json.loads(text, object_pairs_hook=make_object)
+
+    def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in members]
+        if len(set(names)) < len(names):
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            why = f"{reading.name}: {reading.path} has the key {json.dumps(twice)} twice; write it once"
+            raise NoNumber(Reason.NO_METRIC, why)
+        return dict(members)
+
     try:
-        document = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
+        document = [parse(line) for line in text.splitlines() if line.strip()] if is_lines else parse(text)
     except (ValueError, RecursionError) as error:
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} is not JSON: {error}") from None
     try:

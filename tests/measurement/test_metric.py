@@ -65,6 +65,9 @@ def test_what_is_no_number_is_no_metric() -> None:
     for text in ("", "{", "accuracy: 1", "[]", "3", "{}", "null", "[" * 100_000 + "]" * 100_000):
         assert reason_of(read_json, ACCURACY, text) == "no_metric"
     assert reason_of(read_json, ACCURACY, '{"test": {"accuracy": ' + "9" * 5000 + "}}") in ("no_metric", "not_finite")
+    assert reason_of(read_json, ACCURACY, '{"test": {"accuracy": 1}, "test": {"accuracy": 2}}') == "no_metric"
+    with pytest.raises(NoNumber, match='has the key "accuracy" twice; write it once'):
+        read_json(ACCURACY, '{"test": {"accuracy": 1, "accuracy": 1}}')
     assert reason_of(read_json, Reading(name="accuracy", query="length(test)"), '{"test": 3}') == "no_metric"
     for printed in ("", "accuracy: high", "accuracy:0.9", "accuracy: 1,5"):
         assert reason_of(read_text, PRINTED, printed) == "no_metric"
