@@ -61,7 +61,7 @@ class Parallel(DataClass, kw_only=True):
     agents: form.Agents = 1
     """How many proposals are made at once; `auto` follows how long this climb's proposals and measurements take.
     Example: `agents = 4`"""
-    benches: form.Positive = 1
+    benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
     slots: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Variables of verify commands with a value for each bench.

@@ -12,6 +12,7 @@ from goalseek import humanize
 from goalseek.git.paths import normalize_glob, normalize_path
 
 _LONGEST_NAME = 100
+MOST_AT_ONCE = 64  # each takes a tree, a thread and some open files
 _Read = Callable[[Any], Any]
 
 
@@ -63,8 +64,8 @@ def _timeout(text: Any) -> float | str | None:
 
 
 def _agents(text: Any) -> Any:
-    if text != "auto" and (isinstance(text, str) or (isinstance(text, int) and text < 1)):
-        raise ValueError('at least 1, or "auto"')
+    if text != "auto" and (isinstance(text, str) or (isinstance(text, int) and not 1 <= text <= MOST_AT_ONCE)):
+        raise ValueError(f'a number from 1 to {MOST_AT_ONCE}, or "auto"')
     return text
 
 
@@ -180,6 +181,7 @@ def _devices(text: Any) -> Any:
     raise ValueError('"auto", "none", or a list of paths below /dev')
 
 
+_benches = _bounded(lambda count: 1 <= count <= MOST_AT_ONCE, f"a number from 1 to {MOST_AT_ONCE}")
 _count = _bounded(lambda count: count >= 1, 'at least 1, or "none"', none="none")
 _alpha = _bounded(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', int | float, "auto")
 _cost = _bounded(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', int | float, "none")
@@ -198,7 +200,8 @@ _PAIR: dict[str, Any] = {
     "minItems": 2,
     "title": "two numbers",
 }
-_AGENTS: dict[str, Any] = {"type": ["integer", "string"], "minimum": 1, "title": 'whole number or "auto"'}
+_AT_ONCE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": MOST_AT_ONCE}
+_AGENTS: dict[str, Any] = {**_AT_ONCE, "type": ["integer", "string"], "title": 'whole number or "auto"'}
 Patterns = tuple[str, ...]
 Command = str | tuple[str, ...]
 Seconds = Annotated[float | None, FieldForm(_duration, _DURATION)]
@@ -210,6 +213,7 @@ Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], 
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
+Benches = Annotated[int, FieldForm(_benches, _AT_ONCE)]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
 Amount = Annotated[float | None, FieldForm(_optional, _LIMIT)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
+from goalseek.manifest.fields import MOST_AT_ONCE
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 
 MOST_AUTO_AGENTS = 8
@@ -56,10 +57,16 @@ def slot_variables(manifest: Manifest, slot: int) -> dict[str, str]:
 
 
 def refuse_jobs(manifest: Manifest, jobs: int | None) -> None:
-    """Raises GoalseekError where ``iterate --jobs`` asks for none, or for a bench without a value in a slot."""
-    if jobs is not None and jobs < 1:
-        raise GoalseekError(f"--jobs {jobs}: at least 1", "--jobs 4")
+    """Raises GoalseekError for a number that ``--jobs`` does not take, and for a bench without a value in a slot."""
+    if jobs is not None:
+        refuse_number(jobs)
     refuse_missing_slots(manifest, benches_of(manifest, jobs), jobs)
+
+
+def refuse_number(jobs: int) -> None:
+    """Raises GoalseekError for a number that ``--jobs`` does not take."""
+    if not 1 <= jobs <= MOST_AT_ONCE:
+        raise GoalseekError(f"--jobs {jobs}: a number from 1 to {MOST_AT_ONCE}", "--jobs 4")
 
 
 def refuse_missing_slots(manifest: Manifest, benches: int, jobs: int | None) -> None:

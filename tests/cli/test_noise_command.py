@@ -245,7 +245,7 @@ class TestOfAnyCommand:
             (("--run", "true", "--query", "[x"), "is not JMESPath"),
             (("--run", "true", "--wall", "--timeout", "soon"), "is not a duration"),
             (("-n", "1", "--run", "true", "--wall"), "two runs at least"),
-            (("--jobs", "0", "--run", "true", "--wall"), "--jobs 0: at least 1"),
+            (("--jobs", "0", "--run", "true", "--wall"), "--jobs 0: a number from 1 to 64"),
             (("--regex", "(x)"), "--regex is for --run"),
             (("--wall",), "--wall is for --run"),
         ):

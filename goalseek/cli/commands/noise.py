@@ -18,7 +18,7 @@ from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_o
 from goalseek.evaluation.measurements import MeasuredValue, pairs_in_turn
 from goalseek.evaluation.noise_runs import Runs, noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.manifest.parallel import refuse_missing_slots
+from goalseek.manifest.parallel import refuse_missing_slots, refuse_number
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
@@ -57,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures and prints the statistics; gives 1 where a run failed."""
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
-    refuse((options.jobs < 1, f"--jobs {options.jobs}: at least 1", "--jobs 4"))
+    refuse_number(options.jobs)
     if options.command is not None:
         return _run_command(options)
     for name in _ONLY_WITH_RUN:
