@@ -286,7 +286,7 @@ def parse_record(line: str | bytes) -> Record:
         head = from_line(_Kind, line)
     except json.JSONDecodeError:
         raise
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("not a record") from None
     if isinstance(head.schema, int) and head.schema > SCHEMA:
         readable = " and ".join(map(str, READABLE_SCHEMAS))
@@ -300,6 +300,6 @@ def parse_summary(line: str | bytes) -> IterationSummary | None:
     """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
     try:
         return from_line(IterationSummary, line)
-    except ValueError:
+    except (ValueError, RecursionError):
         parse_record(line)
         return None

@@ -209,6 +209,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
+    except RecursionError:
+        raise GoalseekError(f"{path}: lists or tables are nested too deeply", "goalseek help manifest") from None
 
 
 def _cache_path(path: Path, plain: dict[str, Any]) -> Path | None:

@@ -97,7 +97,7 @@ def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
 def _manifest_with_name(folder: Path, name: str) -> Path | None:
     """The manifest in the folder that has this name."""
     for path in folder.glob("goalseek*.toml"):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
             if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
                 return path
     return None
@@ -121,7 +121,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         last_number = _record_number(last_line.text) if last_line else -1
         if last_number < 0:  # measurements that init made before the first baseline are no loss
             git("cat-file", "-e", f"{ref}:ruler.json", git_dir=location.git_dir)
-    except (GitFailed, GoalseekError, OSError, ValueError):
+    except (GitFailed, GoalseekError, OSError, ValueError, RecursionError):
         return ""
     if newest_number <= last_number or lock_holder(location.own(name)):
         return ""

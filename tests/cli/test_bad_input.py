@@ -224,8 +224,25 @@ def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
 
 
+def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> None:
+    project = played(answer(2))
+    deep = "[" * 100_000
+    lines = project.results.read_bytes()
+    project.results.write_bytes(lines + deep.encode() + b"\n")
+    for arguments in (("status",), ("log",), ("iterate",), ("report", "-o", "report.html")):
+        assert project.run(*arguments).exit_code in (0, 3)
+    assert "results.jsonl" in project.run("iterate").stderr
+    audit = project.run("audit")
+    assert audit.exit_code == 1 and "Traceback" not in audit.stderr
+    project.results.write_bytes(lines)
+    project.manifest.write_text(project.manifest.read_text() + f"x = {deep}")
+    ended = project.run("iterate")
+    assert ended.exit_code == USAGE and f"{project.manifest}: lists or tables are nested too deeply" in ended.stderr
+
+
 def test_jobs_need_a_bench_each_with_a_value_of_its_variables(project: Project) -> None:
-    refused(project, USAGE, "--jobs 0: at least 1", arguments=("iterate", "--jobs", "0"))
+    for jobs in ("0", "65", "100000"):
+        refused(project, USAGE, f"--jobs {jobs}: a number from 1 to 64", arguments=("iterate", "--jobs", jobs))
     project.set_manifest({"parallel": {"slots": {"GPU": ["0", "1"]}}})
     said = "--jobs 4: parallel.slots.GPU has 2 values for 4 benches: give each bench its own"
     refused(project, USAGE, said, "add values there, or ask for fewer jobs", arguments=("iterate", "--jobs", "4"))
