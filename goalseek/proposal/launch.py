@@ -251,6 +251,7 @@ class AgentLaunch(Struct, frozen=True):
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
                 home.collect_renewed_logins(is_shared=any(len(using) > 1 for using in project.login_holders.values()))
+                home.redact(self.secrets)  # the session is resumed by a later process, if this one ends before a record
 
 
 def usage_left(project: Project, places: CachePaths, call: CallEntry, session: Session | None) -> Usage:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from goalseek.files import open_atomic, write_atomic
 from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
+from goalseek.sandbox.redaction import Redactor
 
 _CREDENTIAL_LIMIT = 2**20
 _FILE_LIMIT = 2**26
@@ -71,6 +72,23 @@ class AgentHome:
                 moved.append(real)
             remove_if_exists(self.path / path)
         return moved
+
+    def redact(self, secrets: Redactor) -> None:
+        """Takes credentials out of its files. One that is no text is removed: a database does not survive an edit."""
+        for path in [*self.path.rglob("*")]:
+            name = path.relative_to(self.path).as_posix()
+            try:
+                with open(open_regular(self.path, name), "rb") as file:  # noqa: PTH123 - a descriptor
+                    status, content = os.fstat(file.fileno()), file.read(_LONG_FILE_LIMIT)
+            except OSError:  # a folder, or the link to a login
+                continue
+            if not secrets.contains(content):
+                continue
+            remove_if_exists(path)
+            if b"\0" not in content:
+                with own_folder(self.path) as home, open(home.create(name, 0o600), "wb") as file:  # noqa: PTH123
+                    file.write(secrets.redact(content))
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for what it used
 
     def empty(self) -> None:
         """Removes it, once the logins that were renewed in it are where the real ones are."""

@@ -1,6 +1,7 @@
 """Agents in whole runs: HOME, login and sessions, what they must not leave behind, and who is waited for."""
 
 import json
+import signal
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -146,6 +147,28 @@ def test_a_key_that_an_agent_or_a_reviewer_wrote_into_its_home_is_gone_with_the_
     claude.acts(always=f"say {snapshot} and 'ready'")
     project.run("doctor", "--live")
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+
+
+@pytest.mark.parametrize("end", [("--for", "2s"), signal.SIGINT, signal.SIGTERM])
+def test_a_key_in_the_home_of_an_agent_that_was_ended_is_gone_and_its_session_stays(
+    fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch, isolated: Path, end: Any
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    codex, begun = fake("codex"), isolated / "begun"
+    leak = "[open(os.path.join(home, name), 'wb').write(sign + environment['OPENAI_API_KEY'].encode()) "
+    leak += "for name, sign in (('shell.sh', b'export KEY='), ('logs.sqlite', b'SQLite\\0'))]"
+    codex.acts(plan=f"run {leak}", apply=f"run {leak}; open({str(begun)!r}, 'w'); time.sleep(60)")
+    project = agents({"name": "codex"})
+    project.climb("baseline")
+    process = project.start("iterate", *(end if isinstance(end, tuple) else ()))
+    if not isinstance(end, tuple):
+        until(begun.exists)
+        process.send_signal(end)
+    process.communicate(timeout=60)
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    home = project.trees() / "agent" / "home"
+    assert (home / "shell.sh").read_bytes() == b"export KEY=[credential]" and not (home / "logs.sqlite").exists()
+    assert [*(home / "sessions").iterdir()], "what a later process resumes"
 
 
 def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(fake: Fakes, agents: Projects) -> None:
