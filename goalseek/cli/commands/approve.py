@@ -51,8 +51,9 @@ def run(options: argparse.Namespace) -> int:
     fields: dict[str, object] = {"iteration": question.iteration, "word": approval, "commit": question.commit}
     fields |= {"holder": str(holder) if holder else None, "outcome": outcome, "why": question.verdict.why}
     goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
-    why = one_line(question.verdict.why)
-    print_answer(options, fields, f"iteration {question.iteration} will be {outcome}: {why}; {goes_on}")
+    effect = f"will be {outcome}" if question.verdict else "lost, and is reverted whatever the answer"
+    text = f"iteration {question.iteration} {effect}: {one_line(question.verdict.why)}; {goes_on}"
+    print_answer(options, fields, text)
     return 0
 
 
