@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from goalseek.disk import check_free_space
+from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
@@ -175,9 +176,14 @@ def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Mani
 
 
 def check_provider(project: Project, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where the provider cannot start, or cannot edit any of these files."""
+    """Raises GoalseekError where the provider cannot start, or cannot edit any of these files, the incumbent's."""
     preflight.refuse_nothing_writable(project, entries)
-    project.provider().look_over(writable_files(project.repository, project.config().scope, entries))
+    provider, incumbent = project.provider(), project.standing.incumbent
+    try:
+        provider.look_over(writable_files(project.repository, project.config().scope, entries))
+    except GoalseekError as error:
+        error.message += f" (in the climb's code, {incumbent.commit[:12]}, not your checkout)" if incumbent else ""
+        raise
 
 
 def check_named_provider(project: Project, name: str) -> None:

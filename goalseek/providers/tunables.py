@@ -75,9 +75,12 @@ class Domain:
 
     def nearest(self, value: Value) -> Value:
         """The value as it is written: floats with four significant digits, and never outside of the bounds."""
+        if isinstance(value, str):
+            return value
         if self.kind == "float":
             return min(max(float(f"{float(value):.4g}"), self.low), self.high) + 0.0
-        return value if isinstance(value, str) else int(value)
+        inside = int(min(max(value, self.low), self.high))
+        return inside - (inside - int(self.low)) % self.step
 
     def __str__(self) -> str:
         if self.options:
@@ -205,13 +208,9 @@ def _choices(rest: str) -> Domain:
 
 
 def _constant(path: str, line: int, region: str, offset: int, domain: Domain) -> Constant:
-    if domain.options:
-        start, end, value = _choice(region, domain)
+    start, end, value = _choice(region, domain) if domain.options else _number(region, domain)
+    if domain.options and not domain.holds(value):
         problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
-    else:
-        start, end, value = _number(region, domain)
-        problem = f"the value {region[start:end]} is outside of {domain}"
-    if not domain.holds(value):
         raise _BadMark(problem, "change the value, or the mark so that it holds the value")
     return Constant(path, line, _name(region[:start]) or f"line{line}", domain, value, offset + start, offset + end)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.errors import UNFIT, GoalseekError, Rejected
+from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import tunables
@@ -55,7 +56,8 @@ class TuneProvider(Provider):
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
-        return f"turns {', '.join(_constants_of(files))}"
+        constants = _constants_of(files)
+        return "; ".join((f"turns {', '.join(constants)}", *_notes_of_clamped(constants)))
 
     def plan(self, call: Call) -> Reply:
         """A setting that was not tried yet, nor is tried now beside it.
@@ -88,7 +90,7 @@ class TuneProvider(Provider):
         changed = [name for name in constants if choice[name] != constants[name].value]
         files = tuple(dict.fromkeys(constants[name].path for name in changed))
         lines = [_line(name, constants[name].value, choice[name]) for name in constants]
-        return Reply(title(choice), "\n".join([*lines, *note]), files)
+        return Reply(title(choice), "\n".join([*lines, *note, *_notes_of_clamped(constants)]), files)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
@@ -193,6 +195,15 @@ def _marked_constants(contents: Iterable[tuple[str, bytes]]) -> dict[str, Consta
 
 def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
     return _marked_constants((file.path, file.read()) for file in files)
+
+
+def _notes_of_clamped(constants: Mapping[str, Constant]) -> list[str]:
+    return [
+        f"{quote_path(path)}:{one.line}: {domain.nearest(one.value)} counts, as {one.value} is outside of {domain}"
+        for one in constants.values()
+        for path, domain in [(one.path, one.domain)]
+        if not domain.holds(one.value)
+    ]
 
 
 def _files_in_tree(call: Call) -> list[WritableFile]:
