@@ -129,15 +129,12 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
         return
     with objects.scratch_file("attributes") as index, objects.scratch_file("drivers") as drivers:
         objects.index(index, files)
-        stdin, variables = b"\0".join(map(os.fsencode, paths)), {"GIT_INDEX_FILE": str(index)}
+        lines, stdin, variables = b"", b"\0".join(map(os.fsencode, paths)), {"GIT_INDEX_FILE": str(index)}
         fields = objects.git("check-attr", "--cached", "--stdin", "-z", "merge", stdin=stdin, variables=variables)
-        rows = zip(*[iter(os.fsdecode(fields).split("\0"))] * 3, strict=False)
-        lines = (
-            quote_path_bytes(os.fsencode(literal_pattern(path))) + f" {_DRIVERS[value]}\n".encode()
-            for path, _, value in rows
-            if value in _DRIVERS
-        )
-        drivers.write_bytes(b"".join(lines))
+        for path, _, value in zip(*[iter(os.fsdecode(fields).split("\0"))] * 3, strict=False):
+            if value in _DRIVERS:
+                lines += quote_path_bytes(os.fsencode(literal_pattern(path))) + f" {_DRIVERS[value]}\n".encode()
+        drivers.write_bytes(lines)
         yield "-c", f"core.attributesFile={drivers}"
 
 

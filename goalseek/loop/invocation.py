@@ -35,15 +35,7 @@ from goalseek.project.limits import (
     median_iteration_seconds,
     why_stop,
 )
-from goalseek.project.progress import (
-    ALONE,
-    Beside,
-    new_warnings,
-    progress_of,
-    small_set_warning,
-    unmerged_warning,
-    unmoved_warning,
-)
+from goalseek.project.progress import ALONE, Beside, fruitless_warnings, new_warnings, progress_of, small_set_warning
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.values import Phase, Stop, StopReason, Usage
@@ -173,7 +165,7 @@ class Invocation:
         project, config = self.project, self._config
         assert project.stop and config
         is_run_over = project.stop.reason in RUN_STOP_REASONS
-        for text in filter(None, (unmoved_warning(project.standing), unmerged_warning(project.standing))):
+        for text in fruitless_warnings(project.standing):
             project.watch.on_note(with_manifest_option(text, project.loaded.path))
         cost = seconds_to_settle(config.manifest, project.standing)
         if is_run_over or (project.stop.reason == StopReason.COUNT and cost < _SETTLING_SHARE * self._seconds):

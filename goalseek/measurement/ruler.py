@@ -236,13 +236,10 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
 
 def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
     """The paths of the programs and scripts that the providers' commands run, and no command of the verifier names."""
-    tables = authors_of(manifest.provider, manifest.search.rotate)
-    words = (executables.words_of(table.command, _is_no_number) for table in tables if table.command)
+    commands = (table.command or () for table in authors_of(manifest.provider, manifest.search.rotate))
+    # A number is no program: the 60 of "timeout 60 python3 propose.py", say.
+    words = (executables.words_of(command, lambda word: not word[:1].isdigit()) for command in commands)
     return _files_named((word.text for line in words for word in line if word.is_run), manifest, scope.prefix)
-
-
-def _is_no_number(word: str) -> bool:
-    return not word[:1].isdigit()  # as the 60 of "timeout 60 python3 propose.py"
 
 
 def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[str]:

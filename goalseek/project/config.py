@@ -149,18 +149,8 @@ class ConfigReader:
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         current_directions = tuple(read_directions(loaded.directions))
         templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
-        return Config(
-            manifest,
-            scope,
-            key,
-            text,
-            current_directions,
-            (*notes, *template_notes),
-            links,
-            listing,
-            templates,
-            self._read_proposer(scope),
-        )
+        notes, proposer = (*notes, *template_notes), self._read_proposer(scope)
+        return Config(manifest, scope, key, text, current_directions, notes, links, listing, templates, proposer)
 
     def _read_proposer(self, scope: Scope) -> dict[str, Entry]:
         """The proposer's scripts that no candidate may change, as HEAD has them: to commit one needs no baseline."""

@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # status asks for the progress alone
     from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
-MIN_UNMOVED = 5
-MIN_UNMERGED = 5
+MIN_FRUITLESS = 5
 MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
@@ -290,21 +289,15 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
     )
 
 
-def unmoved_warning(standing: Standing) -> str:
-    """A warning where five candidates or more were measured, and all gave the baseline's number; else ""."""
-    if (standing.unmoved or 0) < MIN_UNMOVED:
-        return ""
-    return "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
-
-
-def unmerged_warning(standing: Standing) -> str:
-    """A warning where five merges or more in a row came to nothing; else ""."""
-    if standing.unmerged < MIN_UNMERGED:
-        return ""
-    return (
-        f"{standing.unmerged} merges of changes came to nothing: they edit the same lines, as additions at the end of "
-        "one file do, or give code that was measured already: goalseek help noise"
-    )
+def fruitless_warnings(standing: Standing) -> Iterator[str]:
+    """A warning where five candidates or more all gave the baseline's number, and one where no change merges."""
+    if (standing.unmoved or 0) >= MIN_FRUITLESS:
+        yield "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
+    if standing.unmerged >= MIN_FRUITLESS:
+        yield (
+            f"{standing.unmerged} merges of changes came to nothing: they edit the same lines, as additions at the end "
+            "of one file do, or give code that was measured already: goalseek help parallel"
+        )
 
 
 def guard_notice(manifest: Manifest, standing: Standing) -> str:

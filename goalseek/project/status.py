@@ -27,12 +27,11 @@ from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.progress import (
     direction_warning,
+    fruitless_warnings,
     guard_notice,
     needs_settling,
     own_label,
     small_set_warning,
-    unmerged_warning,
-    unmoved_warning,
 )
 from goalseek.project.state_file import (
     ACTIVE_STATUSES,
@@ -202,7 +201,7 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
         yield drift_text
     if set_text := small_set_warning(metric, standing):
         yield set_text
-    yield from filter(None, (unmoved_warning(standing), unmerged_warning(standing)))
+    yield from fruitless_warnings(standing)
     if direction_text := direction_warning(metric, standing):
         yield direction_text
 
