@@ -129,7 +129,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
         interval=result.interval,
         in_percent=result.in_percent,
         seconds=round(sum(record.seconds for record in measurements), 6),
-        why=result.in_words(),
+        why=result.no_gain or result.in_words(),
         unit=metric.unit,
     )
     with landing(project) as current:

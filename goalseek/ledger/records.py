@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Attempt, CommandRun, DataClass, Number, Outcome, Usage, VerifierRun, from_line
 
 SCHEMA = 2
@@ -215,6 +216,12 @@ class SettleRecord(Head, kw_only=True):
     why: str
     unit: str = ""
     seal: str = ""
+
+    @property
+    def no_gain(self) -> str:
+        """A warning if zero lies inside the interval; else ""."""
+        figures = self.difference, self.interval, self.in_percent, self.unit
+        return SettledDifference(len(self.pairs), self.baseline, self.best, *figures).no_gain
 
 
 class HoldoutRecord(Head, kw_only=True):

@@ -156,7 +156,9 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
 
 
 def _format_settled(record: SettleRecord) -> str:
-    """``settled 1.1% ± 0.3% better``: the same words as the line that tells of the settling."""
+    """``settled 1.1% ± 0.3% better``, or that no gain was shown."""
+    if record.no_gain:
+        return record.no_gain
     text = f"settled {_format_amount(abs(record.difference), record.in_percent, record.unit)}"
     better = better_or_worse(record.difference)
     if record.interval is None:
@@ -164,8 +166,7 @@ def _format_settled(record: SettleRecord) -> str:
     low, high = record.interval
     if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
         return f"{text} {better}, exactly"
-    text += f" ± {_format_amount((high - low) / 2, record.in_percent, record.unit)} {better}"
-    return text if low > 0 or high < 0 else f"{text}, which may be no gain"
+    return f"{text} ± {_format_amount((high - low) / 2, record.in_percent, record.unit)} {better}"
 
 
 def _format_amount(size: float, in_percent: bool, unit: str) -> str:

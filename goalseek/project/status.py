@@ -261,7 +261,7 @@ def _next_step(status: str, standing: Standing, written_step: str, limit_text: s
         return "watch it: goalseek log --last 5"
     if standing.baseline is None:
         return "goalseek doctor, then goalseek iterate"
-    warning = standing.worse_than_baseline
+    warning = standing.worse_than_baseline or (standing.settled and standing.settled.no_gain)
     if status in ("failed", "blocked") and written_step:
         return f"{written_step}; {warning}" if warning else written_step
     if limit_text:
@@ -274,13 +274,14 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` may take home, keeps of an earlier ruler included; "" for nothing.
 
     Which of it HEAD has already takes merges of git, which promote makes. Where it was settled as worse than the
-    baseline, the sentence says so, and names the way back.
+    baseline, the sentence says so, and names the way back; it also says where settling has shown no gain.
     """
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
-        settles = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
-        return f"{settles}goalseek promote takes home what HEAD lacks of the kept changes"
+        before = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
+        before = f"{no_gain}; " if (no_gain := standing.settled.no_gain if standing.settled else "") else before
+        return f"{before}goalseek promote takes home what HEAD lacks of the kept changes"
     if standing.taken_back:
         return (
             "all that was kept since the baseline was taken back; goalseek promote takes home what HEAD lacks of that"

@@ -38,6 +38,14 @@ class SettledDifference(Struct, frozen=True):
         """Whether zero lies outside the interval."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
+    @property
+    def no_gain(self) -> str:
+        """``no gain shown: -9.4% to 15.2% (5 pairs)`` if zero lies inside the interval; else ""."""
+        if self.interval is None or self.is_sure:
+            return ""
+        low, high = map(self.format_size, self.interval)
+        return f"no gain shown: {low} to {high} ({pluralize(self.pairs, 'pair')})"
+
     def in_words(self) -> str:
         """``3.1% better (95% interval 1.2% to 5.0%), the mean of 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
         is_exact, size = False, self.format_size

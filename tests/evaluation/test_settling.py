@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Callable
@@ -238,6 +239,23 @@ class TestSettling:
         assert project.run("iterate", "--until", "score>=2").stdout.splitlines()[-1].endswith("· goalseek status")
         assert project.run("revert", "1").exit_code == 0
         assert "settling found" not in project.run("status").stdout
+
+    def test_where_zero_lies_inside_the_interval_no_gain_is_shown_and_promote_not_advised_without_that(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        every_other = 'shift=$((-86 - 4 * ($(wc -l < "$HOME/journal") % 2)))'
+        (home() / "during").write_text(f"if grep -q 90 answer.json; then {every_other}; fi\n")
+        ended = project.run("settle")
+        (record,) = of_kind(project, "settle")
+        assert record["interval"][0] < 0 < record["interval"][1], ended.stderr
+        assert re.fullmatch(r"no gain shown: -[\d.,]+[%×] to [\d.,]+[%×] \(3 pairs\)", record["why"])  # noqa: RUF001
+        status, preview = project.check("status"), project.run("promote")
+        assert f"next: goalseek iterate goes on; {record['why']}; goalseek promote takes home" in status
+        assert f"  settled    {record['why']}; the two numbers are its medians" in status
+        assert preview.stderr.count(f"warning: {record['why']}\n") == 1 and record["why"] in preview.stdout
+        assert f"**{record['why']}" in project.check("report", "--format", "md", "-o", "-")
 
     @pytest.mark.slow
     def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(

@@ -77,7 +77,7 @@ def test_what_does_not_apply_is_left_out_and_what_was_not_measured_afresh_says_s
 
 def test_a_gain_that_may_be_none_is_not_praised_and_a_metric_to_maximize_rises(manifest: Manifest) -> None:
     unsure = replace(SETTLED, interval=(-0.002, 0.024))
-    assert "settled 1.1% ± 1.3% better, which may be no gain · " in of(CLIMBED, manifest, settled=unsure)
+    assert "3.41 → 3.37, no gain shown: -0.2% to 2.4% (1 pair) · " in of(CLIMBED, manifest, settled=unsure)
     exact = replace(SETTLED, interval=(SETTLED.difference, SETTLED.difference))
     assert "settled 1.1% better, exactly · " in of(CLIMBED, manifest, settled=exact)
     assert "settled 1.1% better, one pair · " in of(CLIMBED, manifest, settled=replace(SETTLED, interval=None))

@@ -113,8 +113,10 @@ def test_equal_pairs_are_no_difference_and_an_interval_of_no_width_is_said_to_be
     assert settle("maximize", [(-2, 1)] * 3).in_words() == "3 better (exactly), 3 pairs"
     assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
     assert settle("maximize", [(0.1, 10.0)] * 2).in_words() == "99× better (exactly), 2 pairs"  # noqa: RUF001
-    unsure = settle("maximize", [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)]).in_words()
-    assert unsure == "743% better (95% interval -98.1% to 3,718×), the mean of 3 pairs"  # noqa: RUF001
+    unsure = settle("maximize", [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)])
+    assert unsure.no_gain == "no gain shown: -98.1% to 3,718× (3 pairs)"  # noqa: RUF001
+    assert settle("maximize", [(1.0, 2.0), (1.0, 2.1)]).no_gain == settle("maximize", [(1.0, 0.5)]).no_gain == ""
+    assert unsure.in_words() == "743% better (95% interval -98.1% to 3,718×), the mean of 3 pairs"  # noqa: RUF001
     narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
     assert narrow == "50% better (95% interval 50% to 50%, rounded), the mean of 2 pairs"
     with pytest.raises(ValueError, match="nothing was measured"):

@@ -210,7 +210,7 @@ class TestOfANight:
             ({"difference": "much"}, "5.7% better"),
             ({"difference": -0.25, "interval": [-0.3, -0.2], "in_percent": False}, "0.25 ± 0.05 worse"),
             ({"difference": 0, "interval": None}, "no difference"),
-            ({"difference": 0, "interval": [-0.01, 0.01]}, "0% ± 1% better"),
+            ({"difference": 0, "interval": [-0.01, 0.01]}, "no gain shown: -1% to 1% (5 pairs)"),
             ({"difference": 0.0375, "interval": None, "in_percent": None}, "0.0375 better"),
             ({"difference": 0.011, "interval": None, "in_percent": None, "best": None}, "0.011 better"),
         ],

@@ -65,7 +65,7 @@ def claim_of(climb: Climb) -> Claim:
     if climb.settled and climb.is_settled:
         if climb.settled.before or climb.settled.after:  # the medians of both are known
             before, after = climb.settled.before, climb.settled.after
-        gain = format_difference(climb.settled)
+        gain = climb.settled.no_gain or format_difference(climb.settled)
         settled = f"Settled: {climb.settled.in_words()}, measured afresh in turn."
     before_text, after_text = format_distinct(before, after, unit=climb.unit)
     return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
