@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
@@ -16,14 +16,14 @@ from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Context, PastIteration, Rejection
+from goalseek.phase_values import Context, Edit, PastIteration, Rejection
 from goalseek.project.config import Config
 from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import read_history
-from goalseek.proposal.prompt import Request, make_prompts
+from goalseek.proposal.prompt import Request, go_on_prompt, make_prompts
 from goalseek.proposal.usage import UsageLog
 from goalseek.proposal.watch import wait
 from goalseek.providers.provider import Call, Reply
@@ -70,8 +70,27 @@ def brief_iteration(
     return Briefing(project, config, context, history, brief, usage_log, folder, standing)
 
 
-def build_call(briefing: Briefing, request: Request) -> Call:
-    """The call of a provider in the workspace, with its prompt. A reviewer has another HOME."""
+class CallEdits(Protocol):
+    """The edits of one call in the workspace."""
+
+    def save(self) -> tuple[Edit, ...] | None:
+        """Store them; None where they cannot be kept."""
+
+    def undo(self) -> None:
+        """Bring the workspace back to where the call began."""
+
+
+class _PlanEdits(NamedTuple):
+    """Files that were written while planning: they are part of no change."""
+
+    undo: Callable[[], None]
+
+    def save(self) -> None:
+        return None
+
+
+def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = None) -> Call:
+    """The call of a provider in the workspace, with its prompt. A reviewer has another HOME, and begins anew always."""
     project, config, context = briefing.project, briefing.config, briefing.context
     manifest, usage_log = config.manifest, briefing.usage_log
     brief = {**briefing.brief, "minutes": _minutes(briefing, request.phase)}
@@ -93,10 +112,27 @@ def build_call(briefing: Briefing, request: Request) -> Call:
     workspace = project.workspace(config, briefing.standing)
     label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
 
+    kept = edits or _PlanEdits(workspace.clean)
+
+    def undo() -> None:
+        usage_log.drop_session()
+        kept.undo()
+
     def note_failed_call(why: str, usage: Usage) -> None:
         project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
-        workspace.clean()
+        if usage_log.cut_off and not request.review:
+            usage_log.set_edits(kept.save())
+        else:
+            undo()
+
+    def begin(name: str, model: str) -> None:
+        if usage_log.cut_off and not launch.session(name, model):
+            undo()
+
+    def go_on() -> str:
+        cut_off = usage_log.cut_off
+        return go_on_prompt(request, nonce, cut_off.edits is not None) if cut_off else ""
 
     launch = AgentLaunch(
         project=project,
@@ -124,6 +160,8 @@ def build_call(briefing: Briefing, request: Request) -> Call:
         dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
         answered=frozenset(_answered(briefing, request)),
+        begin=begin,
+        go_on=go_on,
     )
 
 

@@ -109,10 +109,10 @@ class AgentLaunch(Struct, frozen=True):
     def session(self, name: str, model: str) -> Session | None:
         """The session of the last call under this name; None where its HOME is gone or the model was another one.
 
-        In a turn of ``fresh``, only a reviewer has one.
+        In a turn of ``fresh``, only a reviewer has one, and a call that was cut off.
         """
         is_fresh = any(turn.endswith(f" {FRESH}") for turn in self.context.turn[:1])
-        if is_fresh and self.phase != "review":
+        if is_fresh and self.phase != "review" and not (self.usage_log and self.usage_log.cut_off):
             return None
         label = self._home_label(name)
         session = self.usage_log.session(label) if self.usage_log and self.home.is_of(label) else None

@@ -36,6 +36,18 @@ files:
 path/of/each/file/that/you/edited
 GOALSEEK PLAN {0}>>>"""
 
+_CUT_OFF = {
+    "plan": "Your last turn was cut off. Go on with it, and finish with the block, with the code {nonce}, as asked.",
+    "edits": (
+        "Your last turn was cut off. Your edits are in the folder: look at `git status` and `git diff`, and go on with "
+        "the change that you were making{title}."
+    ),
+    "undone": (
+        "Your last turn was cut off, and its edits were undone: look at `git status` and `git diff`. Make them again, "
+        "and go on with the change that you were making{title}."
+    ),
+}
+
 
 class Problem(Struct, frozen=True):
     """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data.
@@ -154,6 +166,13 @@ def make_prompts(
         return Prompts(fresh, "")
     values["writable"] = _first_patterns(manifest.scope.writable)
     return Prompts(fresh, fill(template.resumed, _problem_text(problem, nonce, is_resumed=True)))
+
+
+def go_on_prompt(request: Request, nonce: str, has_edits: bool) -> str:
+    """What an agent is asked whose last turn was cut off, in the session of that."""
+    kind = "plan" if request.phase == "plan" else "edits" if has_edits else "undone"
+    title = clean_title(_without_nonce(request.plan.title, nonce)) if request.plan else ""
+    return _CUT_OFF[kind].format(nonce=nonce, title=title and f': "{title}"') + "\n"
 
 
 def mark_as_data(text: str, nonce: str) -> str:

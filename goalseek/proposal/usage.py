@@ -19,7 +19,7 @@ from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
-from goalseek.phase_values import Session
+from goalseek.phase_values import Edit, Session
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.statistics.scale import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
@@ -33,7 +33,8 @@ class CallEntry(Struct, frozen=True):
     ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
     its place: its usage is charged then. ``cut_short``: its own program was killed, by its timeout, say. ``home`` is
     the label of its HOME, ``session`` its session, once it is known to have ended there; ``provider`` and ``model``
-    were asked, in the run ``run_id``, "" for the present one.
+    were asked, in the run ``run_id``, "" for the present one. ``edits`` are those that a failed call left in the
+    workspace for the next turn of its session; None where they are not kept.
     """
 
     phase: str
@@ -47,6 +48,7 @@ class CallEntry(Struct, frozen=True):
     provider: str = ""
     model: str = ""
     run_id: str = ""
+    edits: tuple[Edit, ...] | None = None
 
 
 class CallList(Struct, frozen=True):
@@ -117,6 +119,21 @@ class UsageLog:
     def last_session(self, home: str) -> Session | None:
         """The last session that any call in this HOME has reported."""
         return _last_session(self._calls, home)
+
+    @property
+    def cut_off(self) -> CallEntry | None:
+        """The last call of this step, where it failed and its session can go on."""
+        last = self._calls[-1] if self._calls else None
+        return last if last and last.failed and last.session and last.answer == self.current_step else None
+
+    def set_edits(self, edits: tuple[Edit, ...] | None) -> None:
+        """Stores the edits that the call which was cut off has left."""
+        self._change_last(edits=edits)
+
+    def drop_session(self) -> None:
+        """Stores that nobody goes on with the session of the last call."""
+        if self._calls and self._calls[-1].session:
+            self._change_last(session=None, edits=None)
 
     def charge(self, usage: Usage) -> Usage:
         """What the last call is charged, which gave no answer and is known to have used so much.

@@ -16,6 +16,7 @@ from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
 from goalseek.values import StopReason, Usage
 
+_UNDONE = "An earlier turn at this was cut off, and what it had edited was undone.\n"
 _MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
 _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
 
@@ -79,18 +80,23 @@ class AgentProvider(CommandProvider):
         return replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def _ask_in_session(self, call: Call, may_resume: bool, planned: tuple[str, ...] = ()) -> Reply:
-        """One call, in the last session of this HOME where it ``may_resume`` one that is there, else in a new one."""
-        session = call.session(self.name, self.model) if may_resume else None
+        """One call, in the last session of this HOME where it ``may_resume`` one that is there, else in a new one.
+
+        One that was cut off goes on in its session always.
+        """
+        go_on = call.go_on()
+        session = call.session(self.name, self.model) if may_resume or go_on else None
         try:
             return self.ask(call, session, planned)
         except SessionGone as gone:
             call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
-            return self.ask(call, planned=planned)
+            prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
+            return self.ask(replace(call, prompt=prompt), planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
-        prompt = call.resumed_prompt if session and call.resumed_prompt else call.prompt
+        prompt = (session and (call.go_on() or call.resumed_prompt)) or call.prompt
         call = replace(call, prompt=prompt)
         facts = self._facts(call, login, session is not None)
         values = self._placeholder_values(call, login, session.name if session else "")
@@ -237,11 +243,11 @@ def usage_of_call(answer: Answer, session: Session | None) -> Usage:
 def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:
     """The session that the next call can resume, after one in ``session``; None where it may not exist.
 
-    A call that failed in a new session may have left none.
+    A call that failed in a new session before its model answered may have left none.
     """
     is_same = session is not None and session.name == answer.session
     is_name = isinstance(answer.session, str) and _NAME.fullmatch(answer.session)
-    if not is_name or (answer.trouble and not is_same):
+    if not is_name or (answer.trouble and not is_same and not answer.usage.tokens):
         return None
     previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}

@@ -218,6 +218,7 @@ class ProviderChain(Struct, frozen=True):
         state, count = self._state(provider), 0
         state.has_answered = state.has_answered or (provider.name, provider.model) in call.answered
         while True:
+            call.begin(provider.name, provider.model)
             try:
                 reply = ask(provider)
             except Rejected as rejected:

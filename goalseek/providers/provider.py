@@ -60,7 +60,9 @@ class Call:
 
     ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends
     before. ``again(why, usage)`` must be called before the same question is asked again, with the cost of the
-    failed try; it undoes that one's edits. ``session(name, model)`` is the last session of this iteration with that
+    failed try; it undoes that one's edits, unless its session can go on. ``begin(name, model)`` must be called before a
+    provider is asked, which never sees the edits of another. ``go_on()`` is what to ask in the session of a call that
+    was cut off; "" where none was. ``session(name, model)`` is the last session of this iteration with that
     program and model, None where it cannot be resumed; ``went`` must be called with the session of this call.
     ``read_home(name, pattern)`` gives the text of the newest file in the HOME of that name, "" where there is none.
     ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
@@ -87,6 +89,8 @@ class Call:
     confined: bool = False
     wait: Callable[[float, str], bool] = lambda seconds, why: False
     again: Callable[[str, Usage], None] = lambda why, usage: None
+    begin: Callable[[str, str], None] = lambda name, model: None
+    go_on: Callable[[], str] = lambda: ""
     session: Callable[[str, str], Session | None] = lambda name, model: None
     went: Callable[[Session], None] = lambda session: None
     read_home: Callable[[str, str], str] = lambda name, pattern: ""

@@ -9,12 +9,14 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
-from model_server.moves import Edit, Hang, Move, Refuse, Tokens, plan, review
+from model_server.moves import Die, Edit, Hang, Move, Refuse, Tokens, plan, review
 from model_server.server import ModelServer
 from project import Project, Projects, answer, ended, living
 
@@ -205,6 +207,34 @@ def test_a_rate_limit_is_waited_for_and_charged_once(
     assert server.done()[:2] == ["refuse", "refuse"]
     times = len([seen for seen in server.seen if seen.done in ("call", "answer")])
     assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * times, 20 * times)
+
+
+LONGER = "sed -i 's/score.: /&1/' answer.json; : {}"  # each puts another 1 before the score
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])  # gemini gives up its endpoint after half a minute
+def test_one_that_is_cut_off_in_its_change_goes_on_where_it_was(
+    name: str, asked: Projects, server: ModelServer
+) -> None:
+    project = asked(name, plan("longer", "answer.json"), Edit(commands=(LONGER.format(1), LONGER.format(2))))
+    troubles: list[Move] = [Refuse(429, retry_after=1), Die(None)]
+    server.gate = lambda told: troubles.pop(0) if told.results and troubles else None
+    server.otherwise = Edit(commands=(LONGER.format(3),), text="longer")
+    calls = project.run_folder(1) / "calls.json"
+
+    def reopen() -> None:
+        while not (calls.exists() and f'"failed":"{name}' in calls.read_text()):
+            time.sleep(0.05)
+        server.reopen()
+
+    Thread(target=reopen, daemon=True).start()
+    record = climb(project)
+    assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
+    assert record["metric"]["value"] == 111 and server.done() == ["answer", "call", "refuse", "die", "call", "answer"]
+    prompts = dict.fromkeys(seen.asked.prompt for seen in server.seen if seen.done != "aside")
+    assert ["Your edits are in the folder" in prompt for prompt in prompts] == [False, False, True]
+    answers = len([seen for seen in server.seen if seen.done in ("call", "answer")])
+    assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * answers, 20 * answers)
 
 
 @EACH

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from fake_agents import APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
+from fake_agents import ADDING, APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
 from project import Project, Projects, everything_written, until
 from reviewing import tokens
 from skips import levels
@@ -476,3 +476,72 @@ def test_an_answer_of_megabytes_is_read_whole(fake: Fakes, scorers: Projects) ->
     fake("claude", SCORING, apply="say exec(EDIT) or 'x' * 12_000_000")
     record = scorers({"name": "claude"}).climb()[-1]
     assert (record["outcome"], tokens(record)) == ("kept", 200), record["why"]
+
+
+CUT = "do exec(EDIT); act, detail = {}"  # it has edited, and then its service is gone
+
+
+def score_and_prompts(project: Project, made: Fake) -> tuple[Any, list[bool]]:
+    """The value that was kept, and of each call whether it was told that its edits are in the folder."""
+    record = project.iterations()[-1]
+    assert (record["iteration"], record["outcome"]) == (1, "kept"), record["why"]
+    answers = sum(call["phase"] != "review" for call in made.calls)
+    assert tokens(record) == 100 * answers and not record["usage"]["estimated"], "each is charged once"
+    return record["metric"]["value"], ["Your edits are in the folder" in call["prompt"] for call in made.calls]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_one_that_is_cut_off_goes_on_with_its_edits(fake: Fakes, scorers: Projects, name: str) -> None:
+    made = fake(name, ADDING, _1=CUT.format("'half', ''"), _2=CUT.format("'spent', '0'"))
+    project = scorers({"name": name, "credentials": []})
+    project.climb()
+    assert calls(made) == [("plan", False), ("apply", True), ("apply", True), ("apply", True)]
+    assert score_and_prompts(project, made) == (4, [False, False, True, True])
+    assert "Now make the change" in made.calls[1]["prompt"] and "Now make" not in made.calls[2]["prompt"]
+    assert '"a higher rate"' in made.calls[2]["prompt"]
+
+
+def test_a_repair_that_is_cut_off_keeps_its_edits_on_top_of_those_before(fake: Fakes, scorers: Projects) -> None:
+    made = fake("claude", ADDING, apply=STRAYS, _2=CUT.format("'half', ''"))
+    project = scorers({"name": "claude"})
+    project.climb()
+    assert calls(made) == [("plan", False), ("apply", True), ("repair", True), ("repair", True)]
+    assert score_and_prompts(project, made) == (4, [False, False, False, True])
+
+
+def test_edits_of_one_that_is_cut_off_outlive_a_kill(fake: Fakes, scorers: Projects) -> None:
+    made = fake("claude", ADDING, _1=CUT.format("'spent', '900'"))
+    project = scorers({"name": "claude"})
+    started = project.start("iterate")
+    until(lambda: json.loads(project.run("status", "--json").stdout)["status"] == "waiting")
+    started.kill()
+    started.communicate(timeout=30)
+    before = made.calls
+    made.acts(ADDING)
+    project.climb()
+    assert calls(made) == [("apply", True)] and "Your edits are in the folder" in made.calls[0]["prompt"]
+    record = project.iterations()[-1]
+    assert (record["iteration"], record["metric"]["value"]) == (1, 3), record["why"]
+    assert tokens(record) == 100 * (len(before) + 1) and not record["usage"]["estimated"]
+
+
+def test_the_next_provider_never_sees_the_edits_of_one_that_is_cut_off(fake: Fakes, scorers: Projects) -> None:
+    codex = fake("codex", ADDING, _1=CUT.format("'rate', ''"))
+    claude = fake("claude", ADDING, _0=CUT.format("'half', ''"))
+    project = scorers({"name": "codex", "fallback": ["claude"]})
+    record = project.climb()[-1]
+    assert (record["outcome"], record["provider"], record["metric"]["value"]) == ("kept", "claude", 3), record["why"]
+    assert len(codex.calls) == 2 and calls(claude) == [("apply", False), ("apply", True)]
+    told = ["Your edits are in the folder" in call["prompt"] for call in claude.calls]
+    assert told == [False, True] and tokens(record) == 300
+
+
+def test_edits_are_undone_where_the_session_is_gone(fake: Fakes, scorers: Projects) -> None:
+    made = fake(
+        "claude", ADDING, _1="do exec(EDIT); act = 'half'; STORED.unlink(); STORED = Path(home, 'sessions/lost')"
+    )
+    project = scorers({"name": "claude"})
+    record = project.climb()[-1]
+    assert calls(made)[1:] == [("apply", True), ("apply", True), ("apply", False)]
+    assert record["metric"]["value"] == 2, "the edits of its last turn alone"
+    assert "what it had edited was undone" in made.calls[-1]["prompt"]

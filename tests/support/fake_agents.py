@@ -58,6 +58,8 @@ STORED = Path(home, "sessions", f"{NAME}-{session}")
 is_lost = bool(given) and not STORED.exists()
 act = "nothing" if is_lost else ACTS.get(str(number)) or ACTS.get(phase) or ACTS.get("always") or "work"
 act, _, detail = act.partition(" ")
+if act == "do":  # a piece of Python, which names the act that follows
+    exec(detail)
 if act == "hang":
     time.sleep(60)
 if act == "run":  # a piece of Python, then its work
@@ -174,6 +176,10 @@ SCORING = """
 score = 2 * int(environment["GOALSEEK_ITERATION"]) + (phase == "repair")
 open("answer.json", "w").write('{"score": %d}' % score)
 """
+ADDING = """
+score = json.load(open("answer.json"))["score"] + 1
+open("answer.json", "w").write('{"score": %d}' % score)
+"""
 ASKS, APPROVES = (
     f'say "<<<GOALSEEK REVIEW " + nonce + "\\n{word}\\nwhy not\\nGOALSEEK REVIEW " + nonce + ">>>"'
     for word in ("CHANGES_REQUESTED", "APPROVED")
@@ -200,8 +206,8 @@ class Fake:
     def acts(self, edit: str = EDIT, **acts: str) -> None:
         """What it does, by the number of the call (``_0``), by phase, or ``always``; it works where nothing is said.
 
-        ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``hang``, ``nothing``, ``say EXPRESSION``, or
-        ``run STATEMENTS`` before its work. ``half`` and ``spent SECONDS`` are ``transient`` and ``rate SECONDS`` of one
+        ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``hang``, ``nothing``, ``say EXPRESSION``,
+        ``run STATEMENTS`` before its work, or ``do STATEMENTS``, which set ``act`` and ``detail`` to what follows. ``half`` and ``spent SECONDS`` are ``transient`` and ``rate SECONDS`` of one
         that has used as much as for an answer; ``short`` is work of a claude that does not tell what each model used.
         """
         self.log.unlink(missing_ok=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
 from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import recreate_folder
-from goalseek.phase_values import Change, Plan
+from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
@@ -44,7 +43,6 @@ from goalseek.workspace.screening import (
     linked_instructions,
     screen_trees,
 )
-from goalseek.workspace.workspace import Workspace
 
 _MAX_NAMED = 5
 _MAX_LINE = 160
@@ -83,8 +81,6 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         recreate_folder(attempt_folder)
     elif prior:
         archive_attempt(iteration.folder, attempt.number - 1)
-    snapshot = attempt_folder / "snapshot"
-    recreate_folder(snapshot)
     prior_entries = entries_by_path(prior.edits) if prior else {}
     was_planned_by_program = plan.title and provider.needs_consent
     if prior_entries or was_planned_by_program:
@@ -96,18 +92,20 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
     patch = b"" if shown_trees[0] == shown_trees[1] else objects.git("diff-tree", "-p", "-r", *shown_trees)
     try:
-        call, reply, failure = _ask_provider(iteration, attempt, patch, prior_entries)
+        call, reply, failure = _ask_provider(
+            iteration, attempt, patch, _Edits(iteration, attempt_folder, prior_entries)
+        )
     except (Ended, LimitReached):
         with contextlib.suppress(OSError):  # the climb ends already, and may do so because the disk is full
-            _keep_edits(iteration, attempt_folder)
+            _screen_so_far(iteration, attempt_folder)
+            workspace.clean()
         raise
-    snapshot.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.changes()
     try:
-        screened = _screening_of(iteration, changes, snapshot)
+        screened = _screening_of(iteration, changes, attempt_folder)
         if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
             call.keep(reply, refusal, b"")
             raise refusal
@@ -164,23 +162,30 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
     return _write_change(plan, screened, diff, folder)
 
 
-def _keep_edits(iteration: Iteration, folder: Path) -> None:
-    """Writes ``changes.diff`` of what the workspace has now, where a provider was ended that has not answered."""
+def _screen_so_far(iteration: Iteration, folder: Path) -> Screening | None:
+    """Writes ``changes.diff`` of what the workspace has now, where a provider has not answered.
+
+    None where it is gone, or has a credential.
+    """
     workspace = iteration.workspace
     if not workspace.is_whole():
-        return
+        return None
     changes = workspace.changes()
-    screened = _screening_of(iteration, changes, folder / "snapshot")
+    screened = _screening_of(iteration, changes, folder)
     secrets = credentials_of(iteration.config.manifest)
-    if not _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
-        screened.screen(changes)
-        _write_diff(iteration.project.repository.objects, iteration.incumbent.tree, screened, folder)
-    workspace.restore(changes)
+    if _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
+        return None
+    screened.screen(changes)
+    _write_diff(iteration.project.repository.objects, iteration.incumbent.tree, screened, folder)
+    return screened
 
 
-def _screening_of(iteration: Iteration, changes: Changes, snapshot: Path) -> Screening:
-    """The screening of the workspace; what it takes is copied to ``snapshot``."""
+def _screening_of(iteration: Iteration, changes: Changes, folder: Path) -> Screening:
+    """The screening of the workspace; what it takes is copied to ``snapshot/``."""
     workspace, objects, scope = iteration.workspace, iteration.project.repository.objects, iteration.config.scope
+    snapshot = folder / "snapshot"
+    folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    recreate_folder(snapshot)
     assert iteration.standing.incumbent
     entries = workspace.tree.entries
     return Screening(
@@ -192,17 +197,44 @@ def _screening_of(iteration: Iteration, changes: Changes, snapshot: Path) -> Scr
     )
 
 
+class _Edits(NamedTuple):
+    """The edits of a call in the workspace, on top of those of the attempt before."""
+
+    iteration: Iteration
+    folder: Path
+    prior_entries: Mapping[str, Entry | None]
+
+    def begin(self) -> None:
+        """Puts those into the workspace that the call begins with: where a turn was cut off, all that it had left."""
+        iteration, usage_log = self.iteration, self.iteration.steps.usage_log
+        entries, objects = self.prior_entries, iteration.project.repository.objects
+        if cut_off := usage_log.cut_off:
+            if cut_off.edits is not None and all(objects.has(edit.blob) for edit in cut_off.edits if edit.mode):
+                entries = entries_by_path(cut_off.edits)
+            else:
+                usage_log.set_edits(None)
+        if entries:
+            iteration.workspace.tree.overlay(entries)
+
+    def save(self) -> tuple[Edit, ...] | None:
+        screened = _screen_so_far(self.iteration, self.folder)
+        return edits_of(screened.edits) if screened else None
+
+    def undo(self) -> None:
+        workspace = self.iteration.workspace
+        workspace.clean()
+        workspace.tree.overlay(self.prior_entries)
+
+
 def _ask_provider(
-    iteration: Iteration, attempt: Attempt, prior_patch: bytes, prior_entries: Mapping[str, Entry | None]
+    iteration: Iteration, attempt: Attempt, prior_patch: bytes, edits: _Edits
 ) -> tuple[Call, Reply, Rejected | None]:
     """Lets the provider edit the workspace, on top of the edits of the attempt before."""
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
     request = Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch)
-    call = build_call(iteration.briefing, request)
-    if prior_entries:
-        iteration.workspace.tree.overlay(prior_entries)
-        call = replace(call, again=_overlay_before_retry(call, iteration.workspace, prior_entries))
+    call = build_call(iteration.briefing, request, edits)
+    edits.begin()
     provider = iteration.provider
     return call, *ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
 
@@ -219,18 +251,6 @@ def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Red
             why = f"{quote_path(secrets.redact_text(path))} holds a credential; nothing of this change is stored"
             return Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=usage)
     return None
-
-
-def _overlay_before_retry(
-    call: Call, workspace: Workspace, prior_entries: Mapping[str, Entry | None]
-) -> Callable[[str, Usage], None]:
-    """The call's ``again``, which also restores the edits of the attempt before: a retry starts from them too."""
-
-    def on_retry(why: str, usage: Usage) -> None:
-        call.again(why, usage)
-        workspace.tree.overlay(prior_entries)
-
-    return on_retry
 
 
 class _Diff(NamedTuple):

@@ -37,9 +37,11 @@ _KINDS: dict[str, Kind] = {
     "other": "undeclared",
 }
 _USED_UP = 100.0  # percent
-_PROVIDER = (  # of its own one the retries cannot be set, and these wait as long as the server says, in silence
+# Of its own provider the retries cannot be set. Those of requests wait as long as the server says, in silence; those of
+# streams print that they do, and leave the limit of a subscription to us.
+_PROVIDER = (
     'model_providers.goalseek={name="goalseek",base_url="https://api.openai.com/v1",wire_api="responses",'
-    "request_max_retries=0,stream_max_retries=0}"
+    "request_max_retries=0,stream_max_retries=4}"
 )
 
 

@@ -112,10 +112,10 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: retries are ours, as it waits in silence; a project brings no skills, .env or names of files."""
+    """The settings: long waits are ours; a project brings no skills, .env or names of files."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
-        "general": {"maxAttempts": 1},
+        "general": {"maxAttempts": 4},
         "advanced": {"ignoreLocalEnv": True},
         "context": {"includeDirectoryTree": False},
         "skills": {"enabled": False},

@@ -41,14 +41,16 @@ class Seen:
 class ModelServer:
     """Plays ``moves``, one for each new question, then ``otherwise`` again and again, or what it says to a question.
 
-    A question that follows the result of a tool goes on with its move. An agent's side questions, which offer no tool
-    (a title for the session, say), are answered aside. Closes and reopens at the same address where a move says so.
+    A question that follows the result of a tool goes on with its move, unless ``gate`` gives another move for it, which
+    is none that answers. An agent's side questions, which offer no tool (a title for the session, say), are answered
+    aside. Closes and reopens at the same address where a move says so.
     """
 
     def __init__(self, moves: Iterable[Move] = (), otherwise: Move | Callable[[Asked], Move] = _NOTHING) -> None:
         self.seen: list[Seen] = []
         self.unknown: list[str] = []
         self.otherwise = otherwise
+        self.gate: Callable[[Asked], Move | None] = lambda asked: None
         self._moves = list(moves)
         self._playing: dict[str, Edit | Loop] = {}
         self._number = 0
@@ -131,6 +133,8 @@ class ModelServer:
             self._number += 1
             if own_tools.is_aside(asked):
                 return "aside", _ASIDE, Answer(_ASIDE.text, None, _ASIDE.tokens, self._number)
+            if barred := self.gate(asked):
+                return type(barred).__name__.lower(), barred, None
             move: Move = self._playing[asked.prompt] if asked.results else self._new(asked)
             if isinstance(move, Loop):
                 self._playing[asked.prompt] = move
