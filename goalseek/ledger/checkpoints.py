@@ -20,7 +20,7 @@ from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.own_folders import remove_if_exists
-from goalseek.values import from_plain, to_line
+from goalseek.values import Usage, from_plain, to_line
 
 Value = TypeVar("Value")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -178,7 +178,7 @@ def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
         return None
 
 
-FAILED = CheckpointName("failed")
+CALLS, FAILED = CheckpointName("calls"), CheckpointName("failed")
 
 
 def failure_checkpoints(folder: Path, seal: Seal | None, begun: Begun) -> Checkpoints:
@@ -299,6 +299,19 @@ def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: 
         folder, follows = flight.folder, standing.last.seal
     outside = (unrecorded_seconds(own, run_id, key) for key in (settle_key(standing), holdout_key(standing)))
     return unrecorded_seconds(folder, run_id, follows) + sum(outside)
+
+
+def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> Usage:
+    """Usage of this run since the last record: of the answers that are stored, and of the calls that are charged."""
+    usages: list[Any] = []
+    for begun in under_way(runs, standing, run_id):
+        checkpoints = Checkpoints(runs / f"{begun.iteration:04d}", None, run_id, begun.follows)
+        answers, names = checkpoints.stored(), checkpoints.chain(f"iteration {begun.iteration}")
+        usages += [answers[name].value["usage"] for name in names if name.answer in ("plan", "change", "review")]
+        stored = checkpoints.of_run("").load(CALLS, dict, str(CALLS))
+        calls = stored.value["calls"] if stored else ()
+        usages += [call["charged"] for call in calls if call["charged"] and call.get("run_id", "") in ("", run_id)]
+    return Usage.total(from_plain(Usage, usage) for usage in usages)
 
 
 def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from goalseek.git.location import Location, locate
 from goalseek.humanize import format_duration
-from goalseek.ledger.checkpoints import total_unrecorded_seconds
+from goalseek.ledger.checkpoints import total_unrecorded_seconds, unrecorded_usage
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
@@ -127,6 +127,7 @@ def read_overview(
     question, approval = next((pair for pair in questions if not pair[1]), oldest)
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
+    spent = run_standing.spending(0.0, unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
     promote_hint = _promote_hint(loaded.manifest, standing)
     next_step = _next_step(status, standing, str(state.get("next", "")), limit_text, promote_hint)
@@ -156,8 +157,8 @@ def read_overview(
         else None,
         stagnation=run_standing.stagnation,
         outcomes=run_standing.outcomes,
-        spend=run_standing.spend,
-        limits=limit_texts(loaded.manifest.limits, run_standing),
+        spend=spent.spend,
+        limits=limit_texts(loaded.manifest.limits, spent),
         differs=(
             *differences.ruler,
             *_shared_folder_notes(loaded, location, own, standing),

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from msgspec import Struct, structs
 
 from goalseek.humanize import at_least, format_dollars, format_duration, pluralize
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
+from goalseek.ledger.checkpoints import CALLS, CheckpointName, Checkpoints
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
@@ -23,8 +23,6 @@ from goalseek.phase_values import Edit, Session
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.statistics.scale import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
-
-_CALLS = CheckpointName("calls")
 
 
 class CallEntry(Struct, frozen=True):
@@ -92,7 +90,7 @@ class UsageLog:
         self._median_of = median_of
         self.current_step = ""
         self.running = Usage()
-        checkpoint = self._checkpoints.load(_CALLS, CallList, str(_CALLS))
+        checkpoint = self._checkpoints.load(CALLS, CallList, str(CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
     def begin(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
@@ -219,7 +217,7 @@ class UsageLog:
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
-        self._checkpoints.save(_CALLS, CallList(calls), str(_CALLS), 0.0)
+        self._checkpoints.save(CALLS, CallList(calls), str(CALLS), 0.0)
 
 
 def _last_session(calls: Sequence[CallEntry], home: str) -> Session | None:
