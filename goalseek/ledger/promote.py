@@ -283,7 +283,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
 
 def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
     changes = [
-        KeptChange(after, str(before.tree_hash), str(after.tree_hash), after.metric.incumbent)
+        KeptChange(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
         for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]

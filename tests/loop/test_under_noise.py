@@ -176,7 +176,7 @@ def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incu
     files = {**FILES, "answer.json": answer(10), "hidden/judge.sh": SCALED}
     project = make_project(files=files, manifest={"metric": METRIC, "search": {"stack": "none"}})
     project.set_moves(*(answer(score, size) for size, score in enumerate((10, 11, 40, 40, 39, 41), 11)))
-    commands = (["baseline"], ["noise", "-n", "9"], ["iterate", "-n", "6"], ["status"], ["log"])
+    commands = (["baseline"], ["noise", "-n", "9"], ["iterate", "-n", "6"], ["status"], ["log"], ["promote"])
     pages = [project.check(*words) for words in (*commands, *(["show", str(number)] for number in range(1, 7)))]
     project.check("report", "-o", "night.md")
     lines = [line for page in (*pages, (project.folder / "night.md").read_text()) for line in page.splitlines()]
