@@ -118,8 +118,9 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         usage_log.drop_session()
         kept.undo()
 
-    def note_failed_call(why: str, usage: Usage) -> None:
-        project.watch.on_note(why)
+    def note_failed_call(why: str, usage: Usage, is_told: bool = False) -> None:
+        if not is_told:
+            project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
         if usage_log.cut_off and not request.review:
             usage_log.set_edits(kept.save())

@@ -64,7 +64,7 @@ class AgentLaunch(Struct, frozen=True):
     nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
-    again: Callable[[str, Usage], None] = lambda why, usage: None
+    again: Callable[..., None] = lambda why, usage, is_told=False: None
     note_prompt: Callable[[str], None] = lambda prompt: None
 
     def call(self, **more: Any) -> Call:

@@ -231,10 +231,10 @@ class ProviderChain(Struct, frozen=True):
                 if seconds is None:
                     raise
                 count += 1
-                call.again(state.describe(provider.name, rejected), rejected.usage)
+                is_quick = rejected.meaning is Meaning.FAILED
+                call.again(state.describe(provider.name, rejected), rejected.usage, is_told=is_quick)
                 rejected.usage = Usage()
-                why = state.problem if rejected.meaning is Meaning.FAILED else state.words
-                if not call.wait(seconds, why):
+                if not call.wait(seconds, state.problem if is_quick else state.words):
                     raise
             else:
                 state.note_answer()

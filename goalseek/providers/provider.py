@@ -58,18 +58,18 @@ class Call:
     are where it finds its prompt and its HOME. ``resumed_prompt`` asks the same of an agent that goes on in the session
     of its last answer, without what it was told there; "" where a session changes nothing.
 
-    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends
-    before. ``again(why, usage)`` must be called before the same question is asked again, with the cost of the
-    failed try; it undoes that one's edits, unless its session can go on. ``begin(name, model)`` must be called before a
-    provider is asked, which never sees the edits of another. ``go_on()`` is what to ask in the session of a call that
-    was cut off; "" where none was. ``session(name, model)`` is the last session of this iteration with that
-    program and model, None where it cannot be resumed; ``went`` must be called with the session of this call.
-    ``read_home(name, pattern)`` gives the text of the newest file in the HOME of that name, "" where there is none.
-    ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from
-    its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
-    ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was
-    none. ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model
-    of each provider whose answers are recorded in this run. ``search``: the agent may search the web.
+    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends before.
+    ``again(why, usage)`` must be called before the same question is asked again, with the cost of the failed try; it
+    undoes that one's edits, unless its session can go on. ``is_told``: the wait that follows says why. ``begin(name,
+    model)`` must be called before a provider is asked, which never sees the edits of another. ``go_on()`` is what to
+    ask in the session of a call that was cut off; "" where none was. ``session(name, model)`` is the last session of
+    this iteration with that program and model, None where it cannot be resumed; ``went`` must be called with the
+    session of this call. ``read_home(name, pattern)`` gives the text of the newest file in the HOME of that name, ""
+    where there is none. ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase,
+    numbered from its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
+    ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was none.
+    ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model of
+    each provider whose answers are recorded in this run. ``search``: the agent may search the web.
     """
 
     phase: str
@@ -88,7 +88,7 @@ class Call:
     home_at: Path = Path("/home/goalseek")
     confined: bool = False
     wait: Callable[[float, str], bool] = lambda seconds, why: False
-    again: Callable[[str, Usage], None] = lambda why, usage: None
+    again: Callable[..., None] = lambda why, usage, is_told=False: None
     begin: Callable[[str, str], None] = lambda name, model: None
     go_on: Callable[[], str] = lambda: ""
     session: Callable[[str, str], Session | None] = lambda name, model: None

@@ -73,7 +73,7 @@ class Night:
         self.again: list[tuple[str, Usage]] = []
         monkeypatch.setattr(fallback, "seconds_with_sleep", lambda: self.now)
         self.chain = ProviderChain(providers, providers)
-        again = lambda why, usage: self.again.append((why, usage))  # noqa: E731
+        again = lambda why, usage, is_told=False: self.again.append((why, usage))  # noqa: E731
         self.answered: set[tuple[str, str]] = set()
         self._call = replace(tune_call(folder, []), wait=self._wait, again=again)
 

@@ -55,7 +55,7 @@ class Asked:
             home_at=self.home,
             confined=confined,
             wait=self._wait,
-            again=lambda why, usage: self.again.append((why, usage)),
+            again=lambda why, usage, is_told=False: self.again.append((why, usage)),
             session=self._session,
             went=lambda session: self.sessions.update({self.started[-1].home: session}),
             read_home=lambda name, pattern: self._read_home(pattern),
