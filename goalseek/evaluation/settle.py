@@ -5,6 +5,7 @@ Each measurement is recorded as it is made, so that a killed settling goes on wi
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime
 
@@ -27,7 +28,6 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.evidence import timeout_remedy
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
@@ -148,7 +148,10 @@ def _measure(project: Project, target: Target, name: str) -> None:
             evidence = measure_target(project, target, unused_seed(project, 1))
     if evidence.failure:
         message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
-        remedy = timeout_remedy(evidence) or "goalseek doctor"
+        remedy = "goalseek doctor"
+        if evidence.failure.reason == Reason.VERIFY_TIMEOUT:
+            last = evidence.verify[-1]
+            remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
         raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
     measurement = measurement_of(evidence)
     record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)

@@ -6,7 +6,6 @@ A bench that disappears during a measurement is made again once: it lies in a ca
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
@@ -19,7 +18,7 @@ from goalseek.measurement.verifier import Verifier, has_stop_code
 from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, Failure
 from goalseek.sandbox.pipes import LogFile, Sink
-from goalseek.values import Reason, StopReason, VerifierRun
+from goalseek.values import StopReason, VerifierRun
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
@@ -76,14 +75,6 @@ def _incumbent_error(failure: Failure) -> GoalseekError:
     message = f"the incumbent was measured again and gives no number any more: {failure.why}"
     hint = "see its output: goalseek show --output; correct what has changed here, and run the same command again"
     return GoalseekError(message, hint, StopReason.INCUMBENT_FAILED)
-
-
-def timeout_remedy(evidence: Evidence) -> str:
-    """The key that gives the command which was ended five times its time; "" where none ran past its timeout."""
-    if evidence.failure is None or evidence.failure.reason != Reason.VERIFY_TIMEOUT:
-        return ""
-    last = evidence.verify[-1]
-    return f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
 
 
 def _write_metrics(path: Path, verifier: Verifier, sample: Measurement, artifacts: Path) -> None:

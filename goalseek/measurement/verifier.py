@@ -11,10 +11,10 @@ from pathlib import Path
 
 from msgspec import Struct, field, structs
 
-from goalseek.humanize import format_duration
+from goalseek.humanize import abbreviate, format_duration
 from goalseek.manifest.parallel import slot_variables
 from goalseek.manifest.tables import Manifest, VerifyCommand
-from goalseek.phase_values import Failure, Side
+from goalseek.phase_values import Failure
 from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
@@ -33,7 +33,6 @@ _FAILED_TEST = re.compile(  # as pytest and unittest, Go, TAP, GoogleTest, Rust,
     r"FAILED [^( ]|FAIL: \S|--- FAIL: |not ok \d|\[  FAILED  \] [A-Za-z_]\w*\.|test \S+ \.\.\. FAILED"
     r"|\d+ - .+ \([A-Z][\w ]+\)$|\S+:\d+:\w+:FAIL"
 )
-_TESTS_NAMED = 3
 
 
 class Verifier(Struct, frozen=True):
@@ -58,7 +57,7 @@ class Verifier(Struct, frozen=True):
     waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     pause: Callable[[], None] = lambda: time.sleep(0.1)
     refuse_changed: Callable[[], None] = lambda: None
-    turn: Callable[[Side, int], None] = lambda side, number: None
+    turn: Callable[[str, int], None] = lambda side, number: None
     slot: int = 0
 
 
@@ -165,8 +164,7 @@ def _last_line(result: ProgramResult) -> str:
     lines = [line.strip() for line in (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line.strip("|^~ \t")]
     if tests := list(dict.fromkeys(line[:200] for line in lines if _FAILED_TEST.match(line))):
-        more = [f"and {len(tests) - _TESTS_NAMED} more"] if len(tests) > _TESTS_NAMED else []
-        return f": {' | '.join(tests[:_TESTS_NAMED] + more)}"
+        return f": {abbreviate(tests)}"
     errors = [index for index, line in enumerate(lines) if _ERROR.search(line)]
     last = lines[: errors[-1] + 1 if errors else None][-2:]
     if last and not (_SUMMARY.match(last[-1]) and result.exit_code not in (STOP_THE_RUN - 1, STOP_THE_RUN)):

@@ -153,14 +153,17 @@ def test_a_line_that_only_sums_up_is_shown_with_the_one_before_it(project: Proje
         (
             "2/3 Test #2: numbers ...***Failed\n\nThe following tests FAILED:\n\t  2 - numbers (Failed)\n"
             "\t  3 - printing (Subprocess killed)\nErrors while running CTest\n",
-            "2 - numbers (Failed) | 3 - printing (Subprocess killed)",
+            "2 - numbers (Failed), 3 - printing (Subprocess killed)",
         ),
         (
             "E  Error: x\nFAILED tests/a.py::test_x - assert 0\n1 failed, 2 passed in 0.1s\n",
             "FAILED tests/a.py::test_x - assert 0",
         ),
         ("--- FAIL: TestX (0.00s)\n    x_test.go:3: no\nFAIL\nexit status 1\n", "--- FAIL: TestX (0.00s)"),
-        ("".join(f"not ok {number}\n" for number in range(5)), "not ok 0 | not ok 1 | not ok 2 | and 2 more"),
+        (
+            "".join(f"not ok {number}\n" for number in range(7)),
+            "not ok 0, not ok 1, not ok 2, not ok 3, not ok 4 and 2 more",
+        ),
         (
             "t.c:12:test_add:FAIL: Expected 1 Was 2\n1 Tests 1 Failures\nFAIL\n",
             "t.c:12:test_add:FAIL: Expected 1 Was 2",
