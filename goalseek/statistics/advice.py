@@ -5,7 +5,7 @@ and what to do about it, in words.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ class PlannedClimb(Struct, frozen=True):
 
     ``direction`` is None where nobody said which is better. ``is_time`` says that the number is a time, ``is_wall``
     that it is wall time; ``is_project`` says that there is a manifest. ``fixed_seed`` is a note on code that fixes a
-    seed, "" where none is known.
+    seed, "" where none is known. ``is_set`` says what is set already: "seed", "repeats", "min".
     """
 
     direction: str | None
@@ -36,6 +36,7 @@ class PlannedClimb(Struct, frozen=True):
     is_wall: bool = False
     is_project: bool = True
     fixed_seed: str = ""
+    is_set: Mapping[str, bool] = {}
 
 
 class Costs(Struct, frozen=True):
@@ -113,18 +114,19 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
         return _doubts(climb)
-    hint = wall_time_hint(report.values) if climb.is_wall else None
+    least = 'for a time, take the minimum of several runs: metric.repeats = 5 and metric.aggregate = "min"'
+    seed = "seed all that draws at random with $GOALSEEK_SEED: every measurement gets another, so no lucky seed decides"
     suggestions = [
-        *filter(None, [hint]),
-        "seed all that draws at random with $GOALSEEK_SEED: every measurement gets another, so no lucky seed decides",
-        "enlarge the data that it is measured on: four times as much halves the sd",
-        "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
+        ("", wall_time_hint(report.values) if climb.is_wall else None),
+        ("seed", seed),
+        ("", "enlarge the data that it is measured on: four times as much halves the sd"),
+        (
+            "repeats",
+            "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
+        ),
+        ("min", least if climb.is_time else None),
     ]
-    if climb.is_time:
-        suggestions.append(
-            'for a time, take the minimum of several runs: metric.repeats = 5 and metric.aggregate = "min"'
-        )
-    return suggestions
+    return [text for key, text in suggestions if text and not climb.is_set.get(key)]
 
 
 def wall_time_hint(values: Sequence[float]) -> str | None:

@@ -68,7 +68,9 @@ class TestOfAProject:
         assert noisy.users() == before
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
             assert word in ended.stdout
-        assert "1. seed all that draws at random with $GOALSEEK_SEED" in ended.stdout
+        assert "1. enlarge the data" in ended.stdout and "2. repeat: metric.repeats" in ended.stdout, (
+            "its seed is drawn"
+        )
         with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
         first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))

@@ -123,6 +123,8 @@ def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
     assert firsts == ["seed", "enlarge", "repeat:", "for"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
+    complete = PlannedClimb("minimize", 1.0, is_time=True, is_set=dict.fromkeys(("seed", "repeats", "min"), True))
+    assert [text.split(" ")[0] for text in advice(drawn(10), complete)] == ["enlarge"], "the others are set already"
 
 
 def test_wall_times_that_are_far_apart_are_better_taken_as_processor_time() -> None:

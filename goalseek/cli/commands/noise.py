@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
-from goalseek.errors import BAD_FINDING, GoalseekError, Interrupted, exit_code_of_interrupt
+from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue, pairs_in_turn
 from goalseek.evaluation.noise_runs import Runs, noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
@@ -85,7 +86,12 @@ def run(options: argparse.Namespace) -> int:
         is_wall = metric.source == "wall"
         seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
         planned = limit or ITERATIONS
-        climb = PlannedClimb(metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note)
+        is_set = {"repeats": metric.repeats > 1, "min": metric.aggregate == "min"}
+        with contextlib.suppress(GitFailed):  # it fails if nothing matches
+            is_set["seed"] = bool(project.repository.git("grep", "--name-only", "GOALSEEK_SEED", target.tree))
+        climb = PlannedClimb(
+            metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, is_set
+        )
         return _measure(options, repeat_measurements(project, target, options.count, options.jobs), climb, what, plain)
 
 
