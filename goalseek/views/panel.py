@@ -183,10 +183,11 @@ def _bar(budget: BudgetUse, activity: Activity, width: int, signs: Signs) -> Tex
     least = "at least " if budget.is_partial else ""
     text = f"{least}{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
     text += {"": "", "now": " this time"}.get(budget.of, f", {budget.of}")
+    label = ("-n" if budget.name == StopReason.ITERATIONS else "--for") if budget.of == "now" else budget.name
     room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
     full = round(share * room)
     return Text.assemble(
-        (f"  {budget.name:<{_LABEL - 2}}", "dim"),
+        (f"  {label:<{_LABEL - 2}}", "dim"),
         (signs.full * full, "magenta" if share >= WARNING_SHARE and budget.of != "now" else "cyan"),
         (signs.rest * (room - full) + ("  " if room else ""), "dim"),
         text,

@@ -114,7 +114,9 @@ def test_a_budget_has_a_bar_as_full_as_it_is_spent_and_magenta_where_it_nearly_i
         (("tokens", 10_000, 999_400), "........................  10k of 999k"),
         *((("tokens", value, 1e9), f"........................  {told} of 1G") for value, told in TOKENS.items()),
     ):
-        assert bar(*spending)[0] == f"  {spending[0]:<12}{amounts}"
+        label = "-n" if "now" in spending else spending[0]
+        assert bar(*spending)[0] == f"  {label:<12}{amounts}"
+    assert bar("time", 15.5, 120.0, "now")[0] == "  --for       ############............  1m 00s of 2m 00s this time"
     assert [bar("iterations", spent, 4)[1] for spent in (2, 3, 4)] == ["cyan", "magenta", "magenta"]
     assert bar("iterations", 4, 4, "now")[1] == "cyan"
     assert sparkline((-sys.float_info.max, 0.0, sys.float_info.max), "abc") == "abc"
