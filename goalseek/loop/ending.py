@@ -57,7 +57,7 @@ def reporting_end(project: Project) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recording_end(project: Project) -> Iterator[None]:
-    """Writes how the block of a requested baseline ends to ``state.json``, and reports it nowhere else."""
+    """Writes how the block of a requested baseline or a step ends to ``state.json``, and reports it nowhere else."""
     with _writing_early_end(project, lambda stop: None):
         yield
     stop = Stop(StopReason.COUNT, "done", "goalseek iterate goes on")
@@ -109,7 +109,7 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
 
 def _write_final_state(project: Project, status: str, stop: Stop) -> None:
     """Writes the last ``state.json`` of an invocation; on a full disk in place of the one before, in its room."""
-    if project.standing.seq < 0:
+    if project.standing.seq < 0 and not project.activity.picture.has_content:
         return
     last = project.standing.last_iteration
     try:

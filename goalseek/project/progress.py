@@ -28,7 +28,7 @@ from goalseek.values import DataClass, Outcome, Phase, Usage
 
 if TYPE_CHECKING:  # status asks for the progress alone
     from goalseek.ledger.checkpoints import PhaseSeconds
-    from goalseek.phase_values import Ahead, Side
+    from goalseek.phase_values import Ahead
     from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
@@ -107,7 +107,7 @@ class Activity:
         if self.phase_seconds:
             self.phase_seconds.beat()
 
-    def show_turn(self, side: Side, number: int) -> None:
+    def show_turn(self, side: str, number: int) -> None:
         """Shows which tree is measured, in its run of this number."""
         self._observer().on_measurement(side, number)
         if self.last_phase == Phase.VERIFY:

@@ -38,12 +38,24 @@ def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> Non
         ended = project.run("step", "--json")
         assert ended.exit_code == 0, ended.stderr
         told.append(json.loads(ended.stdout))
+        if len(told) > 2:  # the first two phases write no state
+            assert (project.state()["status"], project.state()["stop_reason"]) == ("completed", "count")
         assert len(told) < 15
     baseline = ["READ_CONTEXT", "COMMIT", "VERIFY", "DECIDE"]
     assert [step["done"].split(" ")[0] for step in told] == [*baseline, "LOG", *PHASES, "LOG"]
     assert [step["next"] for step in told[:-1]][len(baseline) + 1 :] == [*PHASES[1:], "LOG"]
     assert told[-1] == {"done": "LOG (iteration 1: kept)", "next": "READ_CONTEXT"}
     assert [record["notes"] for record in project.iterations()] == [[], []], "nothing was cut short"
+
+
+def test_a_run_of_the_baseline_is_called_so(waiting: Project) -> None:
+    waiting.write({"hidden/judge.sh": WAITING.replace("= 1 ]", "= 0 ]")})
+    waiting.commit()
+    started = started_and_waiting(waiting, "iterate", "-v")
+    assert waiting.state()["turn"] == "run 1, the baseline"
+    home("go").touch()
+    started.kill()
+    started.communicate(timeout=30)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from goalseek.cli.output import print_answer, wants_json
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights
+from goalseek.loop.ending import recording_end
 from goalseek.loop.invocation import check_before_climb, limit_stop
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.loop import run_iteration
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     kind = SandboxWatch if wants_json(options) else _StepWatch
     watch = kind(painter(sys.stderr, options.color), is_silent)
     override = provider_from_options(manifest, options.provider, options.model)
-    with open_project(manifest, watch, override, doing="step") as project:
+    with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
         phase, next_phase = run_phase(project)
     print_answer(options, {"done": phase, "next": next_phase}, f"done: {phase}; next: {next_phase}")
     return 0

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import structs
+
 from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import Attempt
@@ -17,7 +19,7 @@ from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.noise_state import setting_of
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
-from goalseek.values import Phase
+from goalseek.values import Outcome, Phase
 from goalseek.workspace.places import BenchName
 
 NextMeasurement = Callable[[Evidence], Callable[[], Evidence] | Verdict]
@@ -86,7 +88,8 @@ def _next_baseline_measurement(
     spec = MeasurementSpec(candidate.tree, iteration.seed(len(evidence.runs) + 1), iteration.number)
 
     def measure() -> Evidence:
-        with iteration.project.verifier(config, ruler, candidate.tree, {}) as verifier:
+        with iteration.project.verifier(config, ruler, candidate.tree, {}) as usual:
+            verifier = structs.replace(usual, turn=lambda _, number: usual.turn(Outcome.BASELINE, number))
             return add_measurement(verifier, spec, evidence, iteration.folder)
 
     return measure
