@@ -150,7 +150,8 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
     except Failed as failed:
         interpret(failed, provider, has_answered=False)
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
-        remedy = _UNREACHED_REMEDY if failed.may_last else _LIVE_REMEDIES[failed.meaning]
+        is_unreached = failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED
+        remedy = _UNREACHED_REMEDY if is_unreached else _LIVE_REMEDIES[failed.meaning]
         return CheckResult("live", failed.kind == "rate_limited", text, remedy)
     except Rejected as rejected:
         return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")

@@ -145,10 +145,7 @@ class Standing(Struct, frozen=True):
         return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None) -> Standing:
-        """This standing with what was spent outside of recorded iterations, or in the current one so far.
-
-        ``before_run`` was spent in earlier runs, so it is part of the total alone.
-        """
+        """This standing with what is in no record of an iteration yet; ``before_run`` counts in the total alone."""
         total = self.total.plus_unrecorded(seconds, usage).plus_unrecorded(0.0, before_run or Usage())
         return structs.replace(self, spend=self.spend.plus_unrecorded(seconds, usage), total=total)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -99,7 +99,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = credentials_of(manifest)
-    prompt, resumed_prompt = map(
+    prompt, resumed_prompt, file_list = map(
         secrets.redact_text, make_prompts(config.templates, manifest, briefing.context, brief, request, nonce)
     )
     sent_prompt = [prompt]
@@ -160,19 +160,15 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         baseline_file=lambda path: _baseline_file(project, path),
         dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
         resumed_prompt=resumed_prompt,
-        answered=frozenset(_answered(briefing, request)),
+        file_list=file_list,
+        answered=frozenset(
+            (record.provider, record.model)
+            for record in project.ledger.recent
+            if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
+        ),
         begin=begin,
         go_on=go_on,
     )
-
-
-def _answered(briefing: Briefing, request: Request) -> Iterator[tuple[str, str]]:
-    """Name and model of each provider that has answered in this run."""
-    if request.plan:
-        yield request.plan.provider, request.plan.model
-    for record in briefing.project.ledger.recent:
-        if record.run_id == briefing.project.run_id and record.reason not in PROVIDER_FAILED:
-            yield record.provider, record.model
 
 
 def credentials_of(manifest: Manifest) -> Redactor:

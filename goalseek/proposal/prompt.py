@@ -97,11 +97,12 @@ _STRAYS = {
 class Prompts(NamedTuple):
     """What an agent is asked in a new session, and where it goes on in the session of its last answer.
 
-    ``resumed`` is "" where a session makes no difference.
+    ``resumed`` is "" where a session makes no difference. ``file_list`` is the part of them that lists the files.
     """
 
     fresh: str
     resumed: str
+    file_list: str
 
 
 def make_prompts(
@@ -163,9 +164,9 @@ def make_prompts(
     text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
     fresh = fill(text, _problem_text(problem, nonce))
     if not template.resumed or (request.phase == "plan" and not problem):
-        return Prompts(fresh, "")
+        return Prompts(fresh, "", values["files"])
     values["writable"] = _first_patterns(manifest.scope.writable)
-    return Prompts(fresh, fill(template.resumed, _problem_text(problem, nonce, is_resumed=True)))
+    return Prompts(fresh, fill(template.resumed, _problem_text(problem, nonce, is_resumed=True)), values["files"])
 
 
 def go_on_prompt(request: Request, nonce: str, has_edits: bool) -> str:

@@ -95,11 +95,8 @@ class UsageLog:
 
     def begin(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Stores durably that a call begins; ``asked`` are its provider and model."""
-        provider, model = asked
-        entry = CallEntry(
-            phase, answer=self.current_step, home=home, provider=provider, model=model, run_id=self._run_id
-        )
-        self._store((*self._calls, entry))
+        entry = CallEntry(phase, answer=self.current_step, home=home, run_id=self._run_id)
+        self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
 
     def note_end(self, killed_programs: int, cut_short: bool) -> None:
         """Stores how many programs the last call left running, and whether its own was killed."""

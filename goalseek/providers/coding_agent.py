@@ -97,6 +97,8 @@ class AgentProvider(CommandProvider):
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
         prompt = (session and (call.go_on() or call.resumed_prompt)) or call.prompt
+        if self.preset.adds_named_files and call.file_list:
+            prompt = prompt.replace(call.file_list, "They are not listed here.")
         call = replace(call, prompt=prompt)
         facts = self._facts(call, login, session is not None)
         values = self._placeholder_values(call, login, session.name if session else "")

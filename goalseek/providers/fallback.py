@@ -36,8 +36,8 @@ class ProviderState(Struct):
 
     ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
     ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
-    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last`` is that of
-    its last failure.
+    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last``: it has
+    never reached its model, and does not say why.
     """
 
     has_answered: bool = False
@@ -58,7 +58,7 @@ class ProviderState(Struct):
         Calls that were made at once and found it closed are one look.
         """
         now = seconds_with_sleep()
-        self.may_last = failed.may_last
+        self.may_last = failed.meaning is Meaning.CLOSED and failed.kind == "undeclared" and not self.has_answered
         if failed.meaning is Meaning.CLOSED and self.closed_until <= now:
             self.closed_until = now + seconds_closed(failed, self.looks)
             self.looks += 1
@@ -139,6 +139,7 @@ class ProviderChain(Struct, frozen=True):
     def apply(self, call: Call, plan: Plan) -> Reply:
         """The change of the first that answers; edits of one that failed are undone before the next is asked."""
         editors = self.repairers if call.phase == "repair" else self.editors
+        call = replace(call, answered=call.answered | {(plan.provider, plan.model)})
         return self._ask_in_turn(editors, call, lambda provider: provider.apply(call, plan))
 
     def review(self, call: Call) -> Reply:

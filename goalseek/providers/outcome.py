@@ -64,8 +64,7 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 class Failed(Rejected):
     """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
 
-    ``interpret`` sets what it means; it ``may_last`` where the provider never reached a model and does not say why.
-    One that failed is recorded as any rejection is, where no fallback answers.
+    ``interpret`` sets what it means. One that failed is recorded as any rejection is, where no fallback answers.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class Failed(Rejected):
         self.kind = kind
         self.reset = reset
         self.meaning = Meaning.FAILED
-        self.may_last = False
 
 
 class SessionGone(Failed):
@@ -139,13 +137,12 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
 
     Where nothing was declared and no token was used, no model was reached. Without a login that is why.
     """
-    has_usage = bool(failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd)
+    has_usage = failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd
     has_login = has_answered or getattr(provider, "has_login", True)
     if failed.kind in ("transient", "timeout", "undeclared") and not has_usage and not has_login:
         failed.kind = "auth"
         failed.why += "; no login was found (credentials = [] in its table says that none is needed)"
     is_unreached = not has_usage and getattr(provider, "reports_usage", False)
-    failed.may_last = is_unreached and failed.kind == "undeclared" and not has_answered
     failed.meaning = _DECLARED.get(failed.kind, Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
 

@@ -86,7 +86,8 @@ class Preset:
     """One agent. ``tried`` is the version that goalseek's own tests ran, "" for none.
 
     ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``. An agent that
-    ``needs_sandbox`` runs every command without asking, always. ``read`` gets the answer from the program's result.
+    ``needs_sandbox`` runs every command without asking, always; one that ``adds_named_files`` sends those which the
+    prompt names to its model, so it gets no list of them. ``read`` gets the answer from the program's result.
     ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail.
     """
 
@@ -103,6 +104,7 @@ class Preset:
     address: str = ""
     tried: str = ""
     needs_sandbox: bool = False
+    adds_named_files: bool = False
     kept_bytes: int = KEPT_BYTES
     version: tuple[str, ...] = field(default=("--version",))
 

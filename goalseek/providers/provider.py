@@ -70,6 +70,7 @@ class Call:
     ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was none.
     ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model of
     each provider whose answers are recorded in this run. ``search``: the agent may search the web.
+    ``file_list`` is the part of ``prompt`` that lists files.
     """
 
     phase: str
@@ -102,6 +103,7 @@ class Call:
     resumed_prompt: str = ""
     answered: frozenset[tuple[str, str]] = frozenset()
     search: bool = False
+    file_list: str = ""
 
 
 @dataclass(frozen=True)

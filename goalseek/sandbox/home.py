@@ -7,6 +7,7 @@ file through the link. If one replaces the link by a new file, that is moved aft
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -77,18 +78,15 @@ class AgentHome:
         """Takes credentials out of its files. One that is no text is removed: a database does not survive an edit."""
         for path in [*self.path.rglob("*")]:
             name = path.relative_to(self.path).as_posix()
-            try:
+            with contextlib.suppress(OSError):  # a folder, or the link to a login
                 with open(open_regular(self.path, name), "rb") as file:  # noqa: PTH123 - a descriptor
                     status, content = os.fstat(file.fileno()), file.read(_LONG_FILE_LIMIT)
-            except OSError:  # a folder, or the link to a login
-                continue
-            if not secrets.contains(content):
-                continue
-            remove_if_exists(path)
-            if b"\0" not in content:
-                with own_folder(self.path) as home, open(home.create(name, 0o600), "wb") as file:  # noqa: PTH123
-                    file.write(secrets.redact(content))
-                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for what it used
+                if secrets.contains(content):
+                    remove_if_exists(path)
+                    if b"\0" not in content:
+                        with own_folder(self.path) as home, open(home.create(name, 0o600), "wb") as file:  # noqa: PTH123
+                            file.write(secrets.redact(content))
+                        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for its usage
 
     def empty(self) -> None:
         """Removes it, once the logins that were renewed in it are where the real ones are."""

@@ -304,6 +304,16 @@ def test_no_agent_searches_the_web_unless_the_manifest_allows_it(fake: Fakes, ag
         assert [text for text in found(project) if text.startswith(f"sandbox: {said}")]
 
 
+@pytest.mark.parametrize("name", ["claude", "aider"])
+def test_aider_gets_no_list_of_files_since_it_sends_each_that_is_named(
+    fake: Fakes, agents: Projects, name: str
+) -> None:
+    made = fake(name)
+    agents({"name": name, "credentials": []}).climb()
+    prompt = made.calls[0]["prompt"]
+    assert ("- knobs.txt (" in prompt) == (name == "claude") and "# Files in this folder" in prompt
+
+
 def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, agents: Projects) -> None:
     codex = fake("codex")
     codex.path.write_text("#!/bin/sh\necho no library >&2\nexit 127\n")

@@ -51,6 +51,7 @@ PRESET = Preset(
     install="pipx install aider-chat",
     tried="0.86.2",
     prompt="file",
+    adds_named_files=True,
     parts=(
         Part(("--message-file", "{prompt_file}")),
         Part(("--model", "{model}"), ("model",)),
