@@ -101,9 +101,8 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     standing = project.standing
     assert config.manifest.holdout and standing.origin and standing.best
     config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
-    is_first = side == "baseline"
-    tree = origin_tree(evaluation) if is_first else commit.tree
-    target = pinned_target(standing, config, tree, "a" if is_first else "b")
+    tree = origin_tree(evaluation) if side == "baseline" else commit.tree
+    target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
     failed = replace(begun, reason="failed")
     try:
         evidence = measure_target(project, replace(target, own_folder=COMMAND), unused_seed(project))

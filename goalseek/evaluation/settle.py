@@ -100,7 +100,9 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     if baseline is None or best is None or not standing.keeps:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
     duration = format_duration(count * _seconds_of_pair(standing))
-    project.watch.on_note(f"settling: baseline and best afresh in turn, {pluralize(count, 'pair')}, about {duration}")
+    other = "" if standing.first == baseline else f" of iteration {baseline.iteration}, this verifier's first,"
+    text = f"settling: baseline{other} and best afresh in turn, {pluralize(count, 'pair')}"
+    project.watch.on_note(f"{text}, about {duration}")
     before = pinned_target(standing, config, origin_tree(evaluation))
     after = pinned_target(standing, config, best.tree, "b")
     for index in range(len(standing.settling), 2 * count):

@@ -122,8 +122,8 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
     """
     paths = {difference.path for tree in (ours, theirs) for difference in objects.differences(before, tree)}
     names = {str(folder / ".gitattributes") for path in paths for folder in PurePosixPath(path).parents}
-    found = {name: objects.entry(ours, name) for name in names}
-    files = {name: entry for name, entry in found.items() if entry and entry.mode.startswith("100")}
+    entries = ((name, objects.entry(ours, name)) for name in names)
+    files = {name: entry for name, entry in entries if entry and entry.mode.startswith("100")}
     if not files:
         yield ()
         return

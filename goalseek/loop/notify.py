@@ -99,15 +99,14 @@ class Notifier(Observer):
 
     def on_question(self, question: Question) -> None:
         """Sent for "needs_human", as the person may be elsewhere; once, whoever asks it again."""
-        number, path = question.iteration, self._loaded().path
-        text = f"iteration {number} waits for you ({question.verdict.why})"
-        line = with_manifest_option(f"{text}: goalseek approve {number}, or decline {number}", path)
-        self._asked[number] = line
+        number, why, path = question.iteration, question.verdict.why, self._loaded().path
+        line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
+        self._asked[number] = line = with_manifest_option(line, path)
         if _is_stored_question(self._loaded(), question):
             return
         following = with_manifest_option(commands_for(question), path)
         about = {"iteration": number, "title": question.title, "next": following}
-        self._notify({"needs_human"}, event="waiting", why=question.verdict.why, line=line, **about)
+        self._notify({"needs_human"}, event="waiting", why=why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
         """Sent as the end."""

@@ -172,12 +172,13 @@ def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of
     assert "2 kept of 3 tries" in told
     settled = project.climb("settle") and project.records()[-1]
     assert (settled["baseline"], settled["best"], settled["pairs"][0]) == (1, 4, [1, 4])
-    project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
+    project.set_manifest({"metric": {"direction": "maximize", "query": "size", "noise": "none"}})
     project.check("baseline")
     assert "first      1, the baseline of iteration 0, by another verifier" in project.run("status").stdout
-    assert "the first baseline, of iteration 0, was 1 by another" in project.check(
-        "report", "-o", "-", "--format", "md"
-    )
+    project.set_moves(*[answer(6, size=20)] * 8)
+    project.climb()
+    assert "settling: baseline of iteration 6, this verifier's first, and best" in project.run("settle").stderr
+    assert "; first baseline 1 (iteration 0, another verifier)" in project.check("report", "-o", "-", "--format", "md")
 
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:

@@ -72,9 +72,9 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
         f"iteration {summary.best.iteration}; baseline {baseline}, {gain}"
     )
-    if summary.first:
-        first, number = format_number(summary.first.value), summary.first.iteration
-        lines.append(f"  first      {first}, the baseline of iteration {number}, by another verifier")
+    if first := summary.first:
+        text = f"{format_number(first.value)}, the baseline of iteration {first.iteration}, by another verifier"
+        lines.append(f"  first      {text}")
     if settled:
         lines.append(f"  settled    {settled.why}; the two numbers are its medians")
     if summary.last:

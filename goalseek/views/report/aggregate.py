@@ -300,8 +300,7 @@ class ReportFigures:
         before = self.climb
         if before.baseline is None:
             before.epoch, before.ruler = epoch, ruler
-            return
-        if ruler and ruler == before.ruler:
+        if before.baseline is None or (ruler and ruler == before.ruler):
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)

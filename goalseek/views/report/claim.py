@@ -48,8 +48,7 @@ def claim_of(climb: Climb) -> Claim:
     baseline, best, first = climb.baseline, climb.best, climb.first
     origin = ""
     if first and first.value is not None:
-        number = format_number(first.value)
-        origin = f"; the first baseline, of iteration {first.iteration}, was {number} by another verifier"
+        origin = f"; first baseline {format_number(first.value)} (iteration {first.iteration}, another verifier)"
     if baseline is None or best is None or baseline.value is None or best.value is None:
         if climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE]):
             lost = "The baseline's record is missing"

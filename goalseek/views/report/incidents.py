@@ -61,8 +61,7 @@ def incidents_of(row: IterationRow) -> Iterator[Incident]:
     if reason := _REASONS.get(row.reason):
         yield Incident(reason, iteration, one_line(row.why, 300))
     for stack in row.not_stacked:
-        text = f"{', '.join(map(str, stack))} together"
-        yield Incident("near misses that do not merge, or were measured already", iteration, one_line(text, 100))
+        yield Incident("near misses that do not merge, or were measured already", iteration, one_line(str(stack), 80))
     for command in row.verify:
         if killed := int(command.killed):
             programs = "a program" if killed == 1 else f"{killed} programs"
