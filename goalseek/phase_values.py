@@ -43,7 +43,7 @@ class PastIteration(Struct, frozen=True):
 
     ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
     positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
-    ``tried`` is what its author said to have tried and seen.
+    ``tried`` is what its author said to have tried and seen, ``needed`` the least gain that could have been kept.
     ``is_taken_back``: it was kept, and a person took it back. ``of_incumbent``: its change is one of the present
     incumbent; None where its record names none, for then its number says so.
     """
@@ -62,6 +62,7 @@ class PastIteration(Struct, frozen=True):
     is_taken_back: bool = False
     of_incumbent: bool | None = None
     tried: str = ""
+    needed: Number | None = None
 
     @property
     def label(self) -> str:

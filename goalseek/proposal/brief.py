@@ -57,8 +57,8 @@ class GuardNow(TypedDict):
 class Tried(TypedDict):
     """An earlier iteration. ``idea`` is its plan's text, as far as that is still there.
 
-    ``tried`` is what its author said to have tried and seen before the measurement, ``gain`` how much better the value
-    was than the incumbent's.
+    ``tried`` is what its author said to have tried and seen before the measurement. ``gain`` is how much better it was
+    than the incumbent in the runs that were compared, ``needed`` the least gain that could have been kept.
     """
 
     iteration: int
@@ -71,6 +71,7 @@ class Tried(TypedDict):
     idea: str
     tried: str
     gain: float | None
+    needed: float | None
     why: str
 
 
@@ -276,6 +277,7 @@ def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
         "idea": _cut(past.idea, _IDEA_BYTES),
         "tried": _cut(past.tried, _IDEA_BYTES),
         "gain": past.gain,
+        "needed": past.needed,
         "why": _cut(past.why, _WHY_BYTES),
     }
     text = json.dumps(row, indent=1)

@@ -216,6 +216,7 @@ def past_try(
         record.changed_loc,
         record.metric.delta,
         tried=record.tried,
+        needed=record.metric.needed,
     )
 
 

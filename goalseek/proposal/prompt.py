@@ -276,10 +276,13 @@ def _history(brief: dict[str, Any], best_iteration: int, phase: str, unit: str) 
 
 def _history_line(row: dict[str, Any], unit: str) -> str:
     """One try: outcome, number, gain, title; a line each for the idea, what was seen or else the size, and why."""
-    value = "" if row["value"] is None else f" {format_number(row['value'])}"
-    gain = "" if row["gain"] is None else f" ({_gain_text(row['gain'], unit)})"
-    title = row["title"] or "(no title)"
-    lines = [f"- {row['iteration']}: {row['outcome']}/{row['reason']}{value}{gain}: {title}"]
+    numbers = [] if row["gain"] is None else [_gain_text(row["gain"], unit)]
+    if row["needed"]:  # without its number, which may be better than one that the incumbent had before
+        numbers.append(f"needed {_gain_text(row['needed'], unit)}")
+    elif row["value"] is not None:
+        numbers.insert(0, format_number(row["value"]))
+    result = f"{row['outcome']}/{row['reason']} {', '.join(numbers)}".rstrip()
+    lines = [f"- {row['iteration']}: {result}: {row['title'] or '(no title)'}"]
     if row["idea"]:
         lines.append(f"  idea: {row['idea']}")
     if row["tried"]:

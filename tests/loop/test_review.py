@@ -44,7 +44,7 @@ def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(r
     why = "command, who reviewed it, rejected it: No test is weakened: it drops one; It is short: yes"
     assert record["why"] == why and record["metric"]["value"] == 2
     assert (
-        "reverted/review_rejected 2 (+1): a score\n" in asked("authors")[1] and f"  why: {why}\n" in asked("authors")[1]
+        "reverted/review_rejected 2, +1: a score\n" in asked("authors")[1] and f"  why: {why}\n" in asked("authors")[1]
     )
     assert project.git("show", "goalseek/demo:answer.json") == '{"score": 1}'
     assert record["rollback_commit_hash"] == project.git("rev-parse", "goalseek/demo")

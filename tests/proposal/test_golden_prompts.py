@@ -69,8 +69,8 @@ TRIES: tuple[tuple[str, str, float | None, str, str], ...] = (
     ("skipped", "out_of_scope", None, "Learn from the test set too", "data/test.csv is not the candidate's to edit"),
     ("reverted", "guard", 0.931, "Two hidden layers", "parameters is 81034, above its maximum, 50000"),
     ("reverted", "verify_failed", None, "Batch normalization", "train ended with 1: ValueError: shapes (64,32) and (64,10)"),
-    ("reverted", "within_noise", 0.9131, "A larger batch", "+0.0011 (0.12%), odds 1:2, 8 runs against 8"),
-    ("kept", "better", 0.912, "Scale the inputs to 0 to 1", "+0.0308 (3.5%), odds 57:1, 2 runs against 5"),
+    ("reverted", "within_noise", 0.9131, "A larger batch", "+0.12% (8 v 8 runs, odds 1:2), needed +2.1%"),
+    ("kept", "better", 0.912, "Scale the inputs to 0 to 1", "+3.5% (3 v 5 runs, odds > 9:1)"),
     ("baseline", "measured", 0.8812, "", "measured at 0123456789ab, 5 runs, not all the same"),
 )  # fmt: skip
 DIFFS = {
@@ -111,7 +111,7 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
             ("train.py", "judge/labels.txt")[: len(DIFFS.get(number, "1"))] if outcome != "skipped" and number else ()
         )
         gain = None if value is None else round(value - (0.8812 if number == 1 else 0.912), 4)
-        metric = replace(record.metric, value=value, delta=gain)
+        metric = replace(record.metric, value=value, delta=gain, needed=0.019 if reason == "within_noise" else None)
         seen = SEEN.get(number, "")
         records.append(replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
     project: Any = SimpleNamespace(

@@ -220,7 +220,7 @@ def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones
     assert rows[0]["diff"].endswith('-"size": "1"}\n+"size": "4"}')
     text = prompts(project, 6)
     assert (
-        "- 1: kept/better 3 (+2): title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
+        "- 1: kept/better 3, +2: title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
     )
     assert text.index("## 4: +0 ") < text.index("## 3: -0.5 ") < text.index("## 5: title 5 (verify_failed)")
     assert "planted-token" in text

@@ -363,12 +363,17 @@ def test_a_kept_change_that_has_no_room_in_the_history_stands_there_in_a_line() 
     tries = [structs.replace(past(number), idea="x" * 400, gain=-0.5) for number in range(60, 1, -1)]
     kept = PastIteration(1, "kept", "better", 2.0, ("a",), "The first", "why", gain=1.0)
     for best, line in (
-        (1, "- 1: kept/better 2 (+1): The first\n  changed: a\n  why: why\n"),
+        (1, "- 1: kept/better 2, +1: The first\n  changed: a\n  why: why\n"),
         (0, "- 1: +1 The first\n"),
     ):
         told = made("plan", (*tries, kept), best_iteration=best)
         assert told.count("The first") == 1 and f"{line}DATA {NONCE}>>>" in told
-    assert "- 60: reverted/worse 1.5 (-0.5): a title\n" in told
+    assert "- 60: reverted/worse 1.5, -0.5: a title\n" in told
+
+
+def test_a_gain_in_paired_runs_is_told_with_the_gain_that_was_needed_and_without_the_number() -> None:
+    missed = structs.replace(past(8), gain=-0.0025, needed=0.014)
+    assert "- 8: reverted/worse -0.0025, needed +0.014: a title\n" in made("plan", (missed,))
 
 
 def test_a_near_miss_may_be_varied_until_another_kind_of_change_is_wanted() -> None:
