@@ -174,7 +174,7 @@ def night() -> dict[str, str]:
     }
     texts = {}
     for name, request in asked.items():
-        fresh, resumed = prompts(request)
+        fresh, resumed, _ = prompts(request)
         texts[f"{name}.md"] = fresh
         if resumed and name != "apply-unplanned":
             texts[f"{name}-resumed.md"] = resumed
@@ -213,7 +213,7 @@ def test_what_is_under_way_beside_it_is_told_by_title_and_files_and_no_hidden_fi
 
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:
-    fresh, resumed = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
+    fresh, resumed, _ = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
     assert len(fresh) > 55_000 and len(resumed.encode()) < 2048
     assert "- train.py\n- model/**" in resumed and "30 minutes" in resumed and PLAN.title in resumed
     for told_before in ("plain numpy", "parameters", "data/train.csv"):

@@ -306,7 +306,7 @@ def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str) -> Non
     told = context(directions=("be quick",), flattened=True, last_crash="KeyError", crashed_in=8)
     for values, past_tries in ((told, (past(8),)), (context(program=""), ())):
         brief = make_brief(values, past_tries, MANIFEST, Standing(), SCOPE)
-        prompt, resumed = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
+        prompt, resumed, _ = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
         assert not string.Template(prompt).get_identifiers() and "score" in prompt and NONCE in prompt
         assert resumed == "", "their text is sent in a session too, as it was"
         for known in ("a title", "it broke"):
@@ -336,7 +336,7 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
     request, told = Request("repair", problem=Problem("it broke")), context()
     brief = make_brief(told, (), MANIFEST, Standing(), SCOPE)
     sent = make_prompts(load_templates(tmp_path), MANIFEST, told, brief, request, NONCE)
-    assert sent == ("New: it broke\n", "Again: it broke\n")
+    assert sent[:2] == ("New: it broke\n", "Again: it broke\n")
     (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
     with pytest.raises(GoalseekError, match="a reviewer has no session"):
         load_templates(tmp_path)
@@ -399,7 +399,9 @@ def test_who_makes_a_change_is_asked_to_look_for_the_gain_that_can_be_recognized
     assert describe_smallest_gain(metric, noise) == expected
     manifest, told = replace(MANIFEST, metric=metric), context()
     brief = {**make_brief(told, (), manifest, Standing(noise=noise), SCOPE), "minutes": 20}
-    for text in make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE):
+    for text in make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE)[
+        :2
+    ]:
         assert f"The smallest gain that can be recognized: {expected}.\n" in text and "You have 20 minutes" in text
 
 
