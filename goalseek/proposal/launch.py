@@ -178,10 +178,10 @@ class AgentLaunch(Struct, frozen=True):
             reported = read_usage(self.files / "usage.json")
             return project.provider().partial_usage(asked, printed, reported, session)
 
-        watch = CallWatch(project, self.manifest.limits, usage_log, read_usage_so_far)
+        watch = CallWatch(project, self.manifest.limits, usage_log, read_usage_so_far, spec.waits)
 
         def note_output(chunk: bytes) -> None:
-            watch.note_output()
+            watch.note_output(chunk)
             on_output(chunk)
 
         usage_log.begin(project.activity.last_phase, label, asked)
@@ -189,8 +189,9 @@ class AgentLaunch(Struct, frozen=True):
             result = project.programs.run(
                 launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
             )
-        is_ended = watch.stop is not None
-        usage_log.note_end(0 if is_ended else result.killed, result.timed_out or is_ended or was_killed(result))
+        is_ended = watch.stop is not None or watch.is_waiting
+        is_cut_short = result.timed_out or watch.stop is not None or was_killed(result)
+        usage_log.note_end(0 if is_ended else result.killed, is_cut_short and not watch.is_waiting)
         if watch.stop:
             name = spec.provider or "the provider"
             why = f"{name} was ended: {watch.stop.why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 
@@ -19,21 +20,31 @@ from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.values import Stop, StopReason, Usage
 
 LOOK_SECONDS = 3.0
+_LINE_BYTES = 4096
 _LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
 
 
 class CallWatch:
     """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
 
-    It is ended once ``--for``, the deadline or a budget is over, and where ``goalseek stop`` asks for it after
-    ``STOPPABLE_SECONDS`` of silence. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
+    It is ended once ``--for``, the deadline or a budget is over, where ``goalseek stop`` asks for it after
+    ``STOPPABLE_SECONDS`` of silence, and where it ``is_waiting``: its last line has the pattern ``waits``, and nothing
+    followed for ``SILENT_SECONDS``. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
     used, by its standard output; that is read where a limit depends on it, and shown to the others.
     """
 
     def __init__(
-        self, project: Project, limits: Limits, usage_log: UsageLog, read_usage: Callable[[bytes], Usage]
+        self,
+        project: Project,
+        limits: Limits,
+        usage_log: UsageLog,
+        read_usage: Callable[[bytes], Usage],
+        waits: str = "",
     ) -> None:
         self.stop: Stop | None = None
+        self.is_waiting = False
+        self._waits = re.compile(waits.encode()) if waits else None
+        self._tail = b""
         self._project = project
         self._limits = limits
         self._usage_log = usage_log
@@ -42,9 +53,10 @@ class CallWatch:
         self._looked_at = self._printed_at = time.monotonic()
         self._next_look = self._looked_at + LOOK_SECONDS if has_spending_limit(limits) else math.inf
 
-    def note_output(self) -> None:
-        """Notes that the program prints something now."""
+    def note_output(self, chunk: bytes) -> None:
+        """Notes what the program prints now."""
         self._printed_at = time.monotonic()
+        self._tail = (self._tail + chunk)[-_LINE_BYTES:]
 
     def must_end(self, stdout: HeadAndTail) -> bool:
         """Whether the program has to end now; shows its silence."""
@@ -57,7 +69,9 @@ class CallWatch:
         silence = now - self._printed_at
         self._project.activity.picture.set_silent_since(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         self.stop = self._limit_stop(now) or self._requested_stop(silence)
-        return self.stop is not None
+        if self._waits and silence >= SILENT_SECONDS and self.stop is None:
+            self.is_waiting = self._waits.search(self._tail.rstrip().rpartition(b"\n")[2]) is not None
+        return self.is_waiting or self.stop is not None
 
     def close(self) -> None:
         """Notes that the program has ended, and is silent no more."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from goalseek.errors import GoalseekError
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import PlanBlock, clean_title, find_plan, find_tried, require_plan
@@ -121,6 +123,7 @@ class AgentProvider(CommandProvider):
                 provider=self.name,
                 model=self.model,
                 prompt=prompt,
+                waits=self.preset.waits,
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
@@ -129,6 +132,8 @@ class AgentProvider(CommandProvider):
         usage = _without_zero_cost(usage_of_call(answer, session))
         output = shorten(stdout + stderr)
         refuse_timeout(result, output, usage)
+        if result.exit_code is None:  # it was ended in such a wait
+            answer = structs.replace(answer, trouble=Trouble("rate_limited", "it waits for its model in silence"))
         if next_session := session_after(answer, session, self.model):
             call.went(next_session)
         refuse_trouble(self.name, answer, session, output, usage)

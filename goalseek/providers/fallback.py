@@ -37,7 +37,8 @@ class ProviderState(Struct):
     ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
     ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
     calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last``: it has
-    never reached its model, and does not say why.
+    never reached its model, and does not say why. ``has_failed``: its last call did, after all its tries, and the last
+    of them used nothing.
     """
 
     has_answered: bool = False
@@ -47,10 +48,11 @@ class ProviderState(Struct):
     words: str = ""
     problem: str = ""
     may_last: bool = False
+    has_failed: bool = False
 
     def note_answer(self) -> None:
         """Notes that the provider answered."""
-        self.has_answered, self.looks, self.words, self.problem = True, 0, "", ""
+        self.has_answered, self.has_failed, self.looks, self.words, self.problem = True, False, 0, "", ""
 
     def note_failure(self, name: str, failed: Failed) -> str:
         """Notes how a call ended after all its retries; gives it in words.
@@ -66,6 +68,7 @@ class ProviderState(Struct):
             self.looks = 0
         if failed.meaning is Meaning.REFUSED:
             self.refused = failed.why
+        self.has_failed = failed.meaning is Meaning.FAILED and not failed.usage.tokens
         return self.describe(name, failed)
 
     def describe(self, name: str, failed: Failed) -> str:
@@ -190,9 +193,13 @@ class ProviderChain(Struct, frozen=True):
                     raise list(failures.values())[-1] from None
 
     def _first_open(self, providers: tuple[Member, ...], failed_ones: Collection[Member]) -> Member | None:
-        """The first provider that may be asked now; None where each is closed, refused, or has failed."""
+        """The first provider that may be asked now; None where each is closed, refused, or has failed.
+
+        One that failed in an earlier call, and used nothing, comes after the others.
+        """
         now = seconds_with_sleep()
-        states = ((provider, self._state(provider)) for provider in providers if provider not in failed_ones)
+        states = [(provider, self._state(provider)) for provider in providers if provider not in failed_ones]
+        states.sort(key=lambda row: row[1].has_failed)
         return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
 
     def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
@@ -228,6 +235,8 @@ class ProviderChain(Struct, frozen=True):
                     state.note_answer()
                     raise
                 interpret(rejected, provider, state.has_answered)
+                if rejected.kind == "rate_limited" and rejected.usage.tokens:
+                    state.looks = count = 0  # it answers as often as a limit per minute allows
                 seconds = seconds_before_retry(rejected, count, state.looks, has_next)
                 if seconds is None:
                     raise

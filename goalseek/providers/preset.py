@@ -88,7 +88,8 @@ class Preset:
     ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``. An agent that
     ``needs_sandbox`` runs every command without asking, always; one that ``adds_named_files`` sends those which the
     prompt names to its model, so it gets no list of them. ``read`` gets the answer from the program's result.
-    ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail.
+    ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail. It waits
+    for its model as long as the last line that it printed has the pattern ``waits``; "" where it never says so.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Preset:
     needs_sandbox: bool = False
     adds_named_files: bool = False
     kept_bytes: int = KEPT_BYTES
+    waits: str = ""
     version: tuple[str, ...] = field(default=("--version",))
 
 

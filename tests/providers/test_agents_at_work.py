@@ -16,6 +16,8 @@ from reviewing import tokens
 from skips import levels
 from test_providers import JUDGE, KNOB
 
+import goalseek
+
 pytestmark = pytest.mark.slow
 
 SECRET = "planted-refresh-token-0123456789"
@@ -555,3 +557,27 @@ def test_edits_are_undone_where_the_session_is_gone(fake: Fakes, scorers: Projec
     assert calls(made)[1:] == [("apply", True), ("apply", True), ("apply", False)]
     assert record["metric"]["value"] == 2, "the edits of its last turn alone"
     assert "what it had edited was undone" in made.calls[-1]["prompt"]
+
+
+WAITS = {
+    "codex": """print('{"type":"error","message":"Reconnecting... 1/4 (last status: 429)"}', flush=True)""",
+    "opencode": """print('level=ERROR message="stream error"', file=sys.stderr, flush=True)""",
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_one_that_says_that_it_waits_and_then_nothing_is_not_waited_for(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("goalseek.proposal.watch.SILENT_SECONDS", 0.5)
+    fake(name, ADDING, _1=f"do exec(EDIT); {WAITS[name]}; time.sleep(60)")
+    fake("claude", ADDING, _0="run time.sleep(1)")
+    project = scorers({"name": name, "credentials": [], "fallback": ["claude"]})
+    list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))
+    record = project.iterations()[-1]
+    assert (record["provider"], record["metric"]["value"]) == ("claude", 2), record["why"]
+    assert any(
+        f"{name} is rate limited ({name}: it waits for its model in silence); claude is asked" in note
+        for note in record["notes"]
+    )
+    assert tokens(record) == 200 and not record["usage"]["estimated"]

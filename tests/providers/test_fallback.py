@@ -171,11 +171,26 @@ def test_what_failed_is_tried_again_quickly_and_then_goes_to_the_next(night: Nig
     a = Saying("a", failed)
     made = night(a, Saying("b", ANSWER))
     assert (made.ask(), made.waits, a.calls) == ("b", list(RETRY_SECONDS)[: tries - 1], tries)
-    assert made.edit() == "b" and a.calls == 2 * tries, "it is not remembered"
+    is_remembered = failed is CRASH  # it used nothing
+    assert made.edit() == "b" and a.calls == (tries if is_remembered else 2 * tries)
     alone = night(Saying("a", failed))
     with pytest.raises(Failed) as caught:
         alone.ask()
     assert caught.value.reason in ("provider_failed", "provider_timeout") and len(alone.again) == tries - 1
+
+
+def test_one_that_failed_comes_after_the_others_until_it_answers(night: Nights) -> None:
+    made = night(Saying("a", *[CRASH] * 4, ANSWER), Saying("b", ANSWER, ANSWER, RATE_FOR_HOURS, ANSWER))
+    assert [made.ask(), made.edit(), made.ask(), made.edit()] == ["b", "b", "a", "a"]
+
+
+@pytest.mark.parametrize("reset", [{}, {"reset": 20.0}])
+def test_a_limit_per_minute_is_waited_for_each_time_in_the_same_way(night: Nights, reset: dict[str, Any]) -> None:
+    limit: Said = ("rate_limited", {"usage": TOKENS, **reset})
+    made = night(Saying("a", *[limit] * 6, ANSWER))
+    assert made.ask() == "a" and made.waits == [21.0 if reset else 60.0] * 6
+    made = night(Saying("a", *[limit] * 6, ANSWER), Saying("b", ANSWER))
+    assert made.ask() == ("a" if reset else "b")
 
 
 @pytest.mark.parametrize("others", [(RATE,), (REFUSED,), (RATE_FOR_HOURS, CRASH)])

@@ -133,4 +133,5 @@ PRESET = Preset(
         Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda login: bool(login.get("OPENAI_API_KEY"))),
     ),
     address="https://api.openai.com",
+    waits=r'"message":"Reconnecting\.\.\. ',
 )

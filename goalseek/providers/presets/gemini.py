@@ -35,6 +35,7 @@ _REFUSED_EXITS = (42, 44, 52, 54)  # its input, sandbox, settings or a tool is w
 _LEAST_STATUS = 400
 _KNOWN_KEYS = {"response", "stats", "error"}
 _OBJECTS_LIMIT = 50
+_RESET = re.compile(r"^Suggested retry after (\d{1,9})s\.$", re.MULTILINE)
 
 
 def read(printed: Printed) -> Answer:
@@ -58,7 +59,8 @@ def read(printed: Printed) -> Answer:
     error = inner(json_or_none(str(message)), "error")  # as the API declared it, where the message is its whole answer
     why = text_of(inner(error, "message")) or text_of(message) or f"it ended with {printed.exit_code}"
     kind = "auth" if _is_key_invalid(error) else _kind(inner(document, "error", "code"), printed.exit_code)
-    return Answer("", usage, session, model, Trouble(kind, why))
+    reset = _RESET.search(str(message))
+    return Answer("", usage, session, model, Trouble(kind, why, float(reset[1]) if reset else None))
 
 
 def _is_key_invalid(error: object) -> bool:
@@ -161,4 +163,5 @@ PRESET = Preset(
         (_WEB_POLICY, _deny(*_WEB), ("no_search",)),
     ),
     address="https://generativelanguage.googleapis.com",
+    waits=r"Retrying after \d+ms",
 )

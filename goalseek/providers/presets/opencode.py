@@ -70,6 +70,7 @@ PRESET = Preset(
     tried="1.18.33",
     parts=(
         Part(("run", "--format", "json", "--pure")),
+        Part(("--print-logs", "--log-level", "ERROR")),  # else it says nothing of a wait
         Part(("--title", "goalseek"), ("fresh",)),
         Part(("-m", "{model}"), ("model",)),
         Part(("--session", "{session}"), ("session",)),
@@ -90,5 +91,6 @@ PRESET = Preset(
         ("OPENCODE_PERMISSION", '{"webfetch": "deny", "websearch": "deny"}', ("no_search",)),
     ),
     with_endpoint=with_endpoint,
+    waits='message="stream error"',
     kept_bytes=2**26,  # usage is printed step by step, between the output of its tools
 )
