@@ -257,6 +257,14 @@ class TestSettling:
         assert preview.stderr.count(f"warning: {record['why']}\n") == 1 and record["why"] in preview.stdout
         assert f"**{record['why']}" in project.check("report", "--format", "md", "-o", "-")
 
+    def test_the_baseline_s_own_code_is_no_progress_after_a_revert(self, make_project: Callable[..., Project]) -> None:
+        project = project_of(make_project)
+        project.climb("iterate", "-n", "1")
+        project.check("revert", "1")
+        first, *_, last = (record["metric"]["value"] for record in project.iterations())
+        assert first != last, "the control: another run gave another number"
+        assert f"iteration 2; baseline {first:.6g}, +0\n" in project.check("status")
+
     @pytest.mark.slow
     def test_a_report_settles_only_where_something_was_kept_and_that_is_asked_for(
         self, make_project: Callable[..., Project]

@@ -80,9 +80,8 @@ def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
-        if re.fullmatch(r"\s*[\d.]+\s*", options.duration or ""):
-            number = options.duration.strip()
-            raise ValueError(f"--for {number} has no unit: {number}s, {number}m or {number}h?")
+        if bare := re.fullmatch(r"\s*([\d.]+)\s*", options.duration or ""):
+            raise ValueError(f"--for {bare[1]} has no unit: {bare[1]}s, {bare[1]}m or {bare[1]}h?")
         seconds = humanize.parse_duration(options.duration) if options.duration is not None else None
         until = stop.parse_until(options.until, names) if options.until is not None else None
     except ValueError as error:

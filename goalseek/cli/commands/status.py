@@ -66,6 +66,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
     better = "higher" if summary.direction == "maximize" else "lower"
     settled = summary.settled
     value, before = (settled.best, settled.baseline) if settled else (summary.best.value, summary.baseline.value)
+    if summary.best.tree == summary.baseline.tree:  # every keep was taken back
+        value = before
     best, baseline = format_distinct(value, before, unit=summary.unit)
     gain = format_number(value - before, summary.unit, sign="+")
     lines.append(
