@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fixture_projects import FixtureProject
+from skips import levels
 
 KEPT, SIMPLER = ("kept", "better"), ("kept", "simpler")
 WORSE, TIE, GUARD = ("reverted", "worse"), ("reverted", "tie"), ("reverted", "guard")
@@ -74,8 +75,12 @@ def test_prompt_climbs_by_text_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("level", levels("none", "bubblewrap"))
+def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     project = FixtureProject(tmp_path / "hostile", "hostile")
+    project.manifest.write_text(f'{project.manifest.read_text()}\n[sandbox]\nmode = "{level}"\n')
+    project.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    project.start_commit = project.git("rev-parse", "HEAD")
     planted = tmp_path / "planted"
     monkeypatch.setenv("HOSTILE_MARKER", str(planted))
     expected = tomllib.loads((project.top / "expected.toml").read_text())["iteration"]
@@ -89,7 +94,10 @@ def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pyt
     assert not planted.exists(), planted.read_text()
     assert records[4]["why"].count("thoughts.md") == 1
     assert records[5]["dropped_files"] == ["thoughts.md", "tools/helper.py"]
-    assert (values(records)[0], best(records)) == (0, 43)
+    assert (values(records)[0], best(records)) == (0, 42)
+    assert not [note for record in records for note in record["notes"] if note.startswith("waited ")]
+    poison = next(row["number"] for row in expected if row["does"] == "poison_git")
+    assert "goalseek's git reads no configuration" in records[poison]["hypothesis_summary"]
 
 
 @pytest.mark.slow
