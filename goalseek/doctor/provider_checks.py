@@ -186,9 +186,9 @@ def unseen_script_hint(
     is_shared = matcher(config.manifest.scope.share)
 
     def is_there(path: str) -> bool:
-        return is_shared(path) or (prefix + path in entries and is_seen(prefix + path))
+        return is_shared(path) or (prefix + path in {**entries, **config.proposer} and is_seen(prefix + path))
 
-    # The program itself is run from the checkout; what it is given to run is looked for in the tree.
+    # The program itself is run from the checkout, and scripts that no candidate may change are HEAD's.
     script = missing_script(commands, project.folder, ".", is_there)
     if not script:
         return "", ""
@@ -196,7 +196,6 @@ def unseen_script_hint(
         return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
     if prefix + script in project.repository.files_of(project.repository.head()):
         text = f"{quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
-        is_code = config.scope.kind(prefix + script) == "writable"
-        return text, f"goalseek baseline{' --from HEAD' if is_code else ''} takes it into the climb; {OUTSIDE}"
+        return text, f"goalseek baseline --from HEAD takes it into the climb; {OUTSIDE}"
     text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
-    return text, f"commit it, and where a climb has begun adopt it with goalseek baseline; {OUTSIDE}"
+    return text, f"commit it; {OUTSIDE}"

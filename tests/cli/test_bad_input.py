@@ -398,19 +398,16 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     refused(project, 3, f"provider: {missing}", "commit it")
     assert project.run("baseline").exit_code == 0
     project.commit()
-    later = "agent.sh was committed after the baseline, and the agent's tree is that of the climb"
-    assert f"✗ provider     {later}" in project.run("doctor", "--quick").stdout
-    remedy = "goalseek baseline takes it into the climb; or keep it outside of the repository"
-    stopped = project.run("iterate")
-    assert stopped.exit_code == 3 and f"provider: {later}" in stopped.stderr and remedy in stopped.stderr
-    assert project.run("baseline").exit_code == 0
-    assert project.run("doctor", "--quick").exit_code == 0
+    assert project.run("doctor", "--quick").exit_code == 0, "HEAD's is run: no baseline has to adopt it"
     assert project.climb()[-1]["outcome"] == "kept"
     tables = {"scope": {"writable": ["answer.json", "tool.sh"]}, "verify": [{"name": "judge", "run": "sh ./judge.sh"}]}
     project.set_manifest({**tables, "provider": {"name": "command", "command": ["sh", "-c", "sh tool.sh"]}})
     project.write({"tool.sh": "echo '{\"score\": 3}' > answer.json"})
     project.commit()
-    assert "goalseek baseline --from HEAD takes it into the climb" in project.run("iterate").stderr
+    stopped = project.run("iterate")
+    later = "tool.sh was committed after the baseline, and the agent's tree is that of the climb"
+    remedy = "goalseek baseline --from HEAD takes it into the climb; or keep it outside of the repository"
+    assert stopped.exit_code == 3 and f"provider: {later}" in stopped.stderr and remedy in stopped.stderr
     assert project.run("baseline", "--from", "HEAD").exit_code == 0
     assert project.climb()[-1]["outcome"] == "kept"
 

@@ -129,9 +129,10 @@ def propose(project: Project, score: object, more: str = "") -> dict[str, Any]:
     return project.climb()[-1]
 
 
-def test_a_proposers_script_is_that_of_head_and_no_part_of_the_ruler(project: Project) -> None:
-    """The baseline was pinned while it was a file as any other."""
-    project.write({"propose.sh": "exit 1\n", "tell.sh": "true\n", "data.txt": "1\n"})
+@pytest.mark.parametrize("before", [{}, {"propose.sh": "exit 1\n"}])
+def test_a_proposers_script_is_that_of_head_and_no_part_of_the_ruler(project: Project, before: dict[str, str]) -> None:
+    """The baseline was pinned without it, or while it was a file as any other."""
+    project.write({"tell.sh": "true\n", "data.txt": "1\n", **before})
     project.commit("files")
     project.check("baseline")
     provider = {"name": "command", "command": ["timeout", "60", "sh", "./propose.sh", "data.txt"]}
@@ -144,7 +145,8 @@ def test_a_proposers_script_is_that_of_head_and_no_part_of_the_ruler(project: Pr
     assert first["digests"]["proposer"] != second["digests"]["proposer"]
     status = project.run("status").stdout
     assert "differs" not in status, "the one proposes, the other is told, and neither measures"
-    assert project.git("show", "goalseek/demo:propose.sh") == "exit 1", "the climb's own is not in the workspace"
+    pinned = project.git("ls-tree", "-r", "--name-only", "goalseek/demo").split()
+    assert ("propose.sh" in pinned) == bool(before), "the climb's tree stays as it was"
     project.write({"data.txt": "2\n"})
     third = propose(project, 4)
     assert (third["outcome"], third["epoch"]) == ("kept", 0)
