@@ -18,6 +18,7 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # a string: a title, a link
     r"|\x1b[ -/]*[0-~]?"
 )
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]")
 _LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
 
 
@@ -66,6 +67,11 @@ def replace_unprintable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
     )
+
+
+def escape_controls(content: bytes) -> bytes:
+    """Bytes with control characters as ``\\x1b``; tabs, line ends and what is not UTF-8 stay, so that patches apply."""
+    return _CONTROLS.sub(lambda match: match[0].decode().encode("unicode_escape"), content)
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -80,6 +80,9 @@ def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project,
         ["1", "from", "1", "on:", *TEXT.split()],
         ["2", "from", "2", "to", "4:", "only", "now"],
     ]
+    project.run("direct", "\x1b[2Jcleared")
+    assert project.run("direct", "--list").stdout.splitlines()[2].endswith("\ufffd[2Jcleared")
+    assert project.run("direct", "--drop", "3").exit_code == 0
     listed = [json.loads(line) for line in project.run("direct", "--list", "--json").stdout.splitlines()]
     assert listed[1] == {"number": 2, "text": "only now", "first": 2, "last": 4}
 
@@ -89,7 +92,7 @@ def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project,
     assert project.run("direct", "--list").stdout == ""
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
-    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 3
+    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 4
     again = project.run("direct", "--drop", "1")
     assert again.exit_code == 2
     assert "no direction 1" in again.stderr

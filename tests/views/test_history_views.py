@@ -359,7 +359,7 @@ def test_a_diff_has_colours_on_a_terminal_and_is_byte_for_byte_elsewhere(night: 
     folder = night.run_folder(2)
     folder.mkdir(parents=True)
     (folder / "changes.diff").write_bytes(PATCH)
-    assert night.run("show", "2", "--diff").stdout.encode() == PATCH
+    assert night.run("show", "2", "--diff", "--raw").stdout.encode() == PATCH
     shown = on_a_terminal(night.folder, "show", "2", "--diff")
     assert shown == night.run("show", "2", "--diff", "--color", "always").stdout
     for expected in (
@@ -370,6 +370,33 @@ def test_a_diff_has_colours_on_a_terminal_and_is_byte_for_byte_elsewhere(night: 
     assert "\x1b[2J" not in shown
     plain = on_a_terminal(night.folder, "show", "2", "--diff", environment={"NO_COLOR": "1"})
     assert ESCAPE not in plain and "+++ is pluses" in plain
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--diff", "changes.diff"), ("--plan", "plan.md"), ("--prompt", "prompt.md"), ("--output", "provider_output.md")],
+)
+def test_control_characters_are_escaped_in_a_pipe_unless_they_are_asked_for(
+    night: Project, option: str, name: str
+) -> None:
+    folder = night.run_folder(2)
+    folder.mkdir(parents=True)
+    content = "a\tb\r\n\x1b[2J\x07 \x9b1m\rforged \x7f\xe9\n".encode()
+    escaped = b"a\tb\r\n\\x1b[2J\\x07 \\x9b1m\\rforged \\x7f\xc3\xa9\n"
+
+    def printed(*arguments: str) -> tuple[bytes, bytes]:
+        command = [sys.executable, "-m", "goalseek", "show", "2", option, *arguments]
+        done = subprocess.run(command, cwd=night.folder, capture_output=True, check=True, timeout=120)
+        return done.stdout, done.stderr
+
+    (folder / name).write_bytes(content)
+    stdout, stderr = printed()
+    assert stdout.endswith(escaped) and b"--raw" in stderr
+    stdout, stderr = printed("--raw")
+    assert stdout.endswith(content) and not stderr
+    (folder / name).write_bytes(b"in latin-1: \xe9\r\n")
+    stdout, stderr = printed()
+    assert stdout.endswith(b"in latin-1: \xe9\r\n") and not stderr
 
 
 def test_parts_as_json_are_texts_by_name(night: Project, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.project.config import add_direction, drop_direction, read_directions
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.preflight import refuse_missing_home
+from goalseek.views.terminal_text import replace_unprintable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         for direction in listed:
             until = f" to {direction.last}" if direction.last is not None else " on"
-            print(f"{direction.number:>4}  from {direction.first}{until}: {direction.text}")
+            print(f"{direction.number:>4}  from {direction.first}{until}: {replace_unprintable(direction.text)}")
         return 0
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)

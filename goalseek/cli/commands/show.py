@@ -17,7 +17,7 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views.log_table import RecordPage
-from goalseek.views.terminal_text import painter, replace_unprintable, terminal_width
+from goalseek.views.terminal_text import escape_controls, painter, replace_unprintable, terminal_width
 
 _DIGITS_MOST = 18
 _SETTLED = ("settled", "settle")
@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the plan")
     parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
+    parser.add_argument("--raw", action="store_true", help="with those: print control characters too, unescaped")
     parser.add_argument(
         "--files", metavar="DIR", help="copy the changed files, the verifier's files and the kept outputs into DIR"
     )
@@ -145,9 +146,12 @@ def _printed_output(folder: Path) -> bytes:
 
 
 def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
-    """Prints the bytes unchanged to a file or pipe; on a terminal, or in colour, without control characters."""
-    if not sys.stdout.isatty() and options.color != "always":
-        print_bytes(content)
+    """Prints the bytes to a file or pipe, control characters escaped; on a terminal, or in colour, without these."""
+    if options.raw or (not sys.stdout.isatty() and options.color != "always"):
+        shown = content if options.raw else escape_controls(content)
+        print_bytes(shown)
+        if shown != content:
+            print_message(options, "control characters are escaped: --raw prints them as they are")
         return
     from goalseek.views.terminal_text import paint_patch, strip_colour
 
