@@ -1,6 +1,7 @@
 """Programs that hide, and a tool that is killed: nothing is left when its command ends, or when somebody takes over."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -128,3 +129,23 @@ def test_where_the_reaper_was_killed_too_what_carries_the_mark_is_ended(project:
     assert is_alive(hidden)
     ended = project.run("iterate")
     assert ended.exit_code == 0 and "still at work; they were ended" in ended.stderr and not is_alive(hidden)
+
+
+@pytest.mark.needs("bwrap")
+def test_every_bubblewrap_of_a_climb_carries_the_mark_that_takeover_looks_for(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe of the sandbox is among them."""
+    script = f'#!/bin/sh\nprintf "%s\\n" "$GOALSEEK_PROCESS" >> {tmp_path}/marks\nexec {shutil.which("bwrap")} "$@"\n'
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bwrap").write_text(script)
+    (tmp_path / "bin" / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    project.set_manifest({"sandbox": {"mode": "bubblewrap"}})
+    project.commit()
+    project.set_moves(answer(2))
+    project.climb("iterate", "--jobs", "2")
+    first, *others = (tmp_path / "marks").read_text().splitlines()
+    owner = project.trees().name
+    assert first == f"{owner}/trusted" and len(others) >= 2
+    assert [mark for mark in others if not mark.startswith(f"{owner}.")] == []
