@@ -15,7 +15,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_head, scope_notes
+from goalseek.project.fitness import differences_from_head, scope_notes, space_note
 from goalseek.project.landing import check_refs
 from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
@@ -92,6 +92,7 @@ def check_committed_files(context: DoctorContext) -> Iterator[CheckResult]:
 def check_trees(context: DoctorContext) -> Iterator[CheckResult]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
+    yield from _notes("trees", filter(None, [space_note(project)]))
     try:
         sync_bench(context, context.tree)
         if project.standing.incumbent:

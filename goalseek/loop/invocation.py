@@ -24,7 +24,7 @@ from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import answer_notes, check_fit, check_named_provider, check_provider
+from goalseek.project.fitness import answer_notes, check_fit, check_named_provider, check_provider, space_note
 from goalseek.project.landing import check_refs, landing
 from goalseek.project.limits import (
     RUN_STOP_REASONS,
@@ -43,8 +43,10 @@ from goalseek.values import Phase, Stop, StopReason, Usage
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 
 
-def check_before_climb(project: Project) -> None:
+def check_before_climb(project: Project, jobs: int | None = None) -> None:
     """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
+    if note := space_note(project, jobs):
+        project.watch.on_note(note)
     if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
         project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
@@ -77,7 +79,7 @@ class Invocation:
     def reporting_end(self) -> Iterator[None]:
         """Checks what can be checked before a climb, and reports how the block ends."""
         with reporting_end(self.project):
-            check_before_climb(self.project)
+            check_before_climb(self.project, self.jobs)
             yield
 
     @property

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
-from goalseek.disk import check_free_space
+from goalseek.disk import LITTLE_FREE, check_free_space
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.manifest.exposure import fixed_seed_line, named_paths, unchecked_note
 from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.project import preflight
@@ -25,6 +26,7 @@ from goalseek.workspace import answers
 from goalseek.workspace.scope import Scope, manifest_scope
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_shares
 
+_BLOCK = 4096  # what a file takes at least on most file systems, in bytes
 _LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
 
 
@@ -101,6 +103,27 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     if differences.ruler:
         project.watch.on_note(f"adopts: {', '.join(differences.ruler)}")
     _check_uncommitted(project, source)
+
+
+def space_note(project: Project, jobs: int | None = None) -> str:
+    """A note of what copies of the tree agents and benches will take on disk; "" below a GiB, and once they are there.
+
+    ``jobs`` is what ``iterate --jobs`` asks for.
+    """
+    manifest, places, incumbent = project.loaded.manifest, project.places, project.standing.incumbent
+    agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
+    made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
+    if made >= agents + benches:
+        return ""
+    commit = incumbent.commit if incumbent else project.repository.head()
+    listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", commit)
+    sizes = (line.split(b"\t")[0].split()[3] for line in listing.splitlines())
+    blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size != b"-")
+    copies = agents + benches * (1 if manifest.metric.noise == "none" else 2)  # the incumbent has a tree of its own
+    if (needed := copies * blocks * _BLOCK) < LITTLE_FREE:
+        return ""
+    text = f"{copies} copies of the tree take about {needed / 2**30:.1f} GiB in {places.home}"
+    return f"{text}; XDG_CACHE_HOME names another disk, and fewer agents or benches need less"
 
 
 def _note_other_direction(project: Project) -> None:

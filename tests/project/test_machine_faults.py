@@ -8,13 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from project import Project, Projects, answer
+from project import FILES, Project, Projects, answer
 
+from goalseek import disk
 from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
-from goalseek.project import state_file
+from goalseek.project import fitness, state_file
 
 REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
@@ -95,3 +96,30 @@ def test_a_folder_of_its_own_that_somebody_removes_is_named_and_the_same_command
     assert f"{project.top / removed} was removed while goalseek was at work" in told and "Traceback" not in told
     monkeypatch.undo()
     assert project.climb()[-1]["outcome"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("noise", "jobs", "said"),
+    [("none", (), "2 copies"), ("auto", (), "3 copies"), ("auto", ("--jobs", "3"), "9 copies"), ("none", None, "")],
+)
+def test_what_the_copies_of_a_large_tree_need_is_said_before_they_are_made(
+    make_project: Projects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    noise: str,
+    jobs: tuple[str, ...] | None,
+    said: str,
+) -> None:
+    """A file of a few bytes takes a block; "" where they take less than a GiB."""
+    metric = {"direction": "maximize", "query": "score", "noise": noise}
+    project = make_project(files={**FILES, "large": "x" * 100_000}, manifest={"metric": metric})
+    project.set_moves(answer(2))
+    blocks = -(-100_000 // 4096) + len(FILES) + 1  # the manifest's
+    if jobs is not None:
+        monkeypatch.setattr(fitness, "LITTLE_FREE", 2 * blocks * 4096)
+        monkeypatch.setattr(disk, "LITTLE_FREE", 0)
+    assert main.run(["-C", str(project.folder), "iterate", *(jobs or ())]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "copies of the tree" in line]
+    assert len(told) == bool(said) and said in "".join(told)
+    assert main.run(["-C", str(project.folder), "iterate"]) == 0
+    assert "copies" not in capsys.readouterr().err
