@@ -20,7 +20,6 @@ from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.values import Stop, StopReason, Usage
 
 LOOK_SECONDS = 3.0
-_LINE_BYTES = 4096
 _LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
 
 
@@ -28,8 +27,8 @@ class CallWatch:
     """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
 
     It is ended once ``--for``, the deadline or a budget is over, where ``goalseek stop`` asks for it after
-    ``STOPPABLE_SECONDS`` of silence, and where it ``is_waiting``: its last line has the pattern ``waits``, and nothing
-    followed for ``SILENT_SECONDS``. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
+    ``STOPPABLE_SECONDS`` of silence, and where it ``is_waiting``: it printed the pattern ``waits``, and no row of JSON
+    for ``SILENT_SECONDS`` after it. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
     used, by its standard output; that is read where a limit depends on it, and shown to the others.
     """
 
@@ -44,7 +43,7 @@ class CallWatch:
         self.stop: Stop | None = None
         self.is_waiting = False
         self._waits = re.compile(waits.encode()) if waits else None
-        self._tail = b""
+        self._waits_since = math.inf
         self._project = project
         self._limits = limits
         self._usage_log = usage_log
@@ -56,7 +55,10 @@ class CallWatch:
     def note_output(self, chunk: bytes) -> None:
         """Notes what the program prints now."""
         self._printed_at = time.monotonic()
-        self._tail = (self._tail + chunk)[-_LINE_BYTES:]
+        if self._waits and self._waits.search(chunk, chunk.rfind(b"\n{") + 1):
+            self._waits_since = self._printed_at
+        elif chunk.startswith(b"{") or b"\n{" in chunk:
+            self._waits_since = math.inf
 
     def must_end(self, stdout: HeadAndTail) -> bool:
         """Whether the program has to end now; shows its silence."""
@@ -69,8 +71,7 @@ class CallWatch:
         silence = now - self._printed_at
         self._project.activity.picture.set_silent_since(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         self.stop = self._limit_stop(now) or self._requested_stop(silence)
-        if self._waits and silence >= SILENT_SECONDS and self.stop is None:
-            self.is_waiting = self._waits.search(self._tail.rstrip().rpartition(b"\n")[2]) is not None
+        self.is_waiting = self.stop is None and now - self._waits_since >= SILENT_SECONDS
         return self.is_waiting or self.stop is not None
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ class Preset:
     ``needs_sandbox`` runs every command without asking, always; one that ``adds_named_files`` sends those which the
     prompt names to its model, so it gets no list of them. ``read`` gets the answer from the program's result.
     ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail. It waits
-    for its model as long as the last line that it printed has the pattern ``waits``; "" where it never says so.
+    for its model from where it printed the pattern ``waits`` to its next row of JSON; "" where it never says so.
     """
 
     name: str

@@ -31,8 +31,8 @@ class LaunchSpec:
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
-    ``prompt`` is what it is asked, where that is not the call's own prompt. It is ended where its last line has the
-    pattern ``waits``, and it says nothing more for two minutes.
+    ``prompt`` is what it is asked, where that is not the call's own prompt. It is ended two minutes after it
+    printed the pattern ``waits``, if no row of JSON followed.
     """
 
     arguments: tuple[str, ...]

@@ -510,7 +510,7 @@ def test_one_that_is_cut_off_goes_on_with_its_edits(fake: Fakes, scorers: Projec
     assert calls(made) == [("plan", False), ("apply", True), ("apply", True), ("apply", True)]
     assert score_and_prompts(project, made) == (4, [False, False, True, True])
     assert "Now make the change" in made.calls[1]["prompt"] and "Now make" not in made.calls[2]["prompt"]
-    assert '"a higher rate"' in made.calls[2]["prompt"]
+    assert '"a higher rate"' in made.calls[2]["prompt"] and all(len(call["prompt"]) < 300 for call in made.calls[2:])
 
 
 def test_a_repair_that_is_cut_off_keeps_its_edits_on_top_of_those_before(fake: Fakes, scorers: Projects) -> None:
@@ -561,7 +561,7 @@ def test_edits_are_undone_where_the_session_is_gone(fake: Fakes, scorers: Projec
 
 WAITS = {
     "codex": """print('{"type":"error","message":"Reconnecting... 1/4 (last status: 429)"}', flush=True)""",
-    "opencode": """print('level=ERROR message="stream error"', file=sys.stderr, flush=True)""",
+    "opencode": """print('level=ERROR message="stream error"\\nlevel=ERROR', file=sys.stderr, flush=True)""",
 }
 
 
@@ -571,7 +571,7 @@ def test_one_that_says_that_it_waits_and_then_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr("goalseek.proposal.watch.SILENT_SECONDS", 0.5)
     fake(name, ADDING, _1=f"do exec(EDIT); {WAITS[name]}; time.sleep(60)")
-    fake("claude", ADDING, _0="run time.sleep(1)")
+    fake("claude", ADDING, _0="run print('{}', flush=True); time.sleep(1)")
     project = scorers({"name": name, "credentials": [], "fallback": ["claude"]})
     list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))
     record = project.iterations()[-1]

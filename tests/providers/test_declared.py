@@ -134,6 +134,13 @@ def test_what_gemini_declares_of_an_error(exit_code: int, code: int | None, kind
     assert trouble == Trouble(kind, "no" if code else f"it ended with {exit_code}")  # type: ignore[arg-type]
 
 
+def test_gemini_tells_when_its_limit_is_lifted() -> None:
+    error = {"type": "Error", "message": "RESOURCE_EXHAUSTED\nSuggested retry after 7200s.", "code": 429}
+    stderr = json.dumps({"session_id": "s-1", "error": error})
+    why = "RESOURCE_EXHAUSTED Suggested retry after 7200s."
+    assert read("gemini", "", "", 173, stderr).trouble == Trouble("rate_limited", why, 7200.0)
+
+
 def test_a_key_that_geminis_own_api_does_not_accept_is_refused_though_its_status_is_400() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
     body = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [info]}

@@ -35,7 +35,7 @@ _REFUSED_EXITS = (42, 44, 52, 54)  # its input, sandbox, settings or a tool is w
 _LEAST_STATUS = 400
 _KNOWN_KEYS = {"response", "stats", "error"}
 _OBJECTS_LIMIT = 50
-_RESET = re.compile(r"^Suggested retry after (\d{1,9})s\.$", re.MULTILINE)
+_RESET = re.compile(r"^Suggested retry after (\d{1,9}(?:\.\d+)?)s\.$", re.MULTILINE)
 
 
 def read(printed: Printed) -> Answer:
@@ -163,5 +163,4 @@ PRESET = Preset(
         (_WEB_POLICY, _deny(*_WEB), ("no_search",)),
     ),
     address="https://generativelanguage.googleapis.com",
-    waits=r"Retrying after \d+ms",
 )
