@@ -36,12 +36,14 @@ class ProviderState(Struct):
 
     ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
     ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
-    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last``: it has
-    never reached its model, and does not say why. ``has_failed``: its last call did, after all its tries, and the last
-    of them used nothing.
+    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last``: it has never
+    reached its model, and does not say why. ``is_recorded``: an answer of it is in this run's records; that may have
+    been in another invocation, so it proves no login of now. ``has_failed``: its last call did, after all its tries,
+    and the last of them used nothing.
     """
 
     has_answered: bool = False
+    is_recorded: bool = False
     refused: str = ""
     closed_until: float = 0.0
     looks: int = 0
@@ -60,7 +62,8 @@ class ProviderState(Struct):
         Calls that were made at once and found it closed are one look.
         """
         now = seconds_with_sleep()
-        self.may_last = failed.meaning is Meaning.CLOSED and failed.kind == "undeclared" and not self.has_answered
+        is_unexplained = failed.meaning is Meaning.CLOSED and failed.kind == "undeclared"
+        self.may_last = is_unexplained and not (self.has_answered or self.is_recorded)
         if failed.meaning is Meaning.CLOSED and self.closed_until <= now:
             self.closed_until = now + seconds_closed(failed, self.looks)
             self.looks += 1
@@ -224,7 +227,7 @@ class ProviderChain(Struct, frozen=True):
         A closed one has none where another is open.
         """
         state, count = self._state(provider), 0
-        state.has_answered = state.has_answered or (provider.name, provider.model) in call.answered
+        state.is_recorded = (provider.name, provider.model) in call.answered
         while True:
             call.begin(provider.name, provider.model)
             try:

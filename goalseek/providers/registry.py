@@ -102,9 +102,8 @@ def _load_plugin(name: str) -> Maker:
     points = entry_points(group="goalseek.providers")
     if name not in points.names:
         names = ", ".join(dict.fromkeys((*PRESETS, *PROVIDERS, *(point.name for point in points))))
-        raise GoalseekError(
-            f"there is no provider {name!r}", did_you_mean(name, names.split(", ")) or f"one of {names}"
-        )
+        hint = f"{did_you_mean(name, names.split(', '))} one of {names}".strip()
+        raise GoalseekError(f"there is no provider {name!r}", hint)
     point = points[name]
     where = f"{point.value}, of the package {point.dist.name}" if point.dist else point.value
     try:

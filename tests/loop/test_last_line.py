@@ -143,7 +143,7 @@ def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project:
     ended = project.run("-q", "iterate", "-n", "2")
     line = f"score 1 → 2 · 1 kept of 2 · {END}"
     assert ended.stdout.splitlines()[-1] == line
-    assert json.loads((project.folder / "told").read_text())["line"] == line
+    assert json.loads((project.folder / "told").read_text())["line"] == f"demo: 2 iterations done · {line}"
     events = [json.loads(row) for row in project.run("--json", "iterate").stdout.splitlines()]
     assert events[-1]["event"] == "stopped"
     assert events[-1]["line"] == f"score 1 → 3 · 2 kept of 3 · {END}"

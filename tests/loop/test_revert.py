@@ -92,8 +92,11 @@ def test_the_climb_goes_on_from_there_and_the_agent_reads_why(climbed: Project) 
     assert history[5]["title"] == 'Revert "b is 3"' and history[5]["why"] == "not ours"
     assert history[2]["why"].endswith("; iteration 5 took it back: not ours")
     assert "took it back" not in history[1]["why"]
-    assert '- 5: -2 Revert "b is 3": not ours\n' in (prompt := home("prompt.md").read_text())
-    assert "- 2: +2 b is 3 (taken back since)\n- 1: +1 a is 2\n" in prompt
+    prompt = home("prompt.md").read_text()
+    assert '- 5: kept/taken_back 8, -2: Revert "b is 3"\n' in prompt
+    assert (
+        "; iteration 5 took it back: not ours\n" in prompt.partition("- 2: kept/better")[2].partition("\n- ")[0] + "\n"
+    )
     assert (brief["incumbent"], brief["best"], brief["stagnation"]["iterations"]) == (10, 10, 0)
 
 
