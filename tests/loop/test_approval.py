@@ -142,7 +142,7 @@ def test_a_word_bound_to_something_else_is_ignored(asking: Project) -> None:
     waited(asking)
     asking.check("approve", "1")
     given = json.loads(request_of(asking).read_text())
-    assert set(given) == {"run_id", "iteration", "commit", "decided", "word"}
+    assert set(given) == {"run_id", "iteration", "commit", "decided", "word", "why"}
     other = {"run_id": "20200101T000000Z-dead", "iteration": 2, "commit": "0" * 40, "decided": "0" * 64, "word": "yes"}
     for key, value in other.items():
         request_of(asking).write_text(json.dumps({**given, key: value}))
