@@ -117,7 +117,7 @@ def _settings(login: str) -> str:
     """The settings: long waits are ours; a project brings no skills, .env or names of files."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
-        "general": {"maxAttempts": 4},
+        "general": {"maxAttempts": 2},
         "advanced": {"ignoreLocalEnv": True},
         "context": {"includeDirectoryTree": False},
         "skills": {"enabled": False},
