@@ -312,7 +312,8 @@ class Rejection(Struct, frozen=True):
 class IterationResult(Struct, frozen=True):
     """The outcome of an iteration, with the results of the phases that it reached.
 
-    ``taken_back`` is the kept iteration that a person took back by it.
+    ``taken_back`` is the kept iteration that a person took back by it, ``source`` the commit of other code that a
+    baseline began with.
     """
 
     context: Context
@@ -325,3 +326,4 @@ class IterationResult(Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
     taken_back: int | None = None
+    source: str | None = None

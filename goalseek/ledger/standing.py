@@ -70,16 +70,17 @@ class Standing(Struct, frozen=True):
 
     ``last_iteration`` is the highest number recorded, ``lateness`` by how much at most one was below the highest before
     it, ``last`` the newest record, and ``tries`` counts the iterations since ``origin``, without a person's reverts.
-    ``origin`` is the first baseline under this ruler, from which the gain counts, ``first`` that of all. ``tip`` is
-    where the last landing moved it. ``best`` is what goes home: the newest kept change with those before it, also where
-    a person took one back and the number is worse. ``keeps`` counts the kept changes since ``origin`` that it has;
-    ``taken_back`` are those of this epoch that it has not, each with the iteration that took it back. ``outcomes`` and
-    ``spend`` are of this run; what took a change back counts in ``outcomes`` by its reason. A call that failed is no
-    try: it leaves ``stagnation`` as it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a
-    person who takes a change back. ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved``
-    counts the measured candidates of this epoch, None once one gave another number than the baseline. ``unmerged``
-    counts the sets and late changes since the last stack that did not merge. ``script_digest`` and ``script_count`` are
-    what ``scripted`` played, as in ``Played``.
+    ``origin`` is the first baseline under this ruler, from which the gain counts (a later one, if nothing was kept
+    before or ``--from`` gave it other code), ``first`` that of all. ``tip`` is where the last landing moved it.
+    ``best`` is what goes home: the newest kept change with those before it, also where a person took one back and the
+    number is worse. ``keeps`` counts the kept changes since ``origin`` that it has; ``taken_back`` are those of this
+    epoch that it has not, each with the iteration that took it back. ``outcomes`` and ``spend`` are of this run; what
+    took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it leaves ``stagnation`` as
+    it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person who takes a change back.
+    ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the measured candidates of
+    this epoch, None once one gave another number than the baseline. ``unmerged`` counts the sets and late changes since
+    the last stack that did not merge. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in
+    ``Played``.
     """
 
     seq: int = -1
@@ -238,14 +239,14 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     if record.outcome == Outcome.BASELINE:
         commit = _measured_commit(record)
         ruler = record.digests.get("ruler", "")
-        has_same_ruler = bool(ruler) and ruler == standing.ruler
-        if not has_same_ruler:
+        goes_on = bool(ruler) and ruler == standing.ruler and standing.keeps > 0 and "source" not in record.digests
+        if not goes_on:
             following = structs.replace(following, keeps=0, tries=0, holdout=())
         return structs.replace(
             following,
             ruler=ruler,
             first=standing.first or commit,
-            origin=standing.origin if has_same_ruler and standing.keeps else commit,
+            origin=standing.origin if goes_on else commit,
             baseline=commit,
             incumbent=commit,
             best=commit,
@@ -263,12 +264,13 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     is_newest = record.iteration > standing.last_iteration  # one that was begun earlier played an earlier move
     script_digest = record.digests.get("script", "") if is_newest else ""
     is_stack = record.provider == STACK
+    has_merged = is_stack or any(attempt.reason == Reason.MOVED for attempt in record.attempts)
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
     following = structs.replace(
         following,
         tried=standing.tried + (not is_stack),
         unmoved=_count_unmoved(standing, record.metric.value),
-        unmerged=0 if is_stack else standing.unmerged + len(record.not_stacked) + (record.reason == Reason.CONFLICT),
+        unmerged=0 if has_merged else standing.unmerged + len(record.not_stacked) + (record.reason == Reason.CONFLICT),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,

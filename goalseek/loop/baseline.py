@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
+from msgspec import structs
+
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, baseline_error, compose_tree, take_ruler
@@ -68,6 +70,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else ""
     notes = tuple(filter(None, (warning, seed_note)))
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
+    result = structs.replace(result, source=resolve_source(project, source))
     return log(iteration, result, ruler)
 
 

@@ -59,7 +59,7 @@ _BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
 class Overview:
     """All that ``status`` shows; ``status --json`` prints these fields.
 
-    ``baseline`` is the first one of the pinned verifier, ``first`` the first of all where another verifier measured it.
+    ``baseline`` is the one that the gain is counted from, ``first`` the first of all where that is another.
     Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
     others. ``waits`` is the oldest question that waits for a person, ``questions`` are all where there are several;
     ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read;

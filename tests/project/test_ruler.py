@@ -176,11 +176,25 @@ def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of
     assert (settled["baseline"], settled["best"], settled["pairs"][0]) == (1, 4, [1, 4])
     project.set_manifest({"metric": {"direction": "maximize", "query": "size", "noise": "none"}})
     project.check("baseline")
-    assert "first      1, the baseline of iteration 0, by another verifier" in project.run("status").stdout
+    other = "before another verifier or other code"
+    assert f"first      1, the baseline of iteration 0, {other}" in project.run("status").stdout
     project.set_moves(*[answer(6, size=20)] * 8)
     project.climb()
     assert "settling: baseline of iteration 6, this verifier's first, and best" in project.run("settle").stderr
-    assert "; first baseline 1 (iteration 0, another verifier)" in project.check("report", "-o", "-", "--format", "md")
+    assert f"; first baseline 1 (iteration 0, {other})" in project.check("report", "-o", "-", "--format", "md")
+
+
+def test_what_was_kept_is_not_counted_any_more_after_a_baseline_from_other_code(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(0.5), answer(4))
+    project.climb("iterate", "-n", "2")
+    project.write({"answer.json": answer(1, size=20)})
+    project.commit("other code")
+    assert "source" in project.climb("baseline", "--from", "HEAD")[-1]["digests"]
+    told = project.run("status").stdout
+    assert "HEAD lacks of the kept changes" not in told and "first      1, the baseline of iteration 0" in told
+    assert "0 kept of 1" in project.run("iterate").stdout
+    assert project.climb()[-1]["outcome"] == "kept"
+    assert "1 kept of 2 tries" in project.check("report", "-o", "-", "--format", "md")
 
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:

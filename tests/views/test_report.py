@@ -177,7 +177,7 @@ class TestOfAProject:
         assert climbed.run("step").exit_code == 0
         page = Page(climbed.run("report", "-o", "-").stdout)
         assert "score 3 → 9" in page.text and "1 kept of 1 try" in page.text, "in the middle of an iteration"
-        assert "200% better; first baseline 1 (iteration 0, another verifier)" in page.text
+        assert "200% better; first baseline 1 (iteration 0, before another verifier or other code)" in page.text
         assert "With earlier verifiers" in page.text and "0 to 4" in page.text
         assert len(page.of_class("dot")) == 2
         (climbed.folder / ".goalseek" / "demo").rename(tmp_path / "elsewhere")

@@ -75,7 +75,8 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         f"iteration {summary.best.iteration}; baseline {baseline}, {gain}"
     )
     if first := summary.first:
-        text = f"{format_number(first.value)}, the baseline of iteration {first.iteration}, by another verifier"
+        text = f"{format_number(first.value)}, the baseline of iteration {first.iteration}"
+        text += ", before another verifier or other code"
         lines.append(f"  first      {text}")
     if settled:
         lines.append(f"  settled    {settled.why}; the two numbers are its medians")

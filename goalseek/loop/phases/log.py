@@ -117,6 +117,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
             **({"prompts": versions(config.templates)} if has_author else {}),
             **({"proposer": digest_of(config.proposer)} if has_author and config.proposer else {}),
+            **({"source": result.source} if result.source else {}),
             **({"script": plan.script} if plan and plan.script else {}),
             **project.shares.digests(share),
         },

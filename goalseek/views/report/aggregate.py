@@ -132,7 +132,7 @@ class ThinnedList(Generic[Item]):
 class Climb:
     """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
 
-    ``first`` is the first baseline of all where another verifier measured it.
+    ``first`` is the first baseline of all where another verifier measured it, or other code was put in its place.
     ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
     ``moved`` counts those that others' landings moved, ``benches`` is how many were measured at once, at most.
     """
@@ -254,7 +254,7 @@ class ReportFigures:
         if label not in self.climb.counts:  # otherwise it is in bounds already
             label = label_of(row)
         if label.outcome == Outcome.BASELINE:
-            self._begin(int(row.epoch), row.digests.get("ruler", ""))
+            self._begin(int(row.epoch), row.digests.get("ruler", ""), "source" in row.digests)
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
@@ -295,12 +295,12 @@ class ReportFigures:
         if level in levels or len(levels) < _LEVELS_MOST:
             levels[level] += 1
 
-    def _begin(self, epoch: int, ruler: str) -> None:
-        """Begins a climb at the first record under a ruler: numbers of two rulers are never compared."""
+    def _begin(self, epoch: int, ruler: str, has_other_code: bool) -> None:
+        """Begins a climb at the first record under a ruler: numbers of two are never compared; or of other code."""
         before = self.climb
         if before.baseline is None:
             before.epoch, before.ruler = epoch, ruler
-        if before.baseline is None or (ruler and ruler == before.ruler):
+        if before.baseline is None or (ruler and ruler == before.ruler and not has_other_code):
             return
         if before.best and before.baseline.value is not None and before.best.value is not None:
             figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)

@@ -48,7 +48,8 @@ def claim_of(climb: Climb) -> Claim:
     baseline, best, first = climb.baseline, climb.best, climb.first
     origin = ""
     if first and first.value is not None:
-        origin = f"; first baseline {format_number(first.value)} (iteration {first.iteration}, another verifier)"
+        why = "before another verifier or other code"
+        origin = f"; first baseline {format_number(first.value)} (iteration {first.iteration}, {why})"
     if baseline is None or best is None or baseline.value is None or best.value is None:
         if climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE]):
             lost = "The baseline's record is missing"
