@@ -73,8 +73,8 @@ def brief_iteration(
 class CallEdits(Protocol):
     """The edits of one call in the workspace."""
 
-    def save(self) -> tuple[Edit, ...] | None:
-        """Store them; None where they cannot be kept."""
+    def save(self, secrets: Redactor) -> tuple[Edit, ...] | None:
+        """Store them; None where they cannot be kept: then they were undone, as where one holds a credential."""
 
     def undo(self) -> None:
         """Bring the workspace back to where the call began."""
@@ -85,7 +85,7 @@ class _PlanEdits(NamedTuple):
 
     undo: Callable[[], None]
 
-    def save(self) -> None:
+    def save(self, secrets: Redactor) -> None:
         return None
 
 
@@ -123,7 +123,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
             project.watch.on_note(why)
         usage_log.note_failure(project.activity.last_phase, why, usage)
         if usage_log.cut_off and not request.review:
-            usage_log.set_edits(kept.save())
+            usage_log.set_edits(kept.save(secrets))
         else:
             undo()
 
@@ -133,7 +133,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
 
     def go_on() -> str:
         cut_off = usage_log.cut_off
-        return go_on_prompt(request, nonce, cut_off.edits is not None) if cut_off else ""
+        return go_on_prompt(request, nonce, cut_off.edits) if cut_off else ""
 
     launch = AgentLaunch(
         project=project,

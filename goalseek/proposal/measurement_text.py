@@ -17,6 +17,7 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.workspace.scope import Scope
 
+RUN_IT_TOO = " You can run it too."
 _RUN_LENGTH = 500
 _UNSEEN = {
     "candidate": "- A command that you cannot see runs the changed files.",
@@ -89,7 +90,7 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
             facts = ", ".join(_command_facts(command, manifest.metric, seconds))
-            line = f"- {_command_text(command)}{facts and f' ({facts})'}. You can run it too."
+            line = f"- {_command_text(command)}{facts and f' ({facts})'}.{RUN_IT_TOO}"
         if line != previous:
             yield line
         previous = line

@@ -13,7 +13,8 @@ from msgspec import Struct, field
 
 from goalseek.humanize import format_dollars, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Context, Plan
+from goalseek.phase_values import Context, Edit, Plan
+from goalseek.proposal.measurement_text import RUN_IT_TOO
 from goalseek.providers.answer import clean_title
 from goalseek.providers.prompt_templates import Templates, fill_template
 from goalseek.values import Outcome
@@ -42,6 +43,7 @@ _CUT_OFF = {
         "Your last turn was cut off. Your edits are in the folder: look at `git status` and `git diff`, and go on with "
         "the change that you were making{title}."
     ),
+    "none": "Your last turn was cut off. Look at `git status`, and go on with the change that you planned{title}.",
     "undone": (
         "Your last turn was cut off, and its edits were undone: look at `git status` and `git diff`. Make them again, "
         "and go on with the change that you were making{title}."
@@ -129,7 +131,8 @@ def make_prompts(
         "writable": _bullets(manifest.scope.writable),
         "strays": _STRAYS[manifest.scope.strays],
         "read_only": _bullets([*manifest.scope.read_only, "everything else that is there"]),
-        "run_it": "\n".join(brief["measurement"]),
+        # A reviewer has a shell or not; its template says so once.
+        "run_it": "\n".join(line.removesuffix(RUN_IT_TOO) if review else line for line in brief["measurement"]),
         "files": data_block(_file_lines(context)),
         "history": data_block(_history(brief, context.best_iteration, request.phase, unit)),
         "families": "",  # a template of the user may still name them
@@ -169,9 +172,9 @@ def make_prompts(
     return Prompts(fresh, fill(template.resumed, _problem_text(problem, nonce, is_resumed=True)), values["files"])
 
 
-def go_on_prompt(request: Request, nonce: str, has_edits: bool) -> str:
-    """What an agent is asked whose last turn was cut off, in the session of that."""
-    kind = "plan" if request.phase == "plan" else "edits" if has_edits else "undone"
+def go_on_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:
+    """What an agent is asked whose last turn was cut off, in the session of that; ``edits`` is None if undone."""
+    kind = "plan" if request.phase == "plan" else "undone" if edits is None else "edits" if edits else "none"
     title = clean_title(_without_nonce(request.plan.title, nonce)) if request.plan else ""
     return _CUT_OFF[kind].format(nonce=nonce, title=title and f': "{title}"') + "\n"
 

@@ -238,7 +238,8 @@ class ProviderChain(Struct, frozen=True):
                     state.note_answer()
                     raise
                 interpret(rejected, provider, state.has_answered)
-                if rejected.kind == "rate_limited" and rejected.usage.tokens:
+                goes_on = rejected.usage.tokens and call.session(provider.name, provider.model)
+                if rejected.kind == "rate_limited" and goes_on:
                     state.looks = count = 0  # it answers as often as a limit per minute allows
                 seconds = seconds_before_retry(rejected, count, state.looks, has_next)
                 if seconds is None:

@@ -181,7 +181,7 @@ def refusal_error(reasons: Sequence[str]) -> GoalseekError:
 def unreached_error(reasons: Sequence[str]) -> GoalseekError:
     """The error that ends the run where no provider has ever reached its model."""
     hint = "correct its model, its key or its endpoint; goalseek doctor --live shows whether it answers"
-    message = f"no provider has answered in this run: {'; '.join(reasons)}"
+    message = f"{'; '.join(reasons)}; it has not answered in this run"
     return GoalseekError(message, f"{hint}; then: goalseek iterate", StopReason.PROVIDER)
 
 

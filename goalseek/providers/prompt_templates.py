@@ -110,8 +110,10 @@ def _package_templates() -> Templates:
 
 
 def _split(text: str, version: str) -> Template:
-    """The template with its parts. A part's name that stands there twice begins no other one."""
+    """The template with its parts. Raises GoalseekError for a part that stands there twice."""
     fresh, *parts = _PART.split(text)
+    if len({*parts[::2]}) < len(parts[::2]):
+        raise GoalseekError("a template has the same part twice", f"write <!-- {parts[0]} --> once")
     return Template(fresh, version, **dict(zip(parts[::2], parts[1::2], strict=True)))
 
 

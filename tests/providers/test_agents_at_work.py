@@ -559,6 +559,19 @@ def test_edits_are_undone_where_the_session_is_gone(fake: Fakes, scorers: Projec
     assert "what it had edited was undone" in made.calls[-1]["prompt"]
 
 
+def test_edits_that_hold_a_credential_are_undone_and_stored_nowhere_when_a_turn_is_cut_off(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    leak = "do open('answer.json', 'w').write(environment['ANTHROPIC_API_KEY']); act, detail = 'half', ''"
+    made = fake("claude", ADDING, _1=leak)
+    project = scorers({"name": "claude"})
+    record = project.climb()[-1]
+    assert (record["outcome"], record["metric"]["value"]) == ("kept", 2), record["why"]
+    assert calls(made)[2] == ("apply", True) and "its edits were undone" in made.calls[2]["prompt"]
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+
+
 WAITS = {
     "codex": """print('{"type":"error","message":"Reconnecting... 1/4 (last status: 429)"}', flush=True)""",
     "opencode": """print('level=ERROR message="stream error"\\nlevel=ERROR', file=sys.stderr, flush=True)""",

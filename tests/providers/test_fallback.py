@@ -11,7 +11,7 @@ from test_tune import call as tune_call
 
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable, ReviewTable, Search
-from goalseek.phase_values import Plan
+from goalseek.phase_values import Plan, Session
 from goalseek.providers import fallback
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed, refuse_exit_code
@@ -75,7 +75,11 @@ class Night:
         self.chain = ProviderChain(providers, providers)
         again = lambda why, usage, is_told=False: self.again.append((why, usage))  # noqa: E731
         self.answered: set[tuple[str, str]] = set()
-        self._call = replace(tune_call(folder, []), wait=self._wait, again=again)
+        self.has_session = True
+        self._call = replace(tune_call(folder, []), wait=self._wait, again=again, session=self._session)
+
+    def _session(self, name: str, model: str) -> Session | None:
+        return Session("one") if self.has_session else None
 
     def _wait(self, seconds: float, why: str) -> bool:
         if seconds > self.left:
@@ -191,6 +195,9 @@ def test_a_limit_per_minute_is_waited_for_each_time_in_the_same_way(night: Night
     assert made.ask() == "a" and made.waits == [21.0 if reset else 60.0] * 6
     made = night(Saying("a", *[limit] * 6, ANSWER), Saying("b", ANSWER))
     assert made.ask() == ("a" if reset else "b")
+    made = night(Saying("a", *[limit] * 6, ANSWER))
+    made.has_session = False  # each try begins from nothing, and none may ever end
+    assert made.ask() == "a" and made.waits[-1] > 5 * made.waits[0]
 
 
 @pytest.mark.parametrize("others", [(RATE,), (REFUSED,), (RATE_FOR_HOURS, CRASH)])
@@ -206,7 +213,7 @@ def test_where_one_failed_and_nobody_else_is_open_the_failure_is_the_iterations(
 
 def test_one_that_never_answered_and_does_not_say_why_ends_the_run_after_the_quick_tries(night: Nights) -> None:
     made = night(Saying("a", SILENT))
-    with pytest.raises(GoalseekError, match=r"no provider has answered in this run: a gave no answer \(reason 1\)") as caught:  # fmt: skip
+    with pytest.raises(GoalseekError, match=r"a gave no answer \(reason 1\); it has not answered in this run") as caught:  # fmt: skip
         made.ask()
     assert (caught.value.stop_reason, made.waits) == ("provider", list(RETRY_SECONDS))
     outage = (*RETRY_SECONDS, 60.0)

@@ -25,12 +25,12 @@ from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
 from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
 from goalseek.loop.phases.plan import write_plan
-from goalseek.own_folders import recreate_folder
+from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
-from goalseek.providers.provider import Call, Reply
+from goalseek.providers.provider import Call
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.added_files import AddedFiles
@@ -91,13 +91,12 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         prior_tree = objects.splice(parent_tree, prior_entries)
     shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
     patch = b"" if shown_trees[0] == shown_trees[1] else objects.git("diff-tree", "-p", "-r", *shown_trees)
+    call = _build_call(iteration, attempt, patch, _Edits(iteration, attempt_folder, prior_entries))
     try:
-        call, reply, failure = _ask_provider(
-            iteration, attempt, patch, _Edits(iteration, attempt_folder, prior_entries)
-        )
+        reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)
     except (Ended, LimitReached):
         with contextlib.suppress(OSError):  # the climb ends already, and may do so because the disk is full
-            _screen_so_far(iteration, attempt_folder)
+            _screen_so_far(iteration, attempt_folder, call.secrets)
             workspace.clean()
         raise
     if not workspace.is_whole():
@@ -108,6 +107,7 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         screened = _screening_of(iteration, changes, attempt_folder)
         if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
             call.keep(reply, refusal, b"")
+            remove_if_exists(attempt_folder / "changes.diff")  # of a turn that was cut off before
             raise refusal
         screened.screen(changes)
         diff = _write_diff(objects, parent_tree, screened, attempt_folder)
@@ -162,7 +162,7 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
     return _write_change(plan, screened, diff, folder)
 
 
-def _screen_so_far(iteration: Iteration, folder: Path) -> Screening | None:
+def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Screening | None:
     """Writes ``changes.diff`` of what the workspace has now, where a provider has not answered.
 
     None where it is gone, or has a credential.
@@ -172,7 +172,6 @@ def _screen_so_far(iteration: Iteration, folder: Path) -> Screening | None:
         return None
     changes = workspace.changes()
     screened = _screening_of(iteration, changes, folder)
-    secrets = credentials_of(iteration.config.manifest)
     if _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
         return None
     screened.screen(changes)
@@ -216,9 +215,12 @@ class _Edits(NamedTuple):
         if entries:
             iteration.workspace.tree.overlay(entries)
 
-    def save(self) -> tuple[Edit, ...] | None:
-        screened = _screen_so_far(self.iteration, self.folder)
-        return edits_of(screened.edits) if screened else None
+    def save(self, secrets: Redactor) -> tuple[Edit, ...] | None:
+        screened = _screen_so_far(self.iteration, self.folder, secrets)
+        if screened is None:
+            self.undo()
+            return None
+        return edits_of(screened.edits)
 
     def undo(self) -> None:
         workspace = self.iteration.workspace
@@ -226,17 +228,14 @@ class _Edits(NamedTuple):
         workspace.tree.overlay(self.prior_entries)
 
 
-def _ask_provider(
-    iteration: Iteration, attempt: Attempt, prior_patch: bytes, edits: _Edits
-) -> tuple[Call, Reply, Rejected | None]:
-    """Lets the provider edit the workspace, on top of the edits of the attempt before."""
+def _build_call(iteration: Iteration, attempt: Attempt, prior_patch: bytes, edits: _Edits) -> Call:
+    """The call of the provider in the workspace, which has the edits of the attempt before."""
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing
     request = Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch)
     call = build_call(iteration.briefing, request, edits)
     edits.begin()
-    provider = iteration.provider
-    return call, *ask(lambda: provider.apply(call, attempt.plan), iteration.steps.usage_log)
+    return call
 
 
 def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> Rejected | None:
