@@ -87,13 +87,13 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
 
 
 def format_number(value: float, unit: str = "", digits: int = 6, sign: str = "") -> str:
-    """A number for people: six significant digits, no trailing zeros, and its unit; from a million on ``222.3 M``.
+    """A number for people: six significant digits, no trailing zeros, and its unit; from a million on ``222.271 M``.
 
     ``sign`` is "+" to have one before a gain as well.
     """
-    for least, letter in ((1e12, " T"), (1e9, " G"), (999_999.5, " M")) if abs(value) < 1e15 else ():
-        if abs(value) >= least:
-            return f"{value / max(least, 1e6):{sign}.{max(digits - 2, 4)}g}{letter} {unit}".rstrip()
+    for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M")) if abs(value) < 1e15 else ():
+        if abs(value) >= size * 0.9999995:  # what rounds to one of them
+            return f"{value / size:{sign}.{max(digits, 6)}g}{letter} {unit}".rstrip()
     return f"{float(f'{value:.{digits}g}'):{sign}.{max(digits, 6)}g} {unit}".rstrip()
 
 

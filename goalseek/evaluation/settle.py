@@ -147,7 +147,7 @@ def _measure(project: Project, target: Target, name: str) -> None:
         evidence = measure_target(project, target, unused_seed(project))
         if evidence.failure and evidence.failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
             project.watch.on_note(f"{name}: {evidence.failure.why}; it is measured once more")
-            evidence = measure_target(project, target, unused_seed(project, 1))
+            evidence = measure_target(project, target, unused_seed(project))
     if evidence.failure:
         message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
         remedy = "goalseek doctor"

@@ -34,6 +34,7 @@ OVERRIDDEN_SETTINGS = {
     "core.excludesFile": "/dev/null",
     "core.sparseCheckout": "false",  # trees are whole
     "commit.gpgSign": "false",  # a program, which may ask for a password
+    "core.bigFileThreshold": "1000g",  # no object is streamed into a pack: each is loose, and can be linked
     "gc.auto": "0",  # nothing is pruned, nothing is packed but by us
     "maintenance.auto": "false",
     "submodule.recurse": "false",

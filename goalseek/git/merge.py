@@ -111,6 +111,8 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     stderr = os.fsdecode(answer.stderr).strip()
     if answer.exit_code == _USAGE:
         raise GoalseekError(f"git merge-tree failed: {stderr}", "install git 2.38 or newer", UNFIT)
+    if answer.exit_code != 1 and not missing_object_error(stderr):
+        raise GitFailed(("merge-tree",), answer.exit_code, answer.stderr)
     raise missing_object_error(stderr) or MissingObject(" or ".join(sides))
 
 

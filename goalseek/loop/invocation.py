@@ -45,11 +45,11 @@ _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation too
 
 def check_before_climb(project: Project, jobs: int | None = None) -> None:
     """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
-    if note := space_note(project, jobs):
-        project.watch.on_note(note)
     if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
         project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
+    if note := space_note(project, jobs):
+        project.watch.on_note(note)
     for note in answer_notes(project, entries):
         project.watch.on_note(note)
     check_refs(project)

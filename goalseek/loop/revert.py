@@ -57,7 +57,9 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
         raise _no_number_error(iteration, number, measured)
     reason = text or change.text or f"a person took iteration {number} back"
-    verdict = structs.replace(measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None)
+    verdict = structs.replace(
+        measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
+    )
     result = IterationResult(
         context,
         verdict,

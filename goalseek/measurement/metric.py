@@ -12,6 +12,7 @@ import math
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,9 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
         return json.loads(text, object_pairs_hook=make_object)
 
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in members]
-        if len(set(names)) < len(names):
-            twice = next(name for index, name in enumerate(names) if name in names[:index])
+        counts = Counter(name for name, _ in members)
+        if len(counts) < len(members):
+            twice = counts.most_common(1)[0][0]
             why = f"{reading.name}: {reading.path} has the key {json.dumps(twice)} twice; write it once"
             raise NoNumber(Reason.NO_METRIC, why)
         return dict(members)

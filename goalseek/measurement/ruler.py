@@ -19,7 +19,7 @@ from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.rules import authors_of, words_of
+from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import executables
 from goalseek.values import from_plain, to_line, to_plain
@@ -243,8 +243,14 @@ def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
 
 
 def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that these words are, without those that a command of the verifier names as well."""
-    verifying = {os.path.normpath(word) for command in manifest.verify for word in words_of(command)}
+    """The paths that these words are, without those that setup or a command of the verifier names as well."""
+    commands = [(command.run, command.cwd) for command in manifest.verify]
+    commands += [(manifest.setup.run, ".")] if manifest.setup else []
+    verifying = {
+        os.path.normpath(os.path.join(folder, word.text))
+        for command, folder in commands
+        for word in executables.words_of(command, lambda word: True)
+    }
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
 
 

@@ -118,7 +118,8 @@ def space_note(project: Project, jobs: int | None = None) -> str:
     commit = incumbent.commit if incumbent else project.repository.head()
     listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", commit)
     sizes = (line.split(b"\t")[0].split()[3] for line in listing.splitlines())
-    blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size != b"-")
+    # A submodule has no size, nor has a blob that a partial clone lacks.
+    blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size.isdigit())
     copies = agents + benches * (1 if manifest.metric.noise == "none" else 2)  # the incumbent has a tree of its own
     if (needed := copies * blocks * _BLOCK) < LITTLE_FREE:
         return ""

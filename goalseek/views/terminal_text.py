@@ -18,7 +18,7 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # a string: a title, a link
     r"|\x1b[ -/]*[0-~]?"
 )
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]")
 _LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
 
 

@@ -120,7 +120,14 @@ def test_a_number_for_people_is_right_to_six_digits_or_four_of_millions(value: f
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [(222271355, "222.3 M"), (999_999.4, "999999"), (999_999.7, "1 M"), (-1.5e9, "-1.5 G"), (2e15, "2e+15")],
+    [
+        (222271355, "222.271 M"),
+        (999_999_999, "1 G"),
+        (999_999.4, "999999"),
+        (999_999.7, "1 M"),
+        (-1.5e9, "-1.5 G"),
+        (2e15, "2e+15"),
+    ],
 )
 def test_a_large_number_for_people_is_in_millions(value: float, told: str) -> None:
     assert humanize.format_number(value) == told
