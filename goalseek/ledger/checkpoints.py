@@ -301,17 +301,20 @@ def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: 
     return unrecorded_seconds(folder, run_id, follows) + sum(outside)
 
 
-def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> Usage:
-    """Usage of this run since the last record: of the answers that are stored, and of the calls that are charged."""
+def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> tuple[Usage, Usage]:
+    """Usage since the last record, of stored answers and of charged calls: that of this run, and of those before it."""
     usages: list[Any] = []
+    before: list[Any] = []
     for begun in under_way(runs, standing, run_id):
         checkpoints = Checkpoints(runs / f"{begun.iteration:04d}", None, run_id, begun.follows)
         answers, names = checkpoints.stored(), checkpoints.chain(f"iteration {begun.iteration}")
         usages += [answers[name].value["usage"] for name in names if name.answer in ("plan", "change", "review")]
         stored = checkpoints.of_run("").load(CALLS, dict, str(CALLS))
         calls = stored.value["calls"] if stored else ()
-        usages += [call["charged"] for call in calls if call["charged"] and call.get("run_id", "") in ("", run_id)]
-    return Usage.total(from_plain(Usage, usage) for usage in usages)
+        for call in filter(lambda call: call["charged"], calls):
+            (usages if call.get("run_id", "") in ("", run_id) else before).append(call["charged"])
+    own, earlier = (Usage.total(from_plain(Usage, usage) for usage in each) for each in (usages, before))
+    return own, earlier
 
 
 def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:

@@ -127,7 +127,7 @@ def read_overview(
     question, approval = next((pair for pair in questions if not pair[1]), oldest)
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
-    spent = run_standing.spending(0.0, unrecorded_usage(loaded.runs, standing, run_id))
+    spent = run_standing.spending(0.0, *unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
     promote_hint = _promote_hint(loaded.manifest, standing)
     next_step = _next_step(status, standing, str(state.get("next", "")), limit_text, promote_hint)

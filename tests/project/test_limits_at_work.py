@@ -186,6 +186,7 @@ def test_a_plan_that_a_new_run_gives_up_counts_in_the_total_of_all_runs(spending
     project = spending({"tokens": 100, "total": {"tokens": 200}}, PLANNING + BETTER, ask_plan=True)
     assert end(project)[1]["stop_reason"] == end(project, "--new")[1]["stop_reason"] == "tokens"
     assert end(project, "--new")[1]["why"] == "limits.total.tokens = 200 is reached, 200 spent"
+    assert "tokens 0 of 100; total.tokens 200 of 200" in project.check("status")
     assert phases() == ["plan", "plan"]
     spending({"total": {"tokens": 1000}}, PLANNING + BETTER, ask_plan=True)
     assert end(project, "-n", "1")[1]["stop_reason"] == "count"
