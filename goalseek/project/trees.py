@@ -121,26 +121,26 @@ def agent_history(history: History, standing: Standing, label: str) -> list[Agen
     assert standing.incumbent
     if label == str(standing.incumbent.seq):
         return []
-    commits: list[AgentCommit] = []
+    records: list[IterationRecord] = []
     for record in history.newest():
-        if record.seq > standing.seq:
-            continue
-        if str(record.seq) == label:
-            break
-        if not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
+        if record.seq > standing.seq or not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
             continue
         if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
-            commits.append(_agent_commit(record))
-        if record.outcome == Outcome.BASELINE:
+            records.append(record)
+        if record.outcome == Outcome.BASELINE or str(record.seq) == label:
             break
-    return commits[::-1]
+    oldest_first = records[::-1]
+    commits = map(_agent_commit, oldest_first, [None, *oldest_first])
+    return [commit for commit in commits if commit.label != label]
 
 
-def _agent_commit(record: IterationRecord) -> AgentCommit:
+def _agent_commit(record: IterationRecord, before: IterationRecord | None) -> AgentCommit:
     metric = record.metric
     assert record.tree_hash and metric.value is not None
     title = record.hypothesis_summary or f"Baseline of {record.project}"
-    previous = f" (was {format_number(metric.incumbent, metric.unit)})" if metric.incumbent is not None else ""
+    # The recorded value, which the commit before shows: the median that decided is a second number for the same code.
+    value_before = before.metric.value if before else None
+    previous = "" if value_before is None else f" (was {format_number(value_before, metric.unit)})"
     moment = int(datetime.fromisoformat(record.timestamp).timestamp())
     return AgentCommit(
         str(record.seq),

@@ -179,6 +179,7 @@ def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incu
     commands = (["baseline"], ["noise", "-n", "9"], ["iterate", "-n", "6"], ["status"], ["log"], ["promote"])
     pages = [project.check(*words) for words in (*commands, *(["show", str(number)] for number in range(1, 7)))]
     project.check("report", "-o", "night.md")
+    pages.append(project.git("log", "--format=%B", folder=project.trees() / "workspace"))
     lines = [line for page in (*pages, (project.folder / "night.md").read_text()) for line in page.splitlines()]
     baseline, *records = project.iterations()
     incumbent, contradictions = baseline["metric"]["value"], 0
