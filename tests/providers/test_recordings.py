@@ -87,7 +87,7 @@ def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_creden
     assert recorded.git("status", "--porcelain") == "?? recordings/"
     record = recorded.iterations()[6]
     assert record["attempts"][0]["reason"] == "out_of_scope" and "holds a credential" in record["notes"][0]
-    assert record["hypothesis_summary"] == "apply [credential]"
+    assert record["hypothesis_summary"] == "sixth [credential]"
     places = list(everything_written(recorded))
     assert len(places) > 100 and not [place for place, content in places if KEY.encode() in content]
 
