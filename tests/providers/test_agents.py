@@ -231,8 +231,8 @@ def test_one_that_is_cut_off_in_its_change_goes_on_where_it_was(
     record = climb(project)
     assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
     assert record["metric"]["value"] == 111 and server.done() == ["answer", "call", "refuse", "die", "call", "answer"]
-    prompts = dict.fromkeys(seen.asked.prompt for seen in server.seen if seen.done != "aside")
-    assert ["Your edits are in the folder" in prompt for prompt in prompts] == [False, False, True]
+    asked_for = [json.dumps(seen.asked.body) for seen in server.seen if seen.done != "aside"]
+    assert ["Your edits are in the folder" in question for question in asked_for] == [False] * 4 + [True] * 2
     answers = len([seen for seen in server.seen if seen.done in ("call", "answer")])
     assert (record["usage"]["input_tokens"], record["usage"]["output_tokens"]) == (100 * answers, 20 * answers)
 
