@@ -126,12 +126,13 @@ def real(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, key
 def test_what_it_declares_is_read_and_its_retries_are_few_and_short(
     name: str, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cases: list[tuple[Move, str]] = [
+    cases: list[tuple[Refuse, str]] = [
         (Refuse(401), "auth"),
         (Refuse(429, retry_after=7200, is_spent=True), "rate_limited"),
-        (Refuse(429, retry_after=7200), "rate_limited"),
         (Refuse(503), "transient"),
     ]
+    if name != "codex":  # which announces that it waits so long by itself, and is ended when it stays silent
+        cases.append((Refuse(429, retry_after=7200), "rate_limited"))
     for number, (move, kind) in enumerate(cases):
         server.otherwise, before = move, len(server.seen)
         (tmp_path / str(number)).mkdir()
@@ -140,7 +141,8 @@ def test_what_it_declares_is_read_and_its_retries_are_few_and_short(
             agent.chain.editors[0].apply(agent.made(), Plan("a", "b"))
         assert caught.value.kind == kind, (move, caught.value.why)
         requests = len(server.seen) - before
-        assert requests == 1 or (name == "claude" and requests <= 3), (move, requests)
+        most = 1 if move.is_spent and name != "claude" else {"claude": 3, "codex": 5, "gemini": 2}.get(name, 1)
+        assert 1 <= requests <= most, (move, requests)
         if name == "codex" and number == 1:
             assert caught.value.reset == pytest.approx(7200, abs=60)
 
