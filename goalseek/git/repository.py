@@ -332,7 +332,8 @@ class Repository:
 
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:
-            variables = {"GIT_DIR": str(self.location.git_dir), **self.sharing.variables()}
+            # A prune may take a commit between its link and git's look at it: here git finds it all the same.
+            variables = {"GIT_DIR": str(self.location.git_dir), **self.sharing.variables(), **self.objects.alternates()}
             self._refs = start_git(("update-ref", "--stdin"), variables, self.top)
         return self._refs
 
