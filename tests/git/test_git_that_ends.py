@@ -158,6 +158,19 @@ def test_what_is_pruned_before_or_after_a_merge_is_there_for_it_and_for_the_next
     project.git("fsck", "--strict")
 
 
+def test_a_ref_moves_to_what_a_prune_takes_before_git_looks(
+    repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalseek.git.repository._LOCK_TRIES", 1)
+    repository.is_ours = True
+    head = repository.head()
+    commit = repository.commit(repository.tree_of(head), (head,), "pruned\n", 0)
+    (project.top / ".git/objects" / commit[:2] / commit[2:]).unlink()
+    repository.move([RefMove(repository.tip_ref, None, commit)])
+    repository.objects.bring_back()
+    assert project.git("log", "--format=%s", "-1", repository.tip_ref) == "pruned"
+
+
 def test_what_was_in_a_pack_already_survives_the_pack(repository: Repository, project: Project) -> None:
     repository.is_ours = True
     objects, packs = repository.objects, project.top / ".git/objects/pack"
