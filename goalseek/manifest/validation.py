@@ -37,6 +37,8 @@ _REQUIRED = {
     "metric": 'metric = { direction = "maximize", query = "accuracy" }',
     "verify": '[[verify]] with run = "python validate_results.py"',
 }
+REMOVED: dict[str, str] = {}
+"""Keys of earlier versions, without the indices of lists, and what to write or do instead."""
 
 
 def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
@@ -87,6 +89,8 @@ def _is_choice(part: str | int) -> bool:
 
 def _message_of(item: Any, location: Location) -> str:
     if item["type"] == "unexpected_keyword_argument":
+        if instead := REMOVED.get(".".join(part for part in location if isinstance(part, str))):
+            return f"was removed: {instead}"
         known = _known_keys(location[:-1])
         near = did_you_mean(str(location[-1]), known) or (f"known here: {', '.join(known)}" if known else "")
         return "; ".join(filter(None, ("unknown key", near)))

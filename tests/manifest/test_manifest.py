@@ -264,6 +264,21 @@ def test_what_would_mean_nothing_is_refused(tmp_path: Path, old: str, new: str, 
     load(tmp_path, SMALLEST.replace('"accuracy" }', '"accuracy", min_delta = "0.5%" }'))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"accuracy" }', '"accuracy", old = 1 }', "line :5: metric.old: was removed: write new"),
+        ("sees =", "old = 1\nsees =", "line :9: verify[0].old: was removed: write new"),
+        ('"both"', '"both"\n[old]\na = 1', "line :10: old: was removed: write new"),
+    ],
+)
+def test_a_removed_key_is_refused_with_what_to_write_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str
+) -> None:
+    monkeypatch.setattr(validation, "REMOVED", dict.fromkeys(("metric.old", "verify.old", "old"), "write new"))
+    assert said in problems(tmp_path, SMALLEST.replace(old, new))
+
+
 @pytest.fixture(scope="module")
 def adapter() -> Any:
     """Made once: making it takes longer than all the checks."""
