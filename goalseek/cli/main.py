@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, MODULES, help_text, topics
+from goalseek.cli.registry import COMMANDS, MODULES, REMOVED, help_text, removed_words, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -81,6 +81,8 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
     if not rest:
         raise GoalseekError("no command is given", "goalseek --help lists the commands")
     name = rest[0]
+    if removed := removed_words(rest):
+        raise GoalseekError(f"goalseek {removed} was removed: {REMOVED[removed]}")
     if name not in COMMANDS:
         from goalseek.humanize import did_you_mean
 

@@ -62,11 +62,6 @@ COMMANDS = {
     "compare": Command(
         "take home", "Measure two revisions in turn, and say which is better", "goalseek compare main best -n 10"
     ),
-    "rejudge": Command(
-        "take home",
-        "Say how the climb would have gone under another rule or limit",
-        "goalseek rejudge --set metric.min_delta=0.01",
-    ),
     "settle": Command("take home", "Measure the baseline and the best again, for a gain to claim", "goalseek settle"),
     "report": Command(
         "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
@@ -97,6 +92,11 @@ _GUESTS = {"approve": ("decline",), "baseline": ("revert",), "report": ("serve",
 MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 """The commands that are in the module of another command of ``cli.commands``."""
 
+REMOVED = {
+    "rejudge": "read the recorded values in results.jsonl",
+}
+"""What was a command, an option or a value of one, as it was typed, and what to do instead."""
+
 OPTIONS = {
     "-C": ("DIR", "work in this folder"),
     "-m": ("MANIFEST", "this manifest: a path, or a name (speed: goalseek.speed.toml)"),
@@ -107,6 +107,17 @@ OPTIONS = {
     "--color": ("WHEN", "auto, always or never (default: auto)"),
 }
 """The options of every command: the name of the value, where there is one, and the help."""
+
+
+def removed_words(words: list[str]) -> str:
+    """What of a command line was removed, as ``REMOVED`` has it; "" where nothing was."""
+    typed = [part for word in words for part in word.split("=", 1)]
+    for removed in REMOVED:
+        name, *rest = removed.split()
+        places = range(1, len(typed) - len(rest) + 1)
+        if typed[0] == name and any(typed[place : place + len(rest)] == rest for place in places):
+            return removed
+    return ""
 
 
 def topics() -> dict[str, Path]:

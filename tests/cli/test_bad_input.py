@@ -16,6 +16,7 @@ from project import FILES, Ended, Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
+from goalseek.cli.registry import REMOVED
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
@@ -222,6 +223,12 @@ def test_an_unknown_command_or_option(project: Project) -> None:
     refused(project, USAGE, "there is no command 'itrate'", "did you mean 'iterate'", arguments=("itrate",))
     refused(project, USAGE, "--fast", arguments=("iterate", "--fast"))
     refused(project, USAGE, "jmespath", arguments=("--query", "[bad", "iterate"))
+
+
+@pytest.mark.parametrize("removed", REMOVED)
+def test_what_was_removed_is_named_in_one_line_with_what_to_do_instead(project: Project, removed: str) -> None:
+    ended = project.run(*removed.split())
+    assert (ended.exit_code, ended.stderr) == (USAGE, f"goalseek: goalseek {removed} was removed: {REMOVED[removed]}\n")
 
 
 def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> None:
