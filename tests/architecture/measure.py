@@ -31,13 +31,14 @@ from goalseek.cli.commands.manifest import manifest_keys
 from goalseek.cli.options import Parser, add_options
 from goalseek.cli.registry import COMMANDS, MODULES
 
-def count_options(add, **given):
-    parser = Parser(prog="goalseek")
+def count_options(add, name="", **given):
+    parser = Parser(prog=f"goalseek {name}".strip())
     add(parser, **given)
     return sum(bool(action.option_strings) for action in parser._actions) - 1  # -h
 
-modules = [importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}") for name in COMMANDS]
-options = sum(count_options(module.arguments) for module in modules) + count_options(add_options, is_top=False)
+modules = {name: importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}") for name in COMMANDS}
+options = sum(count_options(module.arguments, name) for name, module in modules.items())
+options += count_options(add_options, is_top=False)
 keys = [name for name in manifest_keys() if not any(other.startswith(f"{name}.") for other in manifest_keys())]
 print(json.dumps([len(COMMANDS), options, len(keys)]))
 """
