@@ -22,6 +22,7 @@ from goalseek.loop.notify import Notifier
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
+from goalseek.own_folders import remove_if_exists
 from goalseek.project.fitness import differences_from_head
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import fault_of
@@ -108,7 +109,7 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
 
 
 def _write_final_state(project: Project, status: str, stop: Stop) -> None:
-    """Writes the last ``state.json`` of an invocation; on a full disk in place of the one before, in its room."""
+    """Writes the last ``state.json`` of an invocation."""
     if project.standing.seq < 0 and not project.activity.picture.has_content:
         return
     last = project.standing.last_iteration
@@ -116,7 +117,8 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> None:
         project.write_state(status, last if last >= 0 else None, None, stop.reason, stop.next)
     except OSError:
         with contextlib.suppress(OSError):
-            project.activity.picture.overwrite()
+            remove_if_exists(project.loaded.state)  # a full disk has room for the new one then
+            project.activity.picture.beat()
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

@@ -23,7 +23,6 @@ HEARTBEAT_SECONDS = 5.0
 MIN_WRITE_SECONDS = 0.1
 STALE_SECONDS = 30.0
 SILENT_SECONDS = 120.0
-_BLOCK = 512  # bytes: the unit of st_blocks
 _UNSENT = "unsent.txt"
 ACTIVE_STATUSES = ("running", "waiting")
 _STAGES = ("proposing", "measuring", "landing", "waiting")
@@ -146,15 +145,6 @@ class StateFile:
         if self._latest and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
             self._write(self._latest)
 
-    def overwrite(self) -> None:
-        """Writes the latest state over the file's old contents, which needs no room on the disk."""
-        if self.path and self._latest and self._content:
-            text = _state_text(self._latest, *self._content[1:]).encode()
-            with self.path.open("r+b") as file:
-                if len(text) <= os.fstat(file.fileno()).st_blocks * _BLOCK:
-                    file.write(text)
-                    file.truncate()
-
     def _replace(self, moment: RunState) -> None:
         is_same_status = self._latest is not None and self._latest.status == moment.status
         self._latest = moment
@@ -168,9 +158,10 @@ class StateFile:
 
     def _write(self, moment: RunState) -> None:
         assert self._content
-        self._has_unwritten, self._written_at = False, time.monotonic()
+        self._has_unwritten, self._written_at = True, time.monotonic()
         if self.path and self.path.parent.is_dir():
             write_state(self.path, moment, *self._content[1:])
+        self._has_unwritten = False
 
 
 def format_phase(state: dict[str, Any], now: datetime | None = None) -> str:
@@ -216,10 +207,6 @@ def elapsed_since(moment: object) -> float:
 
 def write_state(path: Path, moment: RunState, standing: Standing, limits: Limits) -> None:
     """Replaces the file."""
-    write_atomic(path, _state_text(moment, standing, limits))
-
-
-def _state_text(moment: RunState, standing: Standing, limits: Limits) -> str:
     state: dict[str, Any] = {
         **to_plain(moment),
         "heartbeat_at": utc_now(),
@@ -230,7 +217,7 @@ def _state_text(moment: RunState, standing: Standing, limits: Limits) -> str:
         "spend": to_plain(standing.spend),
         "limits": to_plain(limits),
     }
-    return json.dumps(state) + "\n"
+    write_atomic(path, json.dumps(state) + "\n")
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -60,8 +60,11 @@ def test_a_full_disk_is_the_reason_that_status_shows(played: Projects, monkeypat
     def refused(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), FILE)
 
+    def written(path: Path, content: str) -> None:
+        refused() if path.exists() else path.write_text(content)
+
     monkeypatch.setattr(invocation, "check_provider", refused)
-    monkeypatch.setattr(state_file, "write_atomic", refused)
+    monkeypatch.setattr(state_file, "write_atomic", written)
     assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
     monkeypatch.undo()
     shown = project.run("status").stdout
