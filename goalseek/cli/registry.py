@@ -75,13 +75,13 @@ COMMANDS = {
     "audit": Command("take home", "Check the records against git and their seals", "goalseek audit --rerun 12"),
     "manifest": Command(
         "take home",
-        "Print the manifest, explain one of its keys, or print a schema",
-        "goalseek manifest explain scope.share",
+        "Print the manifest with every default, or a JSON Schema",
+        "goalseek manifest schema records",
     ),
     "prune": Command(
         "take home", "Remove workspaces, benches and old artifacts; records stay", "goalseek prune --keep 20 --dry-run"
     ),
-    "help": Command("start", "List the pages of the guide, or show one of them", "goalseek help noise"),
+    "help": Command("start", "Show a page of the guide, or explain a key of the manifest", "goalseek help scope.share"),
     "completion": Command(
         "take home", "Print a completion script for bash, zsh or fish", "goalseek completion bash > goalseek.bash"
     ),
@@ -94,6 +94,7 @@ MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
+    "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
 }
 """What was a command, an option or a value of one, as it was typed, and what to do instead."""
 

@@ -54,7 +54,7 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
         faults = _faults_of(error.errors())
     lines = sorted((line_of(text, location) or 1, f"{_dotted_key(location)}: {reason}") for location, reason in faults)
     message = "\n".join(f"{path}:{line}: {fault}" for line, fault in lines)
-    raise GoalseekError(message, "goalseek manifest explain lists the keys")
+    raise GoalseekError(message, "goalseek help manifest lists the keys")
 
 
 @functools.cache

@@ -97,7 +97,7 @@ ZSH = {
     "goalseek iterate --fore": "goalseek iterate --forever ",
     "goalseek log --outcome rev": "goalseek log --outcome reverted ",
     "goalseek promote --meas": "goalseek promote --measure ",
-    "goalseek manifest explain scope.sh": "goalseek manifest explain scope.share ",
+    "goalseek help scope.sh": "goalseek help scope.share ",
     "goalseek promote --patch tw": "goalseek promote --patch two.patch ",
     "goalseek direct --dr": "goalseek direct --drop ",
 }

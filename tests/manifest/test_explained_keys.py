@@ -1,4 +1,4 @@
-"""Every key of the manifest is explained: in its schema, by ``goalseek manifest explain`` and in the pages of the guide."""
+"""Every key of the manifest is explained: in its schema, by ``goalseek help`` and in the pages of the guide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pages import GUIDE
 from project import Project
 from schemas import build_schema
 
-from goalseek.cli.commands.manifest import Key, manifest_keys
+from goalseek.manifest.keys import Key, manifest_keys
 from goalseek.manifest.loading import published_schema
 
 KEYS = manifest_keys()
@@ -48,27 +48,30 @@ def test_every_table_is_on_one_page_and_every_page_is_as_the_tables_say() -> Non
 
 
 def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Project) -> None:
-    shown = project.run("manifest", "explain", "scope.share").stdout
+    shown = project.run("help", "scope.share").stdout
     assert shown.startswith("scope.share: list of paths, default []\n")
     assert tomllib.loads(shown[shown.index("[scope]") :]) == {"scope": {"share": [".venv", "data"]}}
-    assert project.run("manifest", "explain", "share").stdout == shown
-    assert {row["key"] for row in json.loads(project.run("manifest", "explain", "pass", "--json").stdout)} == {
+    assert project.run("help", "share").stdout == shown
+    assert {row["key"] for row in json.loads(project.run("help", "pass", "--json").stdout)} == {
         "env.verify.pass",
         "env.agent.pass",
     }
-    assert "scope.hidden_from: text, default none\n" in project.run("manifest", "explain", "hidden_from").stdout
+    assert "scope.hidden_from: text, default none\n" in project.run("help", "hidden_from").stdout
     events = '"kept", "stopped", "needs_human" or "budget"'
-    assert project.run("manifest", "explain", "notify.on").stdout.startswith(f"notify.on: list of {events}, default [")
-    table = project.run("manifest", "explain", "[[verify]]").stdout
+    assert project.run("help", "notify.on").stdout.startswith(f"notify.on: list of {events}, default [")
+    table = project.run("help", "[[verify]]").stdout
     assert table.startswith("[[verify]]\n") and "\n  timeout " in table
-    assert 'setup.timeout: duration, default "30m"\n' in project.run("manifest", "explain", "timeout").stdout
-    assert (
-        '\nverify.output_max: size, default "2GiB"\n' in "\n" + project.run("manifest", "explain", "output_max").stdout
-    )
-    assert all(f"[{name}]" in project.run("manifest", "explain").stdout for name in ("scope", "[verify]", "log"))
+    assert 'setup.timeout: duration, default "30m"\n' in project.run("help", "timeout").stdout
+    assert '\nverify.output_max: size, default "2GiB"\n' in "\n" + project.run("help", "output_max").stdout
+
+
+def test_a_table_that_has_the_name_of_a_page_or_a_command_is_explained_in_brackets(project: Project) -> None:
+    for name, shown in (("limits", "# Limits"), ("holdout", "# Noise"), ("log", "usage: goalseek log")):
+        assert project.check("help", name).startswith(shown)
+        assert project.check("help", f"[{name}]").startswith(f"[{name}]\n")
+    assert "`goalseek help '[holdout]'`" in project.check("help", "holdout")
 
 
 def test_a_key_that_is_not_there_is_refused_with_the_nearest(project: Project) -> None:
-    ended = project.run("manifest", "explain", "scope.writeable")
+    ended = project.run("help", "scope.writeable")
     assert ended.exit_code == 2 and "did you mean 'scope.writable'?" in ended.stderr
-    assert "manifest explain lists the tables" in project.run("manifest", "explain", "xyzzy").stderr

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pages import GUIDE
 
-from goalseek.cli.commands.manifest import Key, manifest_keys
+from goalseek.manifest.keys import Key, manifest_keys
 
 _UNBROKEN = "\0"
 HEADS = {
@@ -25,7 +25,7 @@ The manifest is the file `goalseek.toml`. All paths and globs in it are relative
 `"90s"` or `"8h"`, a size `"2GiB"`; `"none"` switches a limit off.
 
 * `goalseek help manifest-metric` has the keys of the number, `goalseek help manifest-run` those of the run.
-* `goalseek manifest explain scope.share` explains one key.
+* `goalseek help scope.share` explains one key.
 * `goalseek manifest show` prints your manifest with every default, `goalseek manifest schema` the JSON Schema.
 
 The hidden and read-only files, the keys of this page and of `manifest-metric` that make the number, and `[holdout]` are

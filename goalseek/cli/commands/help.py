@@ -1,4 +1,7 @@
-"""``goalseek help``: the topics of the guide, or one of its pages: rich at a terminal, as it is written in a pipe."""
+"""``goalseek help``: the topics of the guide, one of its pages, or a key of the manifest.
+
+A page is rich at a terminal, and as it is written in a pipe.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.registry import COMMANDS, topics
 from goalseek.errors import GoalseekError
 from goalseek.humanize import did_you_mean, first_sentence
+from goalseek.manifest.keys import Key, find_keys, manifest_keys
 from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
@@ -34,34 +39,33 @@ _HEAD = ("goalseek help TOPIC shows one of these pages:", "")
 _FOOT = (
     "",
     "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.",
-    "goalseek manifest explain lists the tables of the manifest; goalseek manifest explain KEY explains one key.",
+    "goalseek help KEY explains a key or a table of the manifest, such as scope.share or '[limits]'.",
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``help`` takes."""
-    names = dict.fromkeys([*topics(), *COMMANDS])
+    keys = manifest_keys()
+    names = dict.fromkeys([*topics(), *COMMANDS, *keys, *(key.last_name for key in keys.values())])
 
     def read(text: str) -> str:
-        topic = _read_topic(text)
-        names.setdefault(topic)  # argparse refuses what is none of the choices, which completion offers
-        return topic
+        if not (_page_of(text) or find_keys(text) or search_guide(text)):
+            near = did_you_mean(text, [*names, *OTHER_NAMES])
+            hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
+            raise GoalseekError(
+                f"the guide has no page {text!r}, the manifest has no such key, and no page has that word", hint
+            )
+        names.setdefault(text)  # argparse refuses what is none of the choices, which completion offers
+        return text
 
-    help_text = "a topic of the guide, a command, or a word to search the guide for"
+    help_text = "a topic of the guide, a command, a key of the manifest, or a word to search the guide for"
     parser.add_argument("topic", metavar="TOPIC", nargs="?", type=read, choices=names, help=help_text)
     parser.epilog = "Without a topic, it lists them. In a pipe a page is plain text: goalseek help noise | less"
 
 
-def _read_topic(text: str) -> str:
-    if text in topics() or text in COMMANDS:
-        return text
-    if page := OTHER_NAMES.get(text) or OTHER_NAMES.get(text.removesuffix("s")):
-        return page
-    if search_guide(text):
-        return text
-    near = did_you_mean(text, [*topics(), *COMMANDS, *OTHER_NAMES])
-    hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
-    raise GoalseekError(f"the guide has no page {text!r}, and no page has that word", hint)
+def _page_of(text: str) -> str:
+    """The topic of the page of this name; "" where there is none."""
+    return text if text in topics() else OTHER_NAMES.get(text) or OTHER_NAMES.get(text.removesuffix("s"), "")
 
 
 def search_guide(text: str) -> list[dict[str, str]]:
@@ -77,24 +81,55 @@ def search_guide(text: str) -> list[dict[str, str]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the list of topics, or the page of one."""
+    """Prints the list of topics, a page, what a key means, or the topics of the pages that have a word."""
     if options.topic is None:
         rows = [
             {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
             for topic, page in topics().items()
         ]
         return _list_topics(options, rows, _HEAD, _FOOT)
-    if options.topic not in topics():
-        head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
-        return _list_topics(options, search_guide(options.topic), head)
-    text = topics()[options.topic].read_text("utf-8")
-    if options.topic in COMMANDS:
-        text += f"\nThe options of the command: `goalseek {options.topic} --help`.\n"
+    if page := _page_of(options.topic):
+        return _show_page(options, page)
+    if keys := find_keys(options.topic):
+        return _explain(options, keys)
+    head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
+    return _list_topics(options, search_guide(options.topic), head)
+
+
+def _show_page(options: argparse.Namespace, topic: str) -> int:
+    text = topics()[topic].read_text("utf-8")
+    if topic in COMMANDS:
+        text += f"\nThe options of the command: `goalseek {topic} --help`.\n"
+    if table := manifest_keys().get(options.topic):
+        text += f"\nThe keys of the table: `goalseek help '{table.header}'`.\n"
     if is_coloured(sys.stdout, options.color) and not wants_json(options):
         _print_rich(text)
     else:
-        print_answer(options, {"topic": options.topic, "text": text}, text.rstrip("\n"))
+        print_answer(options, {"topic": topic, "text": text}, text.rstrip("\n"))
     return 0
+
+
+def _explain(options: argparse.Namespace, keys: list[Key]) -> int:
+    """Prints the keys of a table, or the keys of one name."""
+    if len(keys) == 1 and keys[0].inner:
+        (table,) = keys
+        names = [key.header if key.inner else key.last_name for key in table.inner]
+        width = max(map(len, names))
+        lines = [f"  {name:<{width}}  {key.text}" for name, key in zip(names, table.inner, strict=True)]
+        foot = "\ngoalseek help KEY explains one key."
+        print_answer(options, [_plain(key) for key in table.inner], f"{table.header}\n{table.text}\n", *lines, foot)
+        return 0
+    texts = []
+    for key in keys:
+        example = "\n".join(filter(None, [key.header, key.example]))
+        texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
+    print_answer(options, [_plain(key) for key in keys], "\n\n\n".join(texts))
+    return 0
+
+
+def _plain(key: Key) -> dict[str, Any]:
+    example = None if key.inner else key.example
+    return {"key": key.name, "kind": key.kind, "text": key.text, "table": key.header, "example": example}
 
 
 def _list_topics(

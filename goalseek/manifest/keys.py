@@ -1,0 +1,121 @@
+"""The keys and tables of the manifest, as its JSON Schema explains them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from goalseek.manifest.loading import published_schema
+
+
+class Key(Struct, frozen=True):
+    """A key of the manifest, or a table: its whole name, its node in the JSON Schema, and the header of its table."""
+
+    name: str
+    node: dict[str, Any]
+    is_required: bool
+    header: str
+    inner: tuple[Key, ...]
+
+    @property
+    def last_name(self) -> str:
+        """The name within its table."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def text(self) -> str:
+        """The sentence that explains it."""
+        return " ".join(self.node["description"].split())
+
+    @property
+    def kind(self) -> str:
+        """What it takes, and what holds where it is left out: ``duration, default "30m"``."""
+        kind = _kind_of(self.node)
+        if self.is_required or self.inner:
+            return f"{kind}, {'required' if self.is_required else 'optional'}"
+        default = self.node.get("default", "")
+        if default == "" or (default is None and "anyOf" in self.node):
+            return f"{kind}, optional"
+        if isinstance(default, int | float) and kind in _UNITS:
+            unit, size = _UNITS[kind]
+            default = f"{default / size:g}{unit}"
+        return f"{kind}, default {'none' if default is None else _to_toml(default)}"
+
+    @property
+    def example(self) -> str:
+        """A line of TOML."""
+        (value,) = self.node["examples"]
+        return f"{self.last_name} = {value if self.node.get('format') == 'date-time' else _to_toml(value)}"
+
+
+@functools.cache
+def manifest_keys() -> dict[str, Key]:
+    """Every key and table of the manifest by its whole name, such as ``scope.share``; a table comes before its keys."""
+    schema = published_schema("manifest")
+    every = _keys_of(schema, schema, "", "")
+    return {key.name: key for top in every for key in _with_inner(top)}
+
+
+def _with_inner(key: Key) -> Iterator[Key]:
+    yield key
+    for inner in key.inner:
+        yield from _with_inner(inner)
+
+
+def _keys_of(schema: dict[str, Any], table: dict[str, Any], prefix: str, header: str) -> tuple[Key, ...]:
+    keys = []
+    for name, node in table["properties"].items():
+        whole = prefix + name
+        kinds = [kind for kind in node.get("anyOf", [node]) if kind.get("type") != "null"]
+        is_list = "items" in kinds[0]
+        reference = (kinds[0]["items"] if is_list else kinds[0]).get("$ref", "") if len(kinds) == 1 else ""
+        inner = schema["$defs"].get(reference.rpartition("/")[2])
+        if inner is None or inner is table:
+            keys.append(Key(whole, node, name in table.get("required", ()), header, ()))
+            continue
+        brackets = f"[[{whole}]]" if is_list else f"[{whole}]"
+        described = {"description": inner["description"], **node}
+        inner_keys = _keys_of(schema, inner, f"{whole}.", brackets)
+        keys.append(Key(whole, described, name in table.get("required", ()), brackets, inner_keys))
+    return tuple(keys)
+
+
+def find_keys(text: str) -> list[Key]:
+    """The key or table of this whole name, in brackets or not, or those of this name in any table."""
+    name, every = text.strip("[]"), manifest_keys()
+    return [every[name]] if name in every else [key for key in every.values() if key.last_name == name]
+
+
+def _kind_of(node: dict[str, Any]) -> str:
+    """What kind of value a node of the schema takes, in words."""
+    if "anyOf" in node:
+        return " or ".join(_kind_of(kind) for kind in node["anyOf"] if kind.get("type") != "null")
+    if "enum" in node:
+        words = [*map(_to_toml, node["enum"])]
+        return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if "title" in node:
+        return str(node["title"])
+    if "items" in node:
+        return f"list of {_kind_of(node['items'])}" + "s" * ("enum" not in node["items"])
+    return _KINDS.get(node.get("type", ""), "table")
+
+
+_KINDS = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
+
+
+_UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
+
+
+def _to_toml(value: Any) -> str:
+    """A value of JSON in one line of TOML."""
+    if value is None:
+        return '"none"'
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_to_toml(item)}' for key, item in value.items())} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_to_toml, value))}]"
+    return json.dumps(value)
