@@ -27,9 +27,9 @@ PROTOCOLS = ("run", "arguments", "read", "make", "main")  # what every command, 
 VALUES = ("Struct", "DataClass", "NamedTuple", "TypedDict", "dataclass")
 COUNT_INTERFACE = """
 import importlib, json
-from goalseek.cli.commands.manifest import manifest_keys
 from goalseek.cli.options import Parser, add_options
 from goalseek.cli.registry import COMMANDS, MODULES
+from goalseek.manifest.keys import manifest_keys
 
 def count_options(add, name="", **given):
     parser = Parser(prog=f"goalseek {name}".strip())

@@ -149,8 +149,8 @@ def test_options_choices_and_files_of_a_command_are_completed(tmp_path: Path) ->
     assert completed(tmp_path, "log", "--outcome", "=", "k") == completed(tmp_path, "log", "--outcome", "k") == {"kept"}
     assert completed(tmp_path, "log", "--outcome", "=") == {"baseline", "kept", "reverted", "skipped"}
     assert completed(tmp_path, "log", "--reason", "no_") == {"no_metric", "no_change", "no_plan"}
-    assert completed(tmp_path, "manifest", "schema", "rec") == {"record", "records", "recordings"}
-    assert completed(tmp_path, "manifest", "explain", "scope.sh") == {"scope.share"}
+    assert completed(tmp_path, "manifest", "schema", "rec") == {"records"}
+    assert completed(tmp_path, "help", "scope.sh") == {"scope.share"}
     assert completed(tmp_path, "help", "prom") == {"promote", "prompts"}
     assert completed(tmp_path, "--color", "") == {"always", "auto", "never"}
     assert completed(tmp_path, "log", "--last", "") == set()
