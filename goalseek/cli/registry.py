@@ -95,6 +95,7 @@ MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
     "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
+    "noise --jobs": "with parallel.benches = 1 nothing disturbs a measurement; see goalseek help parallel",
 }
 """What was a command, an option or a value of one, as it was typed, and what to do instead."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from goalseek.doctor.benches import check_one_bench
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes, timing_notes
 from goalseek.doctor.provider_checks import check_providers
@@ -14,6 +13,7 @@ from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
+from goalseek.manifest.parallel import one_bench_note
 from goalseek.project import preflight
 from goalseek.project.fitness import differences_from_head, scope_notes, space_note
 from goalseek.project.landing import check_refs
@@ -202,6 +202,13 @@ def check_cheats(context: DoctorContext) -> Iterator[CheckResult]:
             yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
 
 
+def check_benches(context: DoctorContext) -> Iterator[CheckResult]:
+    """Why there is one bench, where the manifest asks for several."""
+    manifest = context.config.manifest
+    if reason := one_bench_note(manifest, None):
+        yield CheckResult("benches", True, f"parallel.benches = {manifest.parallel.benches}, but {reason}")
+
+
 def check_notification(context: DoctorContext) -> Iterator[CheckResult]:
     """The program of ``[notify]`` can be started."""
     if problem := notify_problem(context.project.loaded):
@@ -225,7 +232,7 @@ FURTHER_CHECKS: Mapping[str, Check] = {
     "isolation": check_isolation,
     "sandbox": check_confinement,
     "allowed": check_allowed_paths,
-    "benches": check_one_bench,
+    "benches": check_benches,
     "notify": check_notification,
     "cheat": check_cheats,
     "trees": check_trees,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from goalseek.doctor.benches import count_benches
 from goalseek.doctor.cheats import Cheat, apply_cheats, count_runs
 from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
 from goalseek.doctor.isolation import describe_reading
@@ -86,17 +85,13 @@ def describe_cost(cheats: Sequence[Cheat], subject: Target) -> str:
     missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), count_runs(cheats)
     parts = ["setup once"] if subject.config.manifest.setup else []
     parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
-    at_once = count_benches(subject.config.manifest)
-    parts += [f"{at_once} runs at once"] if at_once else []
     parts.append(f"1 to {breakages} runs with every writable file broken")
     parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
     runs = ", then ".join(parts)
     if not subject.known:
         return f"doctor: {runs}; how long one takes, the first will tell"
     seconds = median([measurement.seconds for measurement in subject.known])
-    least, longest = (
-        format_duration((missing + bool(at_once) + count + cheat_runs) * seconds) for count in (1, breakages)
-    )
+    least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
     return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from goalseek.doctor.benches import count_benches, try_benches
 from goalseek.doctor.cheats import Cheat, count_runs, measure_cheats
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
@@ -47,7 +46,7 @@ def try_verifier(
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
 ) -> Iterator[CheckResult]:
-    """Runs the verifier until there are NUMBERS numbers, then tries all benches at once, sabotage and cheats.
+    """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats.
 
     ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
     interrupted, but not before the first baseline if the verifier turns out not to fit.
@@ -67,7 +66,7 @@ def try_verifier(
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
-                runs = count_runs(cheats) + count_benches(manifest)
+                runs = count_runs(cheats)
                 least, most = NUMBERS + runs, NUMBERS - 1 + len(BREAKAGES) + runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             measurements.append(measurement)
@@ -76,7 +75,6 @@ def try_verifier(
         yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
         yield from check_steps(manifest, subject.known, [record.metric.value for record in records])
-        yield from try_benches(project, subject)
         finding = check_sabotage(project, subject)
         is_fit = finding.ok
         yield finding

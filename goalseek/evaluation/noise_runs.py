@@ -6,23 +6,20 @@ Either of a shell command without manifest, repository or sandbox, or of the inc
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.evaluation.benches import Crew, side_by_side
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
     Target,
     baseline_error,
     current_target,
-    in_turn,
     measure_target,
     number_in,
     record_measurement,
@@ -47,24 +44,19 @@ from goalseek.values import Outcome, Reason, VerifierRun
 MAX_FAILURES = 3
 
 
-Runs = tuple[MeasuredValue | Failure, ...]
-"""One run that was made alone, or several that were made at once."""
+Run = MeasuredValue | Failure
 
 
-def run_command(
-    command: str, folder: Path, reading: Reading, timeout: float | None, count: int, jobs: int = 1
-) -> Iterator[Runs]:
+def run_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Run]:
     """Runs a shell command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``; see ``_repeat``.
 
-    ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit. With more
-    ``jobs`` than one, so many are run at once in turn with each run.
+    ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
-    crew = Crew()
 
-    def run(slot: int, programs: Supervisor) -> MeasuredValue | Failure:
+    def run() -> Run:
         seed = secrets.randbelow(2**31)
         printed = HeadAndTail()
-        variables = {**os.environ, "GOALSEEK_SEED": str(seed), "GOALSEEK_SLOT": str(slot)}
+        variables = {**os.environ, "GOALSEEK_SEED": str(seed), "GOALSEEK_SLOT": "0"}
         launch = Launch(("sh", "-c", command), variables, folder)
         result = programs.run(launch, printed.write, timeout)
         try:
@@ -77,48 +69,28 @@ def run_command(
         message = with_last_lines(f"the first run has no number: {failure.why}", failure.printed)
         return GoalseekError(message, "correct the command, or how its number is read, and run this again", BAD_FINDING)
 
-    with contextlib.ExitStack() as stack:
-        owner = f"noise-{os.getpid()}-{secrets.token_hex(4)}"
-        tasks = [
-            functools.partial(
-                run, slot, stack.enter_context(Supervisor(owner, pulse=crew.check, waiting=crew.baton.let_go))
-            )
-            for slot in range(jobs)
-        ]
-        stack.enter_context(crew.baton)
-        turns = _turns(count, lambda: (tasks[0](),), (lambda: crew.run(tasks)) if jobs > 1 else None)
-        yield from _repeat(turns, first_error)
-
-
-def _turns(
-    count: int, measure: Callable[[], Runs], measure_at_once: Callable[[], Runs] | None
-) -> Iterable[Callable[[], Runs]]:
-    """What is done in turn: so many runs alone, and as often several at once where that is given."""
-    if measure_at_once is None:
-        return [measure] * count
-    return [in_turn(index, measure, measure_at_once) for index in range(2 * count)]
+    with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
+        yield from _repeat(count, run, first_error)
 
 
 def _repeat(
-    turns: Iterable[Callable[[], Runs]], first_error: Callable[[Failure], GoalseekError] | None
-) -> Iterator[Runs]:
-    """Takes each turn, again where a run of it failed; after three such runs nothing more is run.
+    count: int, measure: Callable[[], Run], first_error: Callable[[Failure], GoalseekError] | None
+) -> Iterator[Run]:
+    """Measures until so many runs gave a number; after three that failed nothing more is run.
 
     Where ``first_error`` is given, it is raised where the first run fails.
     """
-    failures = 0
-    for measure in turns:
-        is_done = False
-        while not is_done:
-            if failures >= MAX_FAILURES:
-                return
-            runs = measure()
-            failed = [run for run in runs if isinstance(run, Failure)]
-            if failed and first_error:
-                raise first_error(failed[0])
-            first_error, is_done = None, not failed
-            failures += len(failed)
-            yield runs
+    failures = numbers = 0
+    while numbers < count and failures < MAX_FAILURES:
+        run = measure()
+        if isinstance(run, Failure):
+            if first_error:
+                raise first_error(run)
+            failures += 1
+        else:
+            numbers += 1
+        first_error = None
+        yield run
 
 
 def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) -> float:
@@ -154,39 +126,26 @@ def noise_target(project: Project) -> Target:
     return replace(target, known=_runs_before(project, target)) if has_begun else target
 
 
-def repeat_measurements(project: Project, target: Target, count: int, jobs: int = 1) -> Iterator[Runs]:
-    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded; see ``_repeat``.
-
-    With more ``jobs`` than one all are new: so many are made at once in turn with each, and those are not recorded.
-    """
-    known = target.known[-count:] if jobs == 1 else ()
-    yield from ((measurement,) for measurement in known)
+def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Run]:
+    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded; see ``_repeat``."""
+    known = target.known[-count:]
+    yield from known
     seeds = {measurement.seed for measurement in target.known}
 
-    def measure(project: Project) -> MeasuredValue | Failure:
+    def measure() -> Run:
         seed = next(seed for number in itertools.count() if (seed := unused_seed(project, number)) not in seeds)
         seeds.add(seed)
         result = number_in(target, measure_target(project, target, seed))
-        return result if isinstance(result, MeasuredValue) else Failure(result.reason, result.why)
-
-    def measure_and_record(own: Project) -> Runs:
-        result = measure(own)
-        if isinstance(result, MeasuredValue):
-            with deferring_signals():
-                record_measurement(project, target, result, "noise")
-        return (result,)
+        if not isinstance(result, MeasuredValue):
+            return Failure(result.reason, result.why)
+        with deferring_signals():
+            record_measurement(project, target, result, "noise")
+        return result
 
     def first_error(failure: Failure) -> GoalseekError:
         return baseline_error(failure, trial_folder(project))
 
-    error = None if known else first_error
-    if jobs == 1:
-        yield from _repeat(_turns(count - len(known), lambda: measure_and_record(project), None), error)
-        return
-    crew = Crew()
-    with side_by_side(project, crew, jobs) as projects:
-        tasks = [functools.partial(measure, beside) for beside in projects]
-        yield from _repeat(_turns(count, lambda: measure_and_record(projects[0]), lambda: crew.run(tasks)), error)
+    yield from _repeat(count - len(known), measure, None if known else first_error)
 
 
 def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:

@@ -58,20 +58,9 @@ def slot_variables(manifest: Manifest, slot: int) -> dict[str, str]:
 
 def refuse_jobs(manifest: Manifest, jobs: int | None) -> None:
     """Raises GoalseekError for a number that ``--jobs`` does not take, and for a bench without a value in a slot."""
-    if jobs is not None:
-        refuse_number(jobs)
-    refuse_missing_slots(manifest, benches_of(manifest, jobs), jobs)
-
-
-def refuse_number(jobs: int) -> None:
-    """Raises GoalseekError for a number that ``--jobs`` does not take."""
-    if not 1 <= jobs <= MOST_AT_ONCE:
+    if jobs is not None and not 1 <= jobs <= MOST_AT_ONCE:
         raise GoalseekError(f"--jobs {jobs}: a number from 1 to {MOST_AT_ONCE}", "--jobs 4")
-
-
-def refuse_missing_slots(manifest: Manifest, benches: int, jobs: int | None) -> None:
-    """Raises GoalseekError where ``--jobs`` asks for so many benches, and a slot has no value for each of them."""
-    for name, why in slot_faults(manifest.parallel.slots, benches):
+    for name, why in slot_faults(manifest.parallel.slots, benches_of(manifest, jobs)):
         raise GoalseekError(f"--jobs {jobs}: parallel.slots.{name} {why}", "add values there, or ask for fewer jobs")
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
-from goalseek.statistics.contention import Contention
 from goalseek.statistics.noise_report import NoiseReport, expected_false_keeps, false_gain, power_line, repeats_for
 from goalseek.statistics.scale import median
 
@@ -70,11 +69,10 @@ def costs(report: NoiseReport, climb: PlannedClimb) -> Costs:
 
 def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
     """What the values show, as pairs of a heading and a sentence."""
-    count, found = len(report.values), report.contention
-    at_once = [(f"{found.jobs} at once", describe_contention(found, climb))] if found else []
+    count = len(report.values)
     if report.deterministic:
         text = f"{count} runs gave {format_number(report.middle)}, equal to the last bit"
-        return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better"), *at_once]
+        return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better")]
     different = len(set(report.values))
     low, high = (_size(report, edge) for edge in report.interval)
     notes = [
@@ -84,30 +82,7 @@ def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
         ("skew", _skew(report, climb)),
         ("drift", _drift(report, climb)),
     ]
-    return [*notes, *at_once, *_costs(report, climb)]
-
-
-def describe_contention(found: Contention, climb: PlannedClimb) -> str:
-    """What several runs at once do to level and spread, and to measure one at a time where that is better."""
-    gain, interval, size = found.level.difference, found.level.interval, found.level.format_size
-    assert interval
-    low, high = (size(edge) for edge in sorted(map(abs, interval)))
-    side = ("faster" if gain > 0 else "slower") if climb.is_time else _side(gain, climb)
-    reach = f"95% interval {low} to {high}" if low != high else "exactly"
-    level = f"{size(abs(gain))} {side} ({reach})" if found.level.is_sure else f"level within {high}"
-    edges = " to ".join(f"{edge:.2g}" for edge in found.interval or ())
-    if math.isinf(found.sd_ratio):
-        spread = "the number moves, and alone it does not"
-    elif not edges:
-        spread = "of the spread more runs would tell"
-    else:
-        is_sure = found.is_spread_sure
-        spread = f"sd {found.sd_ratio:.2g} times (95% interval {edges})" if is_sure else f"sd {edges} times"
-    if found.level.is_sure or found.is_spread_sure:
-        return f"{level}, {spread}" + ": measure one at a time" * found.is_harmful
-    if not any(interval) and found.interval == (1, 1):
-        return "give the same number, to the last bit"
-    return f"no change of level or spread shows ({level}, {spread})"
+    return [*notes, *_costs(report, climb)]
 
 
 def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from goalseek.statistics.contention import Contention
 from goalseek.statistics.scale import MAD_TO_SD, Scale, mean, median, scale_of, solve, variance
 
 _OUTLIER_DISTANCE = 3.5  # robust sd from the median
@@ -21,7 +20,6 @@ class NoiseReport(Struct, frozen=True):
     ``sd``, its 90% ``interval``, and ``drift`` are shares where ``in_percent``, else in the metric's units. Drift is
     the change over all runs by the slope, positive where the values got better, None where it is not clear.
     ``skew`` is positive where the longer tail is on the worse side, None where there are too few values to tell.
-    ``contention`` is what several runs at once do to the number, None where that was not tried.
     """
 
     values: tuple[float, ...]
@@ -33,7 +31,6 @@ class NoiseReport(Struct, frozen=True):
     outliers: tuple[float, ...]
     skew: float | None
     drift: float | None
-    contention: Contention | None = None
 
     @property
     def sd_in_units(self) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,15 +22,6 @@ if [ -e "$HOME/fail-at" ] && [ "$(wc -l < "$HOME/journal")" -eq "$(cat "$HOME/fa
 if [ -e "$HOME/slow" ] && [ "$(wc -l < "$HOME/journal")" -ge 3 ]; then sleep 60; fi
 base=$(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json)
 printf '{"score": %s.%010d}\\n' "$base" "$GOALSEEK_SEED" > "$GOALSEEK_RUN_DIR/metrics.json"
-"""
-CROWDED = """\
-touch "$HOME/crowd-$GOALSEEK_SLOT"
-sleep 0.4
-others=$(ls "$HOME" | grep -c crowd-)
-sleep 0.4
-rm "$HOME/crowd-$GOALSEEK_SLOT"
-echo "$GOALSEEK_SLOT $CARD $others" >> "$HOME/journal"
-printf '{"score": %s%04d}\\n' "$others" "$((GOALSEEK_SEED % 1000))" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
 NOISY_FILES = {"answer.json": answer(1), "hidden/judge.sh": NOISY}
 
@@ -91,31 +80,6 @@ class TestOfAProject:
         assert all(run["value"] > 7 for run in found["runs"])
         assert kept["runs"][0]["seed"] not in [run["seed"] for run in found["runs"]]
         assert noisy.run("audit").exit_code == 0
-
-    def test_what_three_at_once_do_is_measured_in_turn_with_runs_alone_and_only_these_are_recorded(
-        self, make_project: Callable[..., Project]
-    ) -> None:
-        project = make_project(files={"answer.json": answer(1), "hidden/judge.sh": CROWDED})
-        project.set_manifest({"parallel": {"slots": {"CARD": ["one", "two", "three"]}}})
-        project.commit()
-        found = told(project.run("noise", "-n", "2", "--jobs", "3", "--json"))
-        at_once = found["at_once"]
-        rows = [line.split() for line in (home() / "journal").read_text().splitlines()]
-        assert [row[2] for row in rows] == ["1", *"333", *"333", "1"]
-        assert {tuple(row[:2]) for row in rows} == {("0", "one"), ("1", "two"), ("2", "three")}
-        assert [row[0] for row in rows if row[2] == "1"] == ["0", "0"]
-        assert [[run["value"] // 10000 for run in runs] for runs in at_once["runs"]] == [[3] * 3] * 2
-        seeds = [run["seed"] for runs in [found["runs"], *at_once["runs"]] for run in runs]
-        assert len(set(seeds)) == 8
-        assert [record["value"] for record in project.records()] == [run["value"] for run in found["runs"]]
-        assert at_once["jobs"] == 3 and at_once["difference"] > 1 and at_once["is_harmful"]
-        assert "2 runs, 2 of them made before" in project.run("noise", "-n", "2").stdout
-        refused = project.run("noise", "--jobs", "4")
-        assert (refused.exit_code, "parallel.slots.CARD has 3 values for 4 benches" in refused.stderr) == (2, True)
-        project.check("audit")
-        project.set_manifest({"metric": {"direction": "maximize", "query": "score", "exclusive": "gpu"}})
-        refused = project.run("noise", "--jobs", "2")
-        assert (refused.exit_code, 'metric.exclusive = "gpu" lets one go on' in refused.stderr) == (2, True)
 
     def test_figures_are_as_json_what_they_are_in_words(self, noisy: Project) -> None:
         noisy.set_manifest({"metric": {"direction": "maximize", "query": "score", "min_delta": "2%"}})
@@ -215,26 +179,6 @@ class TestOfAnyCommand:
         found = told(ended_here)
         assert (ended_here.exit_code, len(found["runs"]), len(found["failures"])) == (1, 2, 3)
 
-    def test_what_several_at_once_do_and_that_they_fail(self, tmp_path: Path) -> None:
-        """Two that run at once find the folder of the other."""
-        command = "if mkdir d; then sleep 0.3; rmdir d; echo y1; else sleep 0.1; echo y2; fi"
-        arguments = ("noise", "-n", "2", "--jobs", "2", "--run", command, "--regex", r"y(\d)")
-        ended_here = ended((*arguments, "--direction", "minimize"), tmp_path)
-        assert ended_here.exit_code == 0 and "the number moves, and alone it does not" in ended_here.stdout
-        ended_here = ended(("noise", *arguments[1:6], command.replace("echo y2", "exit 3"), *arguments[7:]), tmp_path)
-        assert (ended_here.exit_code, ended_here.stderr.count("a run of 2 at once failed: verify_failed")) == (1, 3)
-
-    @pytest.mark.slow
-    def test_an_interrupt_ends_all_that_run_at_once(self, tmp_path: Path) -> None:
-        command = 'echo >> "$HOME/began"; test "$(wc -l < "$HOME/began")" -lt 3 || sleep 60; echo y1'
-        arguments = ("noise", "-n", "3", "--jobs", "3", "--run", command, "--regex", r"y(\d)")
-        process = subprocess.Popen([sys.executable, "-m", "goalseek", *arguments], cwd=tmp_path, text=True, stderr=-1)
-        began = home() / "began"
-        until(lambda: began.exists() and len(began.read_text().splitlines()) == 4)
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=20)
-        assert process.returncode == 130 and "interrupted after 1 of 3 runs" in stderr
-
     def test_what_makes_no_sense_is_refused(self, tmp_path: Path) -> None:
         for arguments, said in (
             (("--run", "true"), "one of --regex, --query and --wall"),
@@ -247,7 +191,6 @@ class TestOfAnyCommand:
             (("--run", "true", "--query", "[x"), "is not JMESPath"),
             (("--run", "true", "--wall", "--timeout", "soon"), "is not a duration"),
             (("-n", "1", "--run", "true", "--wall"), "two runs at least"),
-            (("--jobs", "0", "--run", "true", "--wall"), "--jobs 0: a number from 1 to 64"),
             (("--regex", "(x)"), "--regex is for --run"),
             (("--wall",), "--wall is for --run"),
         ):

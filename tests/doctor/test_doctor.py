@@ -60,25 +60,10 @@ def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_st
     assert [run["value"] for run in runs] == [5.0, 5.0, 5.0] and len({run["seed"] for run in runs}) == 3
 
 
-def test_several_benches_are_tried_at_once_and_what_they_do_to_the_number_is_said(tmp_path: Path) -> None:
+def test_of_several_benches_only_one_measures_and_a_time_keeps_to_one(tmp_path: Path) -> None:
     case = make_case(tmp_path, more="[parallel]\nbenches = 3\n")
     ended = case.run("doctor", "--json")
-    assert "2 runs of the verifier, then 3 runs at once, then 1 to 3" in ended.stderr and "5 to 7 to go" in ended.stderr
-    assert (case.count(), len(case.records())) == (2 + 3 + 1, 2)
-    (finding,) = findings(ended)["benches"]
-    assert finding["text"].startswith("3 measurements at once give the same number; one takes 0.")
-    case.write(
-        judge_sh=f'mkdir "{case.runs}-d" || exit 3; sleep 0.5; rmdir "{case.runs}-d"; {JUDGE}'.format(runs=case.runs)
-    )
-    case.commit()
-    (finding,) = findings(ended := case.run("doctor", "--json"))["benches"]
-    assert "of 3 measurements at once 2 failed, and alone none: judge ended with 3" in finding["text"]
-    assert (ended.exit_code, bad(ended)) == (1, ["benches"])
-    case.write(judge_sh='read v < answer.txt; echo "score: $((v + GOALSEEK_SLOT))"; test "$v" -ge 0')
-    case.commit()
-    (finding,) = findings(case.run("doctor", "--json"))["benches"]
-    assert "alone it does not: 3 measurements at once gave 5, 6, 7, and alone 5 and 5" in finding["text"]
-    assert finding["ok"] and finding["remedy"].startswith("goalseek noise --jobs 3 says")
+    assert "benches" not in findings(ended) and (case.count(), len(case.records())) == (2 + 1, 2)
     text = (case.folder / "goalseek.toml").read_text().replace('direction = "maximize"', 'direction = "minimize"')
     case.write(goalseek_toml=re.sub("regex = '.*'", 'source = "wall", command = "judge"', text))
     (finding,) = findings(case.run("doctor", "--quick", "--json"))["benches"]

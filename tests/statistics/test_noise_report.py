@@ -1,12 +1,10 @@
 """The arithmetic of a noise report, against values worked out elsewhere."""
 
-import math
 import random
 
 import pytest
 from pages import GUIDE
 
-from goalseek.statistics.contention import contention
 from goalseek.statistics.intervals import settle, student_quantile
 from goalseek.statistics.noise_report import (
     POWER,
@@ -132,37 +130,6 @@ def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
         assert interval
         held += interval[0] <= 0.05 <= interval[1]
     assert 925 <= held <= 975
-
-
-def test_what_several_at_once_do_to_level_and_spread_has_intervals_that_hold_the_truth() -> None:
-    draw = random.Random(3)
-    held, mistaken = 0, 0
-    for _ in range(400):
-        slow, noisy = draw.choice([1.0, 1.07]), draw.choice([1.0, 2.1])
-        rounds = [
-            (draw.lognormvariate(0, 0.02), [slow * draw.lognormvariate(0, 0.02 * noisy) for _ in range(4)])
-            for _ in range(10)
-        ]
-        found = contention("minimize", rounds)
-        assert found.jobs == 4 and found.interval and found.level.interval
-        held += found.interval[0] <= noisy <= found.interval[1]
-        held += found.level.interval[0] <= 1 - slow <= found.level.interval[1]
-        mistaken += found.is_harmful and slow == noisy == 1
-    assert 740 <= held <= 780  # of 800
-    assert mistaken <= 15  # of about 100
-
-
-def test_equal_values_alone_or_at_once_have_no_interval_of_the_spread() -> None:
-    same = contention("maximize", [(3.0, [3.0, 3.0])] * 2)
-    assert (same.sd_ratio, same.interval, same.level.difference, same.is_harmful) == (1, (1, 1), 0, False)
-    moving = contention("maximize", [(3.0, [3.0, 4.0]), (3.0, [2.0, 3.0])])
-    assert (moving.sd_ratio, moving.interval, moving.is_harmful) == (math.inf, None, True)
-    still = contention("maximize", [(3.0, [3.0, 3.0]), (2.9, [3.0, 3.0]), (3.1, [3.0, 3.0])])
-    assert (still.sd_ratio, still.interval, still.is_harmful) == (0, None, False)
-    few = contention("maximize", [(-1.0, [1.0, 2.0]), (1.0, [1.5, -1.0])])
-    assert few.interval is None and few.sd_ratio > 0 and not few.level.in_percent
-    with pytest.raises(ValueError, match="two rounds"):
-        contention("maximize", [(3.0, [3.0, 3.0])])
 
 
 def test_near_zero_a_difference_is_in_the_metrics_units_and_stays_so() -> None:

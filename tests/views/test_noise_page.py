@@ -7,10 +7,8 @@ import random
 import unittest.mock
 
 import pytest
-from msgspec import structs
 
 from goalseek.statistics.advice import PlannedClimb, advice, costs, findings
-from goalseek.statistics.contention import contention
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.views.noise import ASCII, LINE_DRAWING, noise_page, plot_lines
 from goalseek.views.terminal_text import choose_signs
@@ -88,35 +86,6 @@ def test_known_values_in_words_and_without_percents_on_both_sides_of_zero() -> N
 def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) -> None:
     report = noise_report(direction or "maximize", [float(value) for value in range(20, 30)])
     assert f"{said} than the first" in dict(findings(report, PlannedClimb(direction, 1.0)))["drift"]
-
-
-@pytest.mark.parametrize(
-    ("slower", "wider", "said"),
-    [
-        (1.07, 2.1, "7.3% slower (95% interval 6% to 8.6%), sd 0.87 to 4.2 times: measure one at a time"),
-        (0.93, 1.0, "6.8% faster (95% interval 5.9% to 7.7%), sd 0.42 to 2 times: measure one at a time"),
-        (1.0, 4.0, "level within 2.1%, sd 3.6 times (95% interval 1.6 to 8): measure one at a time"),
-        (1.0, 1.0, "no change of level or spread shows (level within 1.1%, sd 0.42 to 2 times)"),
-        (1.0, 0.5, "level within 1%, sd 0.45 times (95% interval 0.21 to 0.99)"),
-        (1.0, 0.0, "no change of level or spread shows (level within 0.93%, of the spread more runs would tell)"),
-    ],
-)
-def test_what_several_at_once_do_is_a_line_of_its_own(slower: float, wider: float, said: str) -> None:
-    draw = random.Random(5)
-    rounds = [(draw.gauss(1, 0.01), [slower * draw.gauss(1, 0.01 * wider) for _ in range(4)]) for _ in range(10)]
-    report = structs.replace(drawn(10), contention=contention("minimize", rounds))
-    assert dict(findings(report, PlannedClimb("minimize", 1.0, is_time=True)))["4 at once"] == said
-
-
-def test_of_numbers_that_never_move_alone_it_is_said_whether_several_at_once_move_them() -> None:
-    for at_once, said in (
-        ([3, 3], "give the same number, to the last bit"),
-        ([3, 4], "15.5% better (exactly), the number moves, and alone it does not: measure one at a time"),
-    ):
-        report = structs.replace(
-            noise_report("maximize", [3, 3]), contention=contention("maximize", [(3, at_once)] * 2)
-        )
-        assert findings(report, PlannedClimb("maximize", 1.0))[1:] == [("2 at once", said)]
 
 
 def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,17 +15,15 @@ from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.measurements import MeasuredValue, pairs_in_turn
-from goalseek.evaluation.noise_runs import Runs, noise_target, repeat_measurements, run_command
+from goalseek.evaluation.measurements import MeasuredValue
+from goalseek.evaluation.noise_runs import Run, noise_target, repeat_measurements, run_command
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.manifest.parallel import refuse_missing_slots, refuse_number
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.opening import open_project
 from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
-from goalseek.statistics.contention import Contention, contention
 from goalseek.statistics.noise_report import NoiseReport, noise_report
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
@@ -39,8 +36,6 @@ _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``noise`` takes."""
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
-    text = "run N at once too, in turn with each run: what do they do to the number?"
-    parser.add_argument("--jobs", type=int, metavar="N", default=1, help=text)
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
     alone.add_argument("--run", dest="command", metavar="CMD", help="the command to run, by sh -c")
     alone.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'loss: ([0-9.]+)'")
@@ -50,15 +45,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     alone.add_argument("--timeout", metavar="TIME", help="of one run: 90, 20m, '2 hours'")
     parser.epilog = (
         "With --run, --query is the metric's: a JMESPath in the JSON that the command prints. Without --run, runs are "
-        "recorded, and those of the same tree that were made before count for -n. With --jobs none of them counts, and "
-        "what runs at once is not recorded."
+        "recorded, and those of the same tree that were made before count for -n."
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures and prints the statistics; gives 1 where a run failed."""
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
-    refuse_number(options.jobs)
     if options.command is not None:
         return _run_command(options)
     for name in _ONLY_WITH_RUN:
@@ -75,13 +68,6 @@ def run(options: argparse.Namespace) -> int:
         what = f"{metric.name} of {commit[:12]}, {of}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
-        if options.jobs > 1:
-            is_exclusive, text = (
-                metric.exclusive != "none",
-                f'metric.exclusive = "{metric.exclusive}" lets one go on at a time',
-            )
-            refuse((is_exclusive, f"--jobs {options.jobs}: {text}", "goalseek noise"))
-            refuse_missing_slots(manifest, options.jobs, options.jobs)
         is_time = metric.source in TIME_SOURCES
         is_wall = metric.source == "wall"
         seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
@@ -92,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         climb = PlannedClimb(
             metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, is_set
         )
-        return _measure(options, repeat_measurements(project, target, options.count, options.jobs), climb, what, plain)
+        return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
 def _run_command(options: argparse.Namespace) -> int:
@@ -121,7 +107,7 @@ def _run_command(options: argparse.Namespace) -> int:
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_wall=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
-    results = run_command(options.command, start_folder(options), reading, timeout, options.count, options.jobs)
+    results = run_command(options.command, start_folder(options), reading, timeout, options.count)
     return _measure(options, results, climb, what, plain)
 
 
@@ -134,29 +120,24 @@ def _timeout(options: argparse.Namespace) -> float | None:
 
 def _measure(
     options: argparse.Namespace,
-    results: Iterator[Runs],
+    results: Iterator[Run],
     climb: PlannedClimb,
     what: str,
     plain: dict[str, Any],
 ) -> int:
     """Prints each result as it comes, then the statistics, also after an interrupt; gives the exit code."""
     measurements: list[MeasuredValue] = []
-    in_turn: list[list[MeasuredValue]] = []
     failures: list[Failure] = []
     interrupt = None
     try:
-        for runs in results:
-            failed = [run for run in runs if isinstance(run, Failure)]
-            failures += failed
-            for failure in failed:
-                how = f"a run of {len(runs)} at once" if len(runs) > 1 else "a run"
-                print_message(options, f"{how} failed: {failure.reason}: {failure.why}")
-            if failed:
+        for result in results:
+            if isinstance(result, Failure):
+                failures.append(result)
+                print_message(options, f"a run failed: {result.reason}: {result.why}")
                 continue
-            in_turn.append([run for run in runs if isinstance(run, MeasuredValue)])
-            if len(runs) == 1:
-                measurements += in_turn[-1]
-            _print_progress(options, measurements, in_turn[-1], "s" if climb.is_time else "")
+            measurements.append(result)
+            if not result.before:
+                _print_progress(options, measurements, "s" if climb.is_time else "")
     except (KeyboardInterrupt, Interrupted) as error:
         interrupt = error
         if not climb.is_project:
@@ -165,13 +146,8 @@ def _measure(
     climb = structs.replace(climb, seconds=_median_seconds(measurements))
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
-    rounds = pairs_in_turn(in_turn) if options.jobs > 1 else []
-    if report and len(rounds) > 1:
-        numbers = [(alone[0].value, [run.value for run in at_once]) for alone, at_once in rounds]
-        report = structs.replace(report, contention=contention(climb.direction or "maximize", numbers))
     if wants_json(options):
-        at_once = [runs for runs in in_turn if len(runs) > 1]
-        print_json(options, {**plain, **_figures(measurements, at_once, failures, climb, report)})
+        print_json(options, {**plain, **_figures(measurements, failures, climb, report)})
     elif report is None:
         count = "1 run" if measurements else "no run"
         print_message(options, f"noise: {count} with a number; it takes at least two to see how much it varies")
@@ -188,19 +164,11 @@ def _measure(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _print_progress(
-    options: argparse.Namespace, measurements: Sequence[MeasuredValue], newest: Sequence[MeasuredValue], unit: str
-) -> None:
-    if newest[0].before:
-        return
-    numbers, seconds = ", ".join(format_number(run.value, unit) for run in newest), _median_seconds(newest)
-    if len(newest) > 1:
-        print_message(options, f"{len(newest):>4} at once  {numbers}  {format_duration(seconds)}")
-        return
-    remaining = options.count - len(measurements)
-    together = remaining * _median_seconds(measurements) * (1 if options.jobs == 1 else 2)
-    to_go = f"; {remaining} to go, about {format_duration(together)}" if remaining else ""
-    text = f"{numbers:>9}  {format_duration(seconds)}{to_go}"
+def _print_progress(options: argparse.Namespace, measurements: Sequence[MeasuredValue], unit: str) -> None:
+    newest, remaining = measurements[-1], options.count - len(measurements)
+    duration = format_duration(remaining * _median_seconds(measurements))
+    to_go = f"; {remaining} to go, about {duration}" if remaining else ""
+    text = f"{format_number(newest.value, unit):>9}  {format_duration(newest.seconds)}{to_go}"
     print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
 
 
@@ -210,20 +178,18 @@ def _median_seconds(measurements: Sequence[MeasuredValue]) -> float:
 
 def _figures(
     measurements: list[MeasuredValue],
-    at_once: list[list[MeasuredValue]],
     failures: list[Failure],
     climb: PlannedClimb,
     report: NoiseReport | None,
 ) -> dict[str, Any]:
     plain: dict[str, Any] = {
-        "runs": [_plain_run(measurement) for measurement in measurements],
+        "runs": [
+            {name: getattr(measurement, name) for name in ("value", "seed", "seconds", "before")}
+            for measurement in measurements
+        ],
         "failures": [{"reason": failure.reason, "why": failure.why} for failure in failures],
         "seconds": climb.seconds,
     }
-    if at_once:
-        plain["at_once"] = {"runs": [[_plain_run(run) for run in runs] for runs in at_once]}
-    if report and report.contention:
-        plain["at_once"] |= _plain_contention(report.contention)
     if report is None:
         return plain
     cost = costs(report, climb)
@@ -240,21 +206,4 @@ def _figures(
         "min_delta": cost.wished,
         "repeats": cost.repeats,
         "advice": advice(report, climb),
-    }
-
-
-def _plain_run(measurement: MeasuredValue) -> dict[str, Any]:
-    return {name: getattr(measurement, name) for name in ("value", "seed", "seconds", "before")}
-
-
-def _plain_contention(found: Contention) -> dict[str, Any]:
-    level = found.level
-    return {
-        "jobs": found.jobs,
-        "difference": level.difference,
-        "interval": level.interval,
-        "in_percent": level.in_percent,
-        "sd_ratio": found.sd_ratio if math.isfinite(found.sd_ratio) else None,
-        "sd_ratio_interval": found.interval,
-        "is_harmful": found.is_harmful,
     }
