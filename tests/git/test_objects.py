@@ -16,6 +16,7 @@ from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, Objects, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository
+from goalseek.own_folders import add_own
 
 
 @pytest.fixture(params=["sha1", "sha256"])
@@ -158,3 +159,16 @@ def test_a_merge_takes_gits_own_drivers_from_our_attributes_and_runs_no_program(
             merge_trees(objects, *trees)
     assert not ran.exists()
     assert not list(objects.scratch.iterdir())
+
+
+def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, project: Project) -> None:
+    process = project.start("--version")
+    process.communicate(timeout=120)
+    add_own(tmp_path)
+    scratch = tmp_path / "objects.git" / "scratch"
+    scratch.mkdir(parents=True)
+    own, dead = os.getpid(), process.pid
+    for name in (f"{dead}-0", f"index-{dead}", f"index-{dead}.lock", f"{own}-7", f"index-{own}", "notes"):
+        (scratch / name).touch()
+    remove_scratch_files((tmp_path / "objects.git", tmp_path / "gone.git"))
+    assert sorted(path.name for path in scratch.iterdir()) == sorted([f"{own}-7", f"index-{own}", "notes"])

@@ -15,17 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from inside import ON_ANY_DISK, lacks_room_for_git_folder, run_here, start_on_any_disk
 from killing import assert_same, assert_sound, climbing
 from many import AT_ONCE, assert_sound_at_end, go_on, many
 from needs import AS_ROOT
 from project import Project, Projects, answer, home
 from red_team.attacks import LEVELS
 from skips import levels
-
-from goalseek.cli.main import run
-from goalseek.disk import full_disk_error
-from goalseek.errors import GitFailed
-from goalseek.git.objects import Objects
 
 pytestmark = pytest.mark.slow
 ITERATIONS = 14
@@ -78,10 +74,10 @@ def iterate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     It starts on a disk that is nearly full, which it would else refuse: what is wanted is a disk that fills up later.
     """
-    monkeypatch.setattr("goalseek.disk.LEAST_FREE", 0)
+    start_on_any_disk(monkeypatch)
 
     def call(project: Project, *arguments: str) -> tuple[int, str]:
-        code = run(["-C", str(project.folder), "iterate", *arguments])
+        code = run_here(["-C", str(project.folder), "iterate", *arguments])
         return code, capsys.readouterr().err
 
     return call
@@ -151,11 +147,7 @@ def test_a_git_folder_for_which_there_is_no_room_is_a_full_disk(tmp_path: Path) 
     with mounted(tmp_path / "disk") as place:
         for pages in ROOMS:
             filler = fill(place, pages)
-            try:
-                Objects.prepare(place / "git", place / "git" / "objects", "sha1")
-            except (OSError, GitFailed) as error:
-                refused += 1
-                assert full_disk_error(error), (pages, error)
+            refused += lacks_room_for_git_folder(place)
             filler.unlink()
             shutil.rmtree(place / "git")
     assert refused
@@ -165,11 +157,10 @@ def test_a_git_folder_for_which_there_is_no_room_is_a_full_disk(tmp_path: Path) 
 def test_four_at_once_go_on_when_there_is_room_again(disk: tuple[str, Path], tmp_path: Path) -> None:
     which, place = disk
     project, ends = many((place if which == "repository" else tmp_path) / "project", AT_ONCE_ITERATIONS), []
-    roomy = "import goalseek.disk; goalseek.disk.LEAST_FREE = 0; from goalseek.__main__ import main; main()"
     project.climb("iterate", "-n", "1", *AT_ONCE)
     for pages in ROOMS[::3]:
         filler = fill(place, pages)
-        started = project.start("iterate", "-n", "3", *AT_ONCE, program=("-c", roomy))
+        started = project.start("iterate", "-n", "3", *AT_ONCE, program=("-c", ON_ANY_DISK))
         said = started.communicate(timeout=120)[1]
         filler.unlink()
         assert (started.returncode, "the disk is full" in said) in ((0, False), (3, True)), (pages, said)
@@ -254,7 +245,7 @@ def test_where_a_call_fails_from_its_nth_use_on_it_stops_with_3_and_goes_on_when
         patch.setattr(os, call, failing)
         patch.setattr(Path, "replace", lambda self, target: Path(os.replace(self, target) or target))
         patch.setattr(Path, "mkdir", _mkdir)
-        code = run(["-C", str(project.folder), "iterate", "-n", "2"])
+        code = run_here(["-C", str(project.folder), "iterate", "-n", "2"])
     told = capsys.readouterr().err
     assert code in (0, 3) and (code == 0) == ("disk is full" not in told), told
     records = project.climb("iterate", "-n", "3" if code else "1")

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from inside import KILLED_IN_LANDING
 from killing import kill, start
 from many import AT_ONCE, Calls, assert_sound_at_end, candidates_in_flight, go_on, many, numbers_in_flight
 from project import Project, home, until
@@ -145,45 +146,6 @@ def test_after_somebody_emptied_the_cache_in_the_middle_the_same_command_goes_on
     assert_sound_at_end(project, ITERATIONS)
 
 
-KILLED_IN_LANDING = """
-import os, signal, sys
-left, counts = int(sys.argv.pop(1)), False
-EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "subprocess.Popen", "fsync", "refs"}
-def hook(event, arguments):
-    global left
-    is_write = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-    if counts and (event in EVENTS or is_write):
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(hook)
-from goalseek.__main__ import main
-from goalseek.git.repository import Repository
-from goalseek.project.landing import Landing
-from goalseek.loop.queued_iteration import QueuedIteration
-def tell(owner, name, event):
-    real = getattr(owner, name)
-    def call(*arguments, **more):
-        sys.audit(event)
-        result = real(*arguments, **more)
-        sys.audit(event)
-        return result
-    setattr(owner, name, call)
-tell(os, "fsync", "fsync")
-tell(Repository, "_update_refs", "refs")
-append, clean_up = Landing.append, QueuedIteration.clean_up
-def begin(*arguments):
-    global counts
-    counts = True
-    return append(*arguments)
-def end(iteration):
-    global counts
-    clean_up(iteration)
-    print("LANDED", iteration.number)
-    counts = False
-Landing.append, QueuedIteration.clean_up = begin, end
-main()
-"""
 WINNER = """\
 echo "called $GOALSEEK_ITERATION $GOALSEEK_PHASE" >> "$HOME/journal"
 name=$(echo a b c d e | cut -d ' ' -f $((1 + GOALSEEK_ITERATION % 5)))

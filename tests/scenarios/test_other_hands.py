@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import GoalseekError, before_refs_move
 from many import AT_ONCE, assert_sound_at_end, many
 from project import Ended, Project, Projects, answer, home
 
 import goalseek
-from goalseek.errors import GoalseekError
-from goalseek.project.landing import Landing
 
 pytestmark = pytest.mark.slow
 
@@ -364,7 +363,7 @@ def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(
     assert [record.outcome for record in climbed] == ["baseline", "kept"]
     head = project.git("rev-parse", "HEAD")
     move = partial(project.git, "update-ref", "refs/heads/goalseek/demo", head)
-    monkeypatch.setattr(Landing, "_refuse_moved_branch", lambda landing, refs: move())
+    before_refs_move(monkeypatch, move)
     project.set_moves(answer(2), answer(1.5))
     with pytest.raises(GoalseekError, match="refs/heads/goalseek/demo was moved by somebody"):
         list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))

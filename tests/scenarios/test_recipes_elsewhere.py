@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from inside import installation_hint
 from packaging.requirements import Requirement
 from project import JUDGE, Project, answer, home, until
 from recipes import WAITING, block, hold, install, let_go, lines, path_with_it, put_on_path, typed
-
-from goalseek.sandbox.level import installation_hint
 
 AGENT = 'cat > "$HOME/prompt-$GOALSEEK_ITERATION"; printf \'{"score": %s}\' "$GOALSEEK_ITERATION" > answer.json'
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import NAMED_LOCKS_FOLDER
 from project import Project, home, until
 from recipes import block, let_go
 from test_real_setups import C_FILES, CMAKE, DEVICE, with_device
-
-from goalseek import locks
 
 SCRIPTED = '\n[provider]\nname = "scripted"\nscript = "{}"\n'
 ASKED = '\n[provider]\nname = "command"\ncommand = ["sh", "-c", \'{}\']\n\n[sandbox]\nmode = "{}"\n'
@@ -60,7 +59,7 @@ def card(tmp_path: Path) -> Iterator[str]:
     text = block("A machine with one graphics card", "toml")
     assert text.count('exclusive = "gpu0"') == 1
     yield text.replace("gpu0", f"gpu of {tmp_path.name}")
-    for path in locks.NAMED_LOCKS_FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
+    for path in NAMED_LOCKS_FOLDER.glob(f"goalseek-exclusive-gpu-of-{tmp_path.name}*"):
         path.unlink()
 
 

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import remove_tree
 from project import Project, Projects, end_all, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import agent_that_knows, field, is_there, loot_in
 from skips import levels
-
-from goalseek.own_folders import add_own, remove_if_exists
 
 pytestmark = pytest.mark.slow
 RED_TEAM = Path(__file__).parent / "red_team"
@@ -151,8 +150,7 @@ def prepared(mode: str, make_project: Projects, folder: Path, home: Path) -> Ite
     finally:
         for left in Path("/dev/shm").glob("left-*"):
             left.unlink()
-        add_own(home)
-        remove_if_exists(home / "cache")  # where it went wrong, it is deeper than others can remove
+        remove_tree(home / "cache")  # where it went wrong, it is deeper than others can remove
 
 
 @dataclass(frozen=True)
@@ -310,8 +308,7 @@ def test_by_hand_what_every_level_stops_succeeds(make_project: Projects, tmp_pat
             if not succeeded_by_hand(attack, hand, printed, places):
                 wrong[attack.name] = printed
             end_forking(hand / "home", looks=20 if attack.name == "processes_that_fork_on" else 1)
-            add_own(tmp_path)
-            remove_if_exists(hand)
+            remove_tree(hand)
         assert not wrong
 
 

@@ -20,11 +20,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from inside import retry_at_once, run_here
 from killing import assert_paid_once, climbing, kill, start
 from project import living
-
-from goalseek.cli.main import run
-from goalseek.providers import outcome
 
 KINDS = ("better", "worse", "tie", "failing", "out_of_scope", "no_change", "duplicate", "provider_failed")
 MEASURED = ("better", "worse", "tie", "failing")
@@ -83,7 +81,7 @@ class Anything(RuleBasedStateMachine):
     def call(self, *arguments: str, expected: int = 0) -> str:
         told, said = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(told), contextlib.redirect_stderr(said):
-            code = run(["-C", str(self.project.folder), *arguments])
+            code = run_here(["-C", str(self.project.folder), *arguments])
         assert code == expected, (arguments, code, told.getvalue(), said.getvalue())
         return told.getvalue()
 
@@ -304,7 +302,7 @@ def test_whatever_happens_the_records_are_those_of_the_model(tmp_path: Path, mon
     for variable in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, os.environ[variable])
     monkeypatch.setattr(Anything, "root", tmp_path, raising=False)
-    monkeypatch.setattr(outcome, "RETRY_SECONDS", (0.01, 0.01, 0.01))
+    retry_at_once(monkeypatch)
     bounded = settings(
         max_examples=8,
         stateful_step_count=20,

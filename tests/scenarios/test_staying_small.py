@@ -1,19 +1,15 @@
 """A long climb in one process leaves nothing behind that grows: no descriptor, process, folder, nor loose object."""
 
 import contextlib
-import functools
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
+from inside import pack_every
 from project import Project, Projects, answer, living
 
 import goalseek
-from goalseek.git.objects import remove_scratch_files
-from goalseek.git.packing import pack_when_due
-from goalseek.loop import invocation
-from goalseek.own_folders import add_own
 
 ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
 
@@ -38,7 +34,7 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(invocation, "pack_when_due", functools.partial(pack_when_due, every=EVERY))
+    pack_every(monkeypatch, EVERY)
     outputs = {"name": "train", "run": "cp answer.json model.bin", "outputs": ["model.bin"]}
     judge = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}
     tables = {"log": {"keep_runs": 10}, "limits": {"stagnation": "none"}, "verify": [outputs, judge]}
@@ -83,19 +79,6 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     assert not [line for line in checked if not line.startswith("dangling ")]
     project.check("audit")
     assert len(project.iterations()) == ITERATIONS + 1
-
-
-def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, project: Project) -> None:
-    process = project.start("--version")
-    process.communicate(timeout=120)
-    add_own(tmp_path)
-    scratch = tmp_path / "objects.git" / "scratch"
-    scratch.mkdir(parents=True)
-    own, dead = os.getpid(), process.pid
-    for name in (f"{dead}-0", f"index-{dead}", f"index-{dead}.lock", f"{own}-7", f"index-{own}", "notes"):
-        (scratch / name).touch()
-    remove_scratch_files((tmp_path / "objects.git", tmp_path / "gone.git"))
-    assert sorted(path.name for path in scratch.iterdir()) == sorted([f"{own}-7", f"index-{own}", "notes"])
 
 
 @pytest.mark.slow

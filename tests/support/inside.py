@@ -1,0 +1,102 @@
+"""What scenario tests need of goalseek's inside. They name none of it: a change within goalseek changes this file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goalseek.cli.main import run as run_here
+from goalseek.disk import full_disk_error
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.objects import Objects
+from goalseek.git.packing import pack_when_due
+from goalseek.locks import NAMED_LOCKS_FOLDER
+from goalseek.loop import invocation
+from goalseek.own_folders import add_own, remove_if_exists
+from goalseek.project.landing import Landing
+from goalseek.providers import outcome
+from goalseek.sandbox.level import installation_hint
+
+__all__ = ["NAMED_LOCKS_FOLDER", "GoalseekError", "installation_hint", "run_here"]
+
+ON_ANY_DISK = "import goalseek.disk; goalseek.disk.LEAST_FREE = 0; from goalseek.__main__ import main; main()"
+# Takes first how many effects of landings are let through; the next one is a SIGKILL.
+KILLED_IN_LANDING = """
+import os, signal, sys
+left, counts = int(sys.argv.pop(1)), False
+EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "subprocess.Popen", "fsync", "refs"}
+def hook(event, arguments):
+    global left
+    is_write = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    if counts and (event in EVENTS or is_write):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+from goalseek.__main__ import main
+from goalseek.git.repository import Repository
+from goalseek.project.landing import Landing
+from goalseek.loop.queued_iteration import QueuedIteration
+def tell(owner, name, event):
+    real = getattr(owner, name)
+    def call(*arguments, **more):
+        sys.audit(event)
+        result = real(*arguments, **more)
+        sys.audit(event)
+        return result
+    setattr(owner, name, call)
+tell(os, "fsync", "fsync")
+tell(Repository, "_update_refs", "refs")
+append, clean_up = Landing.append, QueuedIteration.clean_up
+def begin(*arguments):
+    global counts
+    counts = True
+    return append(*arguments)
+def end(iteration):
+    global counts
+    clean_up(iteration)
+    print("LANDED", iteration.number)
+    counts = False
+Landing.append, QueuedIteration.clean_up = begin, end
+main()
+"""
+
+
+def start_on_any_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a climb begin on a disk that is nearly full."""
+    monkeypatch.setattr("goalseek.disk.LEAST_FREE", 0)
+
+
+def pack_every(monkeypatch: pytest.MonkeyPatch, iterations: int) -> None:
+    """Packs what goalseek wrote after so many iterations."""
+    monkeypatch.setattr(invocation, "pack_when_due", functools.partial(pack_when_due, every=iterations))
+
+
+def retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks an agent that failed again after a moment."""
+    monkeypatch.setattr(outcome, "RETRY_SECONDS", (0.01, 0.01, 0.01))
+
+
+def before_refs_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Acts between goalseek's last look at the refs and its moving them."""
+    monkeypatch.setattr(Landing, "_refuse_moved_branch", lambda landing, refs: act())
+
+
+def lacks_room_for_git_folder(place: Path) -> bool:
+    """Whether goalseek's own git folder did not fit there. Any other error than that of a full disk is raised."""
+    try:
+        Objects.prepare(place / "git", place / "git" / "objects", "sha1")
+    except (OSError, GitFailed) as error:
+        if full_disk_error(error):
+            return True
+        raise
+    return False
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder, if it exists, however deep and protected it is."""
+    add_own(folder.parent)
+    remove_if_exists(folder)
