@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-from msgspec import Struct
-
 from goalseek.errors import Rejected
 from goalseek.own_folders import open_regular
 from goalseek.providers.preset import count, dollars
@@ -39,31 +37,20 @@ def find_blocks(output: str, kind: str, nonce: str) -> list[list[str]]:
     return blocks
 
 
-class PlanBlock(Struct, frozen=True):
-    """A plan as an answer has it; the title is "" where there is none. ``later`` are ideas for later rounds."""
-
-    title: str = ""
-    text: str = ""
-    files: tuple[str, ...] = ()
-    later: tuple[str, ...] = ()
-
-
-def find_plan(output: str, nonce: str) -> PlanBlock | None:
+def find_plan(output: str, nonce: str) -> Reply | None:
     """The last whole plan block of an answer: one before it was a draft. None where there is none."""
     blocks = find_blocks(output, Phase.PLAN, nonce)
-    return _parse_plan(blocks[-1]) if blocks else None
-
-
-def _parse_plan(lines: list[str]) -> PlanBlock:
-    text = "\n".join(lines).strip("\n").split("\n")
+    if not blocks:
+        return None
+    text = "\n".join(blocks[-1]).strip("\n").split("\n")
     files, later = _mark(text, "files:"), _mark(text, "later:")
     ends = {files: later if later > files else len(text), later: files if files > later else len(text)}
     ideas = [clean_title(line.strip().removeprefix("- ")) for line in text[later + 1 : ends[later]] if line.strip()]
-    return PlanBlock(
+    return Reply(
         clean_title(text[0]),
         "\n".join(text[1 : min(files, later)]).strip(),
         tuple(line.strip().removeprefix("- ") for line in text[files + 1 : ends[files]] if line.strip()),
-        tuple(ideas[:IDEAS_LIMIT]),
+        later=tuple(ideas[:IDEAS_LIMIT]),
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import PlanBlock, clean_title, find_plan, find_tried, require_plan
+from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Login, Source
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
@@ -21,6 +21,7 @@ from goalseek.values import StopReason, Usage
 _UNDONE = "An earlier turn at this was cut off, and what it had edited was undone.\n"
 _MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
 _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
+_IN_PIECES = "all of it and in pieces where it is long, and do what it says."
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,9 @@ class AgentProvider(CommandProvider):
         if next_session := session_after(answer, session, self.model):
             call.went(next_session)
         refuse_trouble(self.name, answer, session, output, usage)
-        plan = find_plan(answer.text, call.nonce) or PlanBlock(_first_line(answer, call))
-        said = answer.text or output
-        names = (self.name, self.model, answer.model)
-        parts = (plan.title, plan.text, plan.files, said, usage, *names)
-        return Reply(*parts, later=plan.later, tried=find_tried(answer.text))
+        plan = find_plan(answer.text, call.nonce) or Reply(_first_line(answer, call))
+        plan = replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
+        return replace(plan, output=answer.text or output, usage=usage, tried=find_tried(answer.text))
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
         """Usage and model as the preset reads them of what is there."""
@@ -173,12 +172,13 @@ class AgentProvider(CommandProvider):
         return facts
 
     def _placeholder_values(self, call: Call, login: Login, session: str) -> dict[str, str]:
+        is_short = len(call.prompt.encode("utf-8", "replace")) <= _ARGUMENT_BYTES
         return {
             "{model}": self.model,
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
             "{session}": session,
             "{key}": login.variables[0] if login.variables else "",
-            "{prompt}": _short_prompt(call),
+            "{prompt}": call.prompt if is_short else f"Read the file {call.prompt_file}, {_IN_PIECES}",
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
             "{budget}": f"{self._dollars_left(call):.6f}",
@@ -190,25 +190,14 @@ class AgentProvider(CommandProvider):
         return 0.0 if left is None else max(left, _LEAST_DOLLARS)
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
-        files = {"{files}": call.writable, "{planned}": _files_to_edit(call, planned)}
+        named = tuple(path for path in call.writable if path in planned)
+        files = {"{files}": call.writable, "{planned}": named or call.writable[:_MOST_UNPLANNED]}
         arguments: list[str] = []
         for part in self.preset.parts:
             if facts.issuperset(part.when):
                 for word in part.words:
                     arguments += files[word] if word in files else [_fill(word, values)]
         return arguments
-
-
-def _short_prompt(call: Call) -> str:
-    """The prompt as an argument; where it is too long for that, where to read it."""
-    if len(call.prompt.encode("utf-8", "replace")) <= _ARGUMENT_BYTES:
-        return call.prompt
-    return f"Read the file {call.prompt_file}, all of it and in pieces where it is long, and do what it says."
-
-
-def _files_to_edit(call: Call, planned: tuple[str, ...]) -> tuple[str, ...]:
-    """The writable files that the plan names; where it names none, the first ones."""
-    return tuple(path for path in call.writable if path in planned) or call.writable[:_MOST_UNPLANNED]
 
 
 def _without_zero_cost(usage: Usage) -> Usage:

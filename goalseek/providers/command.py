@@ -13,7 +13,6 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import (
-    PlanBlock,
     clean_title,
     find_plan,
     find_tried,
@@ -121,8 +120,8 @@ class CommandProvider(Provider):
         usage = read_usage(call.usage_file)
         refuse_timeout(result, output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
-        plan = find_plan(output, call.nonce) or PlanBlock()
-        return Reply(plan.title, plan.text, plan.files, output, usage, later=plan.later, tried=find_tried(output))
+        plan = find_plan(output, call.nonce) or Reply("")
+        return replace(plan, output=output, usage=usage, tried=find_tried(output))
 
     def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
         table = self.table

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from msgspec import Struct, field, structs
 
-from goalseek.errors import Rejected
+from goalseek.errors import GoalseekError, Rejected
+from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
@@ -16,19 +17,17 @@ from goalseek.providers.outcome import (
     IN_WORDS,
     Failed,
     Meaning,
-    closure_error,
     interpret,
-    refusal_error,
     seconds_before_retry,
     seconds_closed,
-    unreached_error,
 )
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
-from goalseek.values import Usage
+from goalseek.values import StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
 _PRICE_TOKENS = 1_000_000
+_SEE = "goalseek doctor --live shows whether it"
 
 
 class ProviderState(Struct):
@@ -210,14 +209,19 @@ class ProviderChain(Struct, frozen=True):
         states = [self._state(provider) for provider in providers]
         closed = [state for state in states if not state.refused]
         if not closed:
-            raise refusal_error([state.refused for state in states])
+            message = f"no provider accepts its key or login: {'; '.join(state.refused for state in states)}"
+            hint = f"log in, or set another key; {_SEE} works; then: goalseek iterate"
+            raise GoalseekError(message, hint, StopReason.AUTH)
         if all(state.may_last for state in closed):
-            raise unreached_error([state.refused or state.problem for state in states])
+            reasons = "; ".join(state.refused or state.problem for state in states)
+            hint = f"correct its model, its key or its endpoint; {_SEE} answers; then: goalseek iterate"
+            raise GoalseekError(f"{reasons}; it has not answered in this run", hint, StopReason.PROVIDER)
         state = min(closed, key=lambda state: state.closed_until)
         until = state.closed_until
         seconds = max(until - seconds_with_sleep(), 0.0)
         if not call.wait(seconds, state.words):
-            raise closure_error(state.problem, seconds)
+            why = f"{state.problem}; it is closed until {format_moment(seconds)} at least, longer than this run goes on"
+            raise GoalseekError(why, "goalseek iterate goes on later", StopReason.PROVIDER)
         if state.closed_until == until:  # else another call has looked meanwhile
             state.closed_until = 0.0
 

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from enum import Enum
 
 from goalseek.disk import full_disk_error
-from goalseek.errors import GoalseekError, Rejected
-from goalseek.humanize import format_moment
+from goalseek.errors import Rejected
 from goalseek.phase_values import Session
 from goalseek.providers.preset import Answer, Kind
 from goalseek.providers.provider import Call, LaunchSpec, Provider
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import Outcome, Reason, StopReason, Usage
+from goalseek.values import Outcome, Reason, Usage
 
 
 class Meaning(Enum):
@@ -170,22 +168,3 @@ def seconds_closed(failed: Failed, looks: int) -> float:
     growing = (0.0, *LOOK_SECONDS) if failed.reset is not None else LOOK_SECONDS
     least = growing[min(looks, len(growing) - 1)]
     return least if failed.reset is None else max(failed.reset + _RESET_MARGIN, least)
-
-
-def refusal_error(reasons: Sequence[str]) -> GoalseekError:
-    """The error that ends the run where every provider refuses us."""
-    hint = "log in, or set another key; goalseek doctor --live shows whether it works; then: goalseek iterate"
-    return GoalseekError(f"no provider accepts its key or login: {'; '.join(reasons)}", hint, StopReason.AUTH)
-
-
-def unreached_error(reasons: Sequence[str]) -> GoalseekError:
-    """The error that ends the run where no provider has ever reached its model."""
-    hint = "correct its model, its key or its endpoint; goalseek doctor --live shows whether it answers"
-    message = f"{'; '.join(reasons)}; it has not answered in this run"
-    return GoalseekError(message, f"{hint}; then: goalseek iterate", StopReason.PROVIDER)
-
-
-def closure_error(why: str, seconds: float) -> GoalseekError:
-    """The error that ends the run where the first provider that opens does so after the run's end."""
-    message = f"{why}; it is closed until {format_moment(seconds)} at least, longer than this run goes on"
-    return GoalseekError(message, "goalseek iterate goes on later", StopReason.PROVIDER)

@@ -204,12 +204,8 @@ def _find_covers(view: View, mounts: Mapping[str, Mount]) -> tuple[Mount, ...]:
     covers: dict[Path, Mount] = {}
     for real in (resolve_links(path).real for path in view.masked):
         for mount in mounts.values():
-            if _is_below(str(real), str(mount.source)) and real.exists():
+            if f"{real}/".startswith(f"{str(mount.source).rstrip('/')}/") and real.exists():
                 at = mount.at / real.relative_to(mount.source)
                 if _innermost_mount(mounts, at) == mount:
                     covers[at] = Mount(real, at)
     return tuple(sorted(covers.values(), key=lambda cover: len(cover.at.parts)))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

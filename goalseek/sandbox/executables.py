@@ -28,9 +28,9 @@ class RequiredPath(Struct, frozen=True):
 
 
 def required_paths(
-    commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path, inside: Path
+    commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path
 ) -> tuple[RequiredPath, ...]:
-    """The paths that commands need beside the system's own folders and those in ``inside``, which are shown anyway.
+    """The paths that commands need beside the system's own folders.
 
     A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
     bare name of a program counts wherever it stands, and ``COMMON_PROGRAMS`` are looked for with them, as scripts in
@@ -48,8 +48,7 @@ def required_paths(
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and os.path.isdir(entry):
                 search.add(Path(entry), f"it is in {name}")
-    top = resolve_links(inside).real
-    unseen = {path: why for path, why in search.required.items() if not _is_shown_anyway(path, top)}
+    unseen = {path: why for path, why in search.required.items() if not _is_shown_anyway(path)}
     outermost = [path for path in unseen if unseen.keys().isdisjoint(path.parents)]
     return tuple(RequiredPath(path, unseen[path]) for path in sorted(outermost))
 
@@ -125,10 +124,9 @@ def first_line(program: Path) -> bytes:
     return first[2:].split(b"\n")[0] if first.startswith(b"#!") else b""
 
 
-def _is_shown_anyway(path: Path, top: Path) -> bool:
+def _is_shown_anyway(path: Path) -> bool:
     chain = resolve_links(path)
-    is_inside = is_system_path(chain.real) or chain.real.is_relative_to(top)
-    return is_inside and all(is_system_path(link) or link.is_relative_to(top) for link, _ in chain.links)
+    return is_system_path(chain.real) and all(is_system_path(link) for link, _ in chain.links)
 
 
 _PROGRAM_PREFIXES = frozenset(

@@ -29,7 +29,6 @@ from goalseek.workspace.places import CachePaths
 _ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
 _CACHE_HINT = "name the folder of a tool, such as ~/.cache/ccache"
 _CREDENTIALS = Path("/run/goalseek/credentials")
-_NOWHERE = Path("/proc/self/nowhere")
 
 
 class ProgramAccess(Struct, frozen=True):
@@ -132,7 +131,7 @@ class SandboxPolicy:
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._required or not all(entry.path.exists() for entry in self._required[key]):
-            required = required_paths(commands, environment, self.folder / cwd, _NOWHERE)
+            required = required_paths(commands, environment, self.folder / cwd)
             self._required[key] = tuple(entry for entry in required if not self._is_in_tree(entry.path))
         return self._required[key]
 

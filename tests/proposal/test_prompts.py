@@ -23,8 +23,9 @@ from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFi
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.measurement_text import describe_smallest_gain
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts, mark_as_data
-from goalseek.providers.answer import PlanBlock, find_plan, find_tried, parse_review
+from goalseek.providers.answer import find_plan, find_tried, parse_review
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates, versions
+from goalseek.providers.provider import Reply
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.workspace.scope import build_scope
 
@@ -567,7 +568,7 @@ def test_the_last_whole_plan_block_counts_and_a_review_has_exactly_one() -> None
         return "\n".join((f"<<<GOALSEEK {kind} {NONCE}", *lines, f"GOALSEEK {kind} {NONCE}>>>\n"))
 
     draft, final = block("PLAN", "a draft"), block("PLAN", "", "a plan", "why", "later:", "- B", "", "files:", "a.py")
-    assert find_plan(f"{draft}Now the final one:\r\n{final}", NONCE) == PlanBlock("a plan", "why", ("a.py",), ("B",))
+    assert find_plan(f"{draft}Now the final one:\r\n{final}", NONCE) == Reply("a plan", "why", ("a.py",), later=("B",))
     assert find_plan(f"{final}<<<GOALSEEK PLAN {NONCE}\nan unfinished one", NONCE) == find_plan(final, NONCE)
     assert find_plan(final.replace(NONCE, "000000"), NONCE) is None
     many = find_plan(block("PLAN", "t", "files:", "a", "later:", *map(str, range(50))), NONCE)

@@ -56,7 +56,7 @@ class Room:
         run = self.scratch / "run"
         shutil.rmtree(run, ignore_errors=True)
         run.mkdir(parents=True)
-        needs = required_paths([[sys.executable]], os.environ, self.top, self.top)
+        needs = required_paths([[sys.executable]], os.environ, self.top)
         shown = [*(Mount.in_place(need.path) for need in needs), Mount.in_place(run, writable=True)]
         usual = build_view(self.tree, self.top, self.scratch)
         usual = structs.replace(
