@@ -123,8 +123,9 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
         candidate = current.unfinished_candidate(current.refs.tip)
     if candidate is None and not in_flight(project):
         return
-    config, why, author = project.config(), RULER_CHANGED, ""
+    config, why, author = None, RULER_CHANGED, ""
     with contextlib.suppress(GoalseekError):
+        config = project.config()
         project.config_reader.refuse_changed_hidden_files(config)
         commit = candidate.commit if candidate else next(iter(project.repository.flight().values()), ("",))[-1]
         author = project.repository.load_commit(commit).trailers.get("Provider", "") if commit else ""
@@ -135,9 +136,10 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
         message = f"iteration {project.standing.next_iteration} is not finished: its candidate has no verdict yet"
         option = "" if project.has_provider() else f" --provider {author}"
         raise GoalseekError(message, f"goalseek iterate{option} finishes it; then {command}", USAGE)
+    config = config or project.config_for_baseline()
     if candidate:
         record_abandoned(Iteration(project, config, is_limited=False), why)
-    record_left_behind(project, lambda iteration: record_abandoned(iteration, why))
+    record_left_behind(project, config, lambda iteration: record_abandoned(iteration, why))
 
 
 def refuse_flights(project: Project, command: str) -> None:

@@ -30,11 +30,11 @@ from goalseek.values import Phase, Reason
 from goalseek.workspace.places import LANDING, SLOT
 
 
-def record_left_behind(project: Project, record: Callable[[QueuedIteration], IterationRecord]) -> None:
+def record_left_behind(project: Project, config: Config, record: Callable[[QueuedIteration], IterationRecord]) -> None:
     """Calls ``record`` for each iteration that a kill has left with a candidate; the others are forgotten."""
     with Baton() as baton, contextlib.closing(Lanes(project, baton, 1, 1)) as lanes:
         for begun in in_flight(project):
-            iteration = QueuedIteration(project.beside(lambda: None), project.config(), lanes, begun)
+            iteration = QueuedIteration(project.beside(lambda: None), config, lanes, begun)
             if iteration.unfinished:
                 iteration.project.watch.on_record(record(iteration))
             iteration.leave_all()

@@ -225,7 +225,8 @@ def _cache_path(path: Path, plain: dict[str, Any]) -> Path | None:
 
 
 def _digest(path: Path, text: str) -> str:
-    return hashlib.sha256(f"{__version__}\0{path}\0{text}".encode("utf-8", "surrogateescape")).hexdigest()
+    checked = f"{__version__}\0{schema_text('manifest')}\0{path}\0{text}"
+    return hashlib.sha256(checked.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _load_cached(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:

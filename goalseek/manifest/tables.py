@@ -180,10 +180,6 @@ class Metric(Reading, kw_only=True):
     settle: form.Count = 5
     """How many pairs of baseline and best are measured afresh when a run ends; `none` measures none.
     Example: `settle = 10`"""
-    repeats: form.Positive = 1
-    """How many runs make one measurement. Example: `repeats = 4`"""
-    aggregate: Literal["median", "mean", "min", "max"] = "median"
-    """How the numbers of `repeats` runs become one. Example: `aggregate = "min"`"""
     examples: form.Count = None
     """How many examples a fixed evaluation set has; a gain that luck reaches on so many is reported.
     Example: `examples = 500`"""

@@ -37,7 +37,11 @@ _REQUIRED = {
     "metric": 'metric = { direction = "maximize", query = "accuracy" }',
     "verify": '[[verify]] with run = "python validate_results.py"',
 }
-REMOVED: dict[str, str] = {}
+_LOOP = "goalseek repeats what may be better, up to metric.max_repeats times; for more runs in one, loop in the command"
+REMOVED = {
+    "metric.repeats": _LOOP,
+    "metric.aggregate": _LOOP,
+}
 """Keys of earlier versions, without the indices of lists, and what to write or do instead."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.locks import exclusive_lock
-from goalseek.measurement.measure import Measurement, MeasurementSpec, is_in_place, measure_repeatedly
+from goalseek.measurement.measure import Measurement, MeasurementSpec, is_in_place, measure
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS, move_outputs
 from goalseek.measurement.setup import run_setup
@@ -61,12 +61,12 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
 def _measure_on_bench(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
     try:
         run_setup(verifier, log)
-        sample = measure_repeatedly(verifier, spec, log, artifacts)
+        sample = measure(verifier, spec, log, artifacts)
         if sample.failure is None or is_in_place(verifier):
             return sample
         log.write(b"[the bench was removed while it was in use: measured once more]\n")
         run_setup(verifier, log)
-        return measure_repeatedly(verifier, spec, log, artifacts)
+        return measure(verifier, spec, log, artifacts)
     except NoNumber as error:
         return Measurement(None, {}, (), spec.seed, 0.0, Failure(error.reason, error.why))
 
@@ -80,8 +80,7 @@ def _incumbent_error(failure: Failure) -> GoalseekError:
 def _write_metrics(path: Path, verifier: Verifier, sample: Measurement, artifacts: Path) -> None:
     """The metric's own file where there is one, else what was read."""
     metric = verifier.manifest.metric
-    folder = artifacts / str(metric.repeats) if metric.repeats > 1 else artifacts
-    source = folder / metric.path
+    source = artifacts / metric.path
     if metric.source == "json" and source.is_file():
         path.write_bytes(source.read_bytes())
         return

@@ -1,16 +1,11 @@
-"""Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers.
-
-``measure`` does so once, ``measure_repeatedly`` as often as ``metric.repeats`` says, and aggregates the numbers.
-"""
+"""Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
@@ -34,7 +29,6 @@ from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Failure, Side
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.statistics.scale import mean, median
 from goalseek.values import CommandRun, Reason
 
 _ARTIFACTS_LIMIT = 256 * 2**20
@@ -247,46 +241,3 @@ def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | 
     names = abbreviate([quote_path(path) for path in changed])
     why = f"{command.name} changed files that are not the candidate's, while it was measured: {names}"
     return Failure(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
-
-
-AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {"median": median, "mean": mean, "min": min, "max": max}
-
-
-def measure_repeatedly(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
-    """Measures a tree ``metric.repeats`` times; the first failure ends it.
-
-    Guards are aggregated as the metric is. Of several runs, each keeps its run folder in ``artifacts/k``.
-    """
-    metric = verifier.manifest.metric
-    if metric.repeats == 1:
-        return measure(verifier, spec, log, artifacts)
-    measurements: list[Measurement] = []
-    for index in range(metric.repeats):
-        repeat_seed = seed_of_repeat(spec.seed, index)
-        log.write(f"[repeat {index + 1} of {metric.repeats}, seed {repeat_seed}]\n".encode())
-        sample = measure(verifier, structs.replace(spec, seed=repeat_seed), log, artifacts / str(index + 1))
-        measurements.append(sample)
-        if sample.failure:
-            break
-        log.write(f"[{metric.name} = {sample.value!r}]\n".encode())
-    return aggregate(measurements, spec.seed, AGGREGATES[metric.aggregate])
-
-
-def aggregate(
-    measurements: Sequence[Measurement], seed: int, aggregate: Callable[[Sequence[float]], float]
-) -> Measurement:
-    """Several measurements as one, with the sum of their seconds; a failure, always the last, is that of all."""
-    verify = tuple(command for sample in measurements for command in sample.verify)
-    seconds = round(sum(sample.seconds for sample in measurements), 6)
-    if measurements[-1].failure:
-        return Measurement(None, {}, verify, seed, seconds, measurements[-1].failure)
-    value = aggregate([sample.value for sample in measurements if sample.value is not None])
-    guards = {name: aggregate([sample.guards[name] for sample in measurements]) for name in measurements[0].guards}
-    return Measurement(value, guards, verify, seed, seconds)
-
-
-def seed_of_repeat(seed: int, index: int) -> int:
-    """The seed of repeat ``index``, derived from the measurement's, which repeat 0 has. 0 to 2**31 - 1."""
-    if index == 0:
-        return seed
-    return int(hashlib.sha256(f"{seed} {index}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF

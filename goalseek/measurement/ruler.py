@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from goalseek.errors import GitFailed
+from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import Manifest, Metric
 from goalseek.sandbox import executables
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
@@ -78,10 +78,7 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
         "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
         "verify": commands,
         "env": manifest.env.verify,
-        "metric": {
-            **{name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
-            **({name: getattr(metric, name) for name in ("repeats", "aggregate")} if metric.repeats > 1 else {}),
-        },
+        "metric": {name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
         "guard": [{name: getattr(guard, name) for name in _READING_KEYS} for guard in manifest.guard],
         **({"holdout": {**to_plain(manifest.holdout), "timeout": None}} if manifest.holdout else {}),
     }
@@ -105,7 +102,7 @@ def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
     pinned = {
         **plain,
         "verify": [_with_timeout(command, commands.get(command["name"])) for command in keys["verify"]],
-        "metric": {**plain["metric"], "repeats": 1, "aggregate": "median", **keys["metric"]},
+        "metric": {**plain["metric"], **keys["metric"]},
         "guard": [{**guards.get(guard["name"], {}), **guard} for guard in keys["guard"]],
         "setup": _with_timeout(keys["setup"], plain["setup"]),
         "scope": {**plain["scope"], "hidden_from": None, **keys["scope"]},
@@ -129,9 +126,23 @@ def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
     return [name for name in {**current, **pinned} if current.get(name) != pinned.get(name)]
 
 
+def refuse_removed_keys(ruler: Ruler) -> None:
+    """Raises GoalseekError where a pinned key is of an earlier version: its numbers cannot be measured any more."""
+    names = [f"metric.{key}" for key in _normal_keys(ruler)["metric"].keys() - Metric.__dataclass_fields__.keys()]
+    if names:
+        was = f"{' and '.join(sorted(names))}, which {'were' if len(names) > 1 else 'was'} removed"
+        hint = "goalseek baseline pins the verifier that the manifest has now, and the climb goes on from there"
+        raise GoalseekError(f"the pinned verifier has {was}", hint)
+
+
 def _normal_keys(ruler: Ruler) -> dict[str, Any]:
-    """The pinned keys with their paths in the one spelling that a manifest has; rulers were pinned in any."""
+    """The pinned keys with their paths in the one spelling that a manifest has; rulers were pinned in any.
+
+    Those of earlier versions are left out if they say what holds without them.
+    """
     keys = dict(ruler.keys)
+    if keys["metric"].get("repeats") == 1:
+        keys["metric"] = {name: value for name, value in keys["metric"].items() if name not in ("repeats", "aggregate")}
     keys["verify"] = [_normal_table(command) for command in keys["verify"]]
     keys["guard"] = [_normal_table(guard) for guard in keys["guard"]]
     for name in ("setup", "metric", "holdout"):

@@ -21,7 +21,7 @@ from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import Ruler, proposer_files, with_pinned_ruler
+from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
@@ -102,9 +102,11 @@ class ConfigReader:
         """The configuration of an iteration: keys of the ruler as they were pinned, all others from the manifest.
 
         ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
-        incumbent.
+        incumbent. Raises GoalseekError where the ruler has a key of an earlier version.
         """
         ruler = self._read_ruler()
+        if ruler:
+            refuse_removed_keys(ruler)
         manifest = with_pinned_ruler(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
         pinned_files = ruler.hidden_from if ruler else None
         return self.read(manifest, mounts, notes, pinned_files, self._changed_paths(trees))

@@ -5,7 +5,7 @@ and what to do about it, in words.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ class PlannedClimb(Struct, frozen=True):
 
     ``direction`` is None where nobody said which is better. ``is_time`` says that the number is a time, ``is_wall``
     that it is wall time; ``is_project`` says that there is a manifest. ``fixed_seed`` is a note on code that fixes a
-    seed, "" where none is known. ``is_set`` says what is set already: "seed", "repeats", "min".
+    seed, "" where none is known. ``draws_seed`` says that its code takes ``GOALSEEK_SEED`` already.
     """
 
     direction: str | None
@@ -35,7 +35,7 @@ class PlannedClimb(Struct, frozen=True):
     is_wall: bool = False
     is_project: bool = True
     fixed_seed: str = ""
-    is_set: Mapping[str, bool] = {}
+    draws_seed: bool = False
 
 
 class Costs(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Costs(Struct, frozen=True):
 
     Of ``iterations`` candidates that change nothing, keep-if-better would keep ``false_keeps`` and claim a gain of
     ``claimed``. ``power`` are true effects, each with the share of such candidates that the rule keeps. ``wished`` is
-    min_delta in the metric's units and ``repeats`` the repeats that it needs; both are None where none is set.
+    min_delta in the metric's units and ``repeats`` the runs in whose mean it shows; both are None where none is set.
     """
 
     iterations: int
@@ -89,19 +89,18 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
         return _doubts(climb)
-    least = 'for a time, take the minimum of several runs: metric.repeats = 5 and metric.aggregate = "min"'
-    seed = "seed all that draws at random with $GOALSEEK_SEED: every measurement gets another, so no lucky seed decides"
-    suggestions = [
-        ("", wall_time_hint(report.values) if climb.is_wall else None),
-        ("seed", seed),
-        ("", "enlarge the data that it is measured on: four times as much halves the sd"),
-        (
-            "repeats",
-            "repeat: metric.repeats = 4 makes one measurement of four runs, with half the sd at four times the cost",
-        ),
-        ("min", least if climb.is_time else None),
+    suggestions = [wall_time_hint(report.values)] if climb.is_wall else []
+    if not climb.draws_seed:
+        seed = "seed all that draws at random with $GOALSEEK_SEED"
+        suggestions.append(f"{seed}: every measurement gets another, so no lucky seed decides")
+    suggestions += [
+        "enlarge the data that it is measured on: four times as much halves the sd",
+        "repeat: a climb does so for what may be better, up to metric.max_repeats times; a command that gives the mean "
+        "of four runs has half the sd, at four times the cost",
     ]
-    return [text for key, text in suggestions if text and not climb.is_set.get(key)]
+    if climb.is_time:
+        suggestions.append("for a time, let the command give the minimum of several runs")
+    return list(filter(None, suggestions))
 
 
 def wall_time_hint(values: Sequence[float]) -> str | None:
@@ -152,8 +151,8 @@ def _costs(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
 def _min_delta(cost: Costs) -> str:
     if cost.wished is None:
         full, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
-        return f"none is set; to see a gain of one sd a measurement needs {full} repeats, of half an sd {half}"
-    need = "one run is enough" if cost.repeats == 1 else f"a measurement needs {cost.repeats} repeats"
+        return f"none is set; a gain of one sd is seen in the mean of {full} runs, of half an sd in that of {half}"
+    need = "one run is enough" if cost.repeats == 1 else f"let the command give the mean of {cost.repeats} runs"
     return f"to see a gain of {format_number(cost.wished)}, {need}"
 
 

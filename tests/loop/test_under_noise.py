@@ -12,7 +12,6 @@ from noisy import METRIC, NOISY, journal
 from project import FILES, Project, Projects, answer, home
 
 import goalseek
-from goalseek.measurement.measure import AGGREGATES, Measurement, aggregate
 from goalseek.phase_values import Evidence
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 
@@ -310,26 +309,6 @@ class TestOnce:
         assert "metrics.json is written by a command that runs once" in ended.stderr
 
 
-def test_several_runs_make_one_measurement(make_project: Projects) -> None:
-    metric = {**METRIC, "noise": "none", "repeats": 3, "aggregate": "max"}
-    project = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": metric})
-    (record,) = project.climb("baseline")
-    seeds = [int(line.split(" ")[1]) for line in journal()]
-    assert len(set(seeds)) == 3 and record["runs"][0]["seed"] == seeds[0]
-    assert record["metric"]["value"] == max(float(f"1.{seed:010d}") for seed in seeds)
-    folders = sorted(path.name for path in (project.run_folder(0) / "measurements" / "1").iterdir())
-    assert folders == ["1", "2", "3"]
-    project.check("audit", "--rerun", "0")
-
-
-@pytest.mark.parametrize(("name", "value"), [("median", 2.0), ("mean", 4.0), ("min", 1.0), ("max", 9.0)])
-def test_metric_and_guards_are_aggregated_alike(name: str, value: float) -> None:
-    samples = [Measurement(of, {"size": -of}, (), 5, 0.5) for of in (9.0, 1.0, 2.0)]
-    assert aggregate(samples, 5, AGGREGATES[name]) == Measurement(
-        value, {"size": AGGREGATES[name]([-9.0, -1.0, -2.0])}, (), 5, 1.5
-    )
-
-
 def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_the_level_has_moved(
     noisy: Project,
 ) -> None:
@@ -337,8 +316,8 @@ def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_th
     quiet = noisy.run("status").stdout
     assert "deciding" in quiet and "up to 16 where it is not" in quiet and "settling in the end takes 10 runs" in quiet
     assert quiet.count("warning") == 1, "that the judge sees both"
-    noisy.set_manifest({"metric": {**METRIC, "repeats": 2}})
-    assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout, "repeats belong to the ruler"
+    noisy.set_manifest({"metric": {**METRIC, "valid": [0, 200]}})
+    assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout, "the range belongs to the ruler"
     noisy.set_manifest({"metric": {**METRIC, "alpha": 0.1, "window": 50, "max_repeats": 4, "settle": "none"}})
     assert "differs" not in noisy.run("status").stdout, "the rule's own terms do not"
     noisy.set_manifest({"metric": METRIC})

@@ -76,6 +76,56 @@ def test_a_ruler_that_was_pinned_with_other_spellings_of_a_path_differs_in_nothi
     assert differing_keys(manifest, Ruler(keys, "")) == ["setup"]
 
 
+OF_AN_EARLIER_VERSION = """\
+import sys
+from goalseek.cli.main import run
+from goalseek.evaluation import measurements
+from goalseek.project import config
+
+now = measurements.ruler_keys
+measurements.ruler_keys = lambda manifest: (keys := now(manifest)) | {"metric": keys["metric"] | REMOVED_KEYS}
+config.refuse_removed_keys = lambda ruler: None
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def run_earlier_version(project: Project, repeats: int, *arguments: str) -> None:
+    """Runs goalseek as it was when a ruler had ``metric.repeats``."""
+    keys = {"repeats": repeats, "aggregate": "median"}
+    process = project.start(*arguments, program=("-c", OF_AN_EARLIER_VERSION.replace("REMOVED_KEYS", str(keys))))
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+
+
+def test_a_climb_whose_ruler_has_removed_keys_is_read_and_goes_on_after_one_baseline(project: Project) -> None:
+    project.set_moves(answer(2), answer(3), answer(4))
+    run_earlier_version(project, 3, "iterate")
+    for _ in ("READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT"):
+        run_earlier_version(project, 3, "step")
+    before = project.results.read_bytes()
+    for command in (("iterate",), ("noise",), ("settle",)):
+        refused = project.run(*command)
+        assert "the pinned verifier has metric.aggregate and metric.repeats, which were removed" in refused.stderr
+        assert refused.exit_code == 2 and "goalseek baseline pins the verifier that the manifest has" in refused.stderr
+    assert "metric; goalseek baseline adopts it" in project.check("status")
+    project.check("audit")
+    project.results.unlink()
+    project.check("audit", "--rebuild")
+    assert project.results.read_bytes() == before
+    *_, left_behind, baseline = project.climb("baseline")
+    assert (left_behind["reason"], baseline["epoch"], baseline["metric"]["value"]) == ("interrupted", 1, 2)
+    assert project.climb()[-1]["outcome"] == "kept"
+    project.check("audit")
+
+
+def test_a_ruler_with_one_repeat_is_the_same_as_without_the_key(project: Project) -> None:
+    project.set_moves(answer(2), answer(3))
+    run_earlier_version(project, 1, "iterate")
+    assert "pinned verifier" not in project.run("iterate").stderr
+    assert [record["epoch"] for record in project.iterations()] == [0, 0, 0]
+    assert "goalseek baseline" not in project.check("status")
+
+
 def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:
     project.set_moves(answer(2))
     for path, code in (

@@ -76,7 +76,7 @@ def test_known_values_in_words_and_without_percents_on_both_sides_of_zero() -> N
     assert said["drift"] == "none that shows"
     assert "of 60 candidates that change nothing, keep-if-better would keep 3.7" in said["greedy"]
     needed = costs(report, PlannedClimb("minimize", 1.0, min_delta=0.5)).repeats
-    assert said["min_delta"] == f"to see a gain of 0.5, a measurement needs {needed} repeats"
+    assert said["min_delta"] == f"to see a gain of 0.5, let the command give the mean of {needed} runs"
     assert needed is not None and needed > 10
     report = drawn(20, 0.0, 1.0)
     assert not any("%" in text.replace("90%", "") for _, text in findings(report, PlannedClimb("minimize", 1.0)))
@@ -92,8 +92,8 @@ def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
     firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
     assert firsts == ["seed", "enlarge", "repeat:", "for"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
-    complete = PlannedClimb("minimize", 1.0, is_time=True, is_set=dict.fromkeys(("seed", "repeats", "min"), True))
-    assert [text.split(" ")[0] for text in advice(drawn(10), complete)] == ["enlarge"], "the others are set already"
+    drawn_already = PlannedClimb("minimize", 1.0, draws_seed=True)
+    assert [text.split(" ")[0] for text in advice(drawn(10), drawn_already)] == ["enlarge", "repeat:"]
 
 
 def test_wall_times_that_are_far_apart_are_better_taken_as_processor_time() -> None:

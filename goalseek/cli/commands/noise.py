@@ -72,11 +72,11 @@ def run(options: argparse.Namespace) -> int:
         is_wall = metric.source == "wall"
         seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
         planned = limit or ITERATIONS
-        is_set = {"repeats": metric.repeats > 1, "min": metric.aggregate == "min"}
+        draws_seed = False
         with contextlib.suppress(GitFailed):  # it fails if nothing matches
-            is_set["seed"] = bool(project.repository.git("grep", "--name-only", "GOALSEEK_SEED", target.tree))
+            draws_seed = bool(project.repository.git("grep", "--name-only", "GOALSEEK_SEED", target.tree))
         climb = PlannedClimb(
-            metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, is_set
+            metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, draws_seed
         )
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
