@@ -64,9 +64,8 @@ COMMANDS = {
     ),
     "settle": Command("take home", "Measure the baseline and the best again, for a gain to claim", "goalseek settle"),
     "report": Command(
-        "take home", "Write a report: a page, a plot, or Markdown for a pull request", "goalseek report -o night.html"
+        "take home", "Write or serve a report: a page, or Markdown for a pull request", "goalseek report -o night.html"
     ),
-    "serve": Command("take home", "Serve the report as a live page on this machine", "goalseek serve --port 8000"),
     "promote": Command(
         "take home",
         "Preview the kept changes as ordinary commits, or make them",
@@ -88,12 +87,13 @@ COMMANDS = {
 }
 
 
-_GUESTS = {"approve": ("decline",), "baseline": ("revert",), "report": ("serve", "settle")}
+_GUESTS = {"approve": ("decline",), "baseline": ("revert",), "report": ("settle",)}
 MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 """The commands that are in the module of another command of ``cli.commands``."""
 
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
+    "serve": "goalseek report --serve",
     "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
     "noise --jobs": "with parallel.benches = 1 nothing disturbs a measurement; see goalseek help parallel",
 }

@@ -247,7 +247,7 @@ def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
 
 
 _CLIMB_COMMANDS = (
-    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|serve|compare|promote"
+    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|compare|promote"
     "|audit|manifest|prune|doctor|noise"
 )
 _COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")

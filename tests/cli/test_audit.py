@@ -424,7 +424,6 @@ WRITE_NO_RECORD = {
     "init",
     "log",
     "manifest",
-    "serve",
     "show",
     "status",
 }

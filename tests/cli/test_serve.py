@@ -1,4 +1,4 @@
-"""``goalseek serve``: the report as a page that stays open, on loopback, read-only, for nobody who does not know it."""
+"""``goalseek report --serve``: the report as a page that stays open, on loopback, read-only, for nobody who does not know it."""
 
 from __future__ import annotations
 
@@ -193,8 +193,9 @@ class TestRefusals:
         for port in (server.server_port, 70000):
             with pytest.raises(GoalseekError, match=f"--port {port}"):
                 PageServer(copy_source(results), port)
-        done = project.run("serve", "--port", "many")
-        assert done.exit_code == 2 and "--port" in done.stderr
+        for words in (["--serve", "--port", "many"], ["--port", "8000"], ["--serve", "-o", "x.html"]):
+            done = project.run("report", *words)
+            assert done.exit_code == 2 and words[-2] in done.stderr, done.stderr
 
 
 class TestCommand:
@@ -209,7 +210,7 @@ class TestCommand:
         project.set_moves(answer(2))
         project.climb("iterate")
         before = project.users()
-        started = project.start("serve")
+        started = project.start("report", "--serve")
         try:
             assert started.stdout
             url = started.stdout.readline().strip()
@@ -225,7 +226,7 @@ class TestCommand:
         assert project.users() == before
 
     def test_before_the_first_record_it_waits_for_it(self, project: Project) -> None:
-        started = project.start("serve", "--json")
+        started = project.start("report", "--serve", "--json")
         try:
             assert started.stdout
             assert "Nothing is measured yet" in self.page(json.loads(started.stdout.readline())["url"])

@@ -132,7 +132,7 @@ def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Proje
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["words", "json"])
 def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, options: tuple[str, ...]) -> None:
     given = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [*GOALSEEK, *options, "serve"]
+    command = [*GOALSEEK, *options, "report", "--serve"]
     serving = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert serving.stdout and select.select([serving.stdout], [], [], 20)[0]

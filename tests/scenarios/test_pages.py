@@ -24,7 +24,7 @@ def test_the_ways_out_do_what_is_printed(project: Project) -> None:
     project.set_moves(answer(2), answer(1), answer(3))
     project.climb("iterate", "-n", "3")
     report, serve = commands("exports", "night.html")
-    assert serve == ["serve"]
+    assert serve == ["report", "--serve"]
     others = [*commands("exports", "night.csv"), *commands("exports", "manifest schema")]
     assert len(others) == 12
     for words in [report, *others]:

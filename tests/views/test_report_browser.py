@@ -318,7 +318,7 @@ def test_the_page_is_live_while_a_climb_goes_on(project: Project, open_page: Cal
     project.write({"hidden/judge.sh": 'sleep 1; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
     project.commit()
     project.set_moves(*(answer(number) for number in range(2, 60)))
-    serving_now = project.start("serve")
+    serving_now = project.start("report", "--serve")
     climbing = project.start("iterate", "--forever")
     try:
         assert serving_now.stdout

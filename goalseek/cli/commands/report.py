@@ -1,6 +1,6 @@
 """``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request.
 
-``goalseek serve``: the page, live, reachable from this machine only.
+``goalseek report --serve``: the page, live, reachable from this machine only.
 
 ``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed.
 """
@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest, start_folder
+from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export, refuse_records
@@ -26,7 +26,7 @@ _FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markd
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report``, ``serve`` or ``settle`` takes; ``settle`` has nothing of its own."""
+    """What ``report`` or ``settle`` takes; ``settle`` has nothing of its own."""
     if parser.prog.endswith("settle"):
         parser.epilog = (
             "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
@@ -35,9 +35,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         return
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
-    if parser.prog.endswith("serve"):
-        parser.add_argument("--port", type=int, default=0, metavar="P", help="the port (default: any that is free)")
-        return
     where = (
         "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
         "records)"
@@ -47,28 +44,42 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
     )
     parser.add_argument("--settle", action="store_true", help="first do what `goalseek settle` does")
+    parser.add_argument("--serve", action="store_true", help="serve it as a live page on this machine, until ^C")
+    parser.add_argument("--port", type=int, metavar="P", help="the port of --serve (default: any that is free)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes the report and prints its path, serves it, or only settles."""
-    if options.command_name == "serve":
-        return _serve(options)
     if options.command_name == "settle":
         from goalseek.cli.watch import choose_view
 
         _settle(options, choose_view(options))
         return 0
-    if options.file == "-" and wants_json(options):
-        raise GoalseekError("-o - and --json would both write to standard output", "name a file for the report")
+    refuse(
+        (
+            options.file == "-" and wants_json(options),
+            "-o - and --json would both write to standard output",
+            "name a file for the report",
+        ),
+        (
+            options.settle and options.results is not None,
+            "--settle measures: it needs the repository, not a copy of its records",
+            "leave one out",
+        ),
+        (options.serve and bool(options.file or options.format), "--serve writes no file", "leave -o and --format out"),
+        (
+            options.port is not None and not options.serve,
+            "--port is for --serve",
+            "goalseek report --serve --port 8000",
+        ),
+    )
     if options.settle:
-        if options.results is not None:
-            raise GoalseekError(
-                "--settle measures: it needs the repository, not a copy of its records", "leave one out"
-            )
         from goalseek.cli.watch import line_view
 
         _settle(options, line_view(options))
     source = _source(options)
+    if options.serve:
+        return _serve(options, source)
     kind = _kind(options)
     reader = Reader(source)
     if options.file == "-":
@@ -89,11 +100,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace, source: Source) -> int:
     """Serves until ^C, which is its ordinary end."""
     from goalseek.views.report.server import PageServer
 
-    with PageServer(_source(options), options.port) as server:
+    with PageServer(source, options.port or 0) as server:
         try:
             print_answer(options, {"url": server.url}, server.url)
             sys.stdout.flush()

@@ -142,7 +142,7 @@ class ProjectState:
     """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
-    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a page of ``serve``. ``shown``
+    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
     are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
     notifications that failed. ``turn`` says who proposes next and why, where it may change.
     """

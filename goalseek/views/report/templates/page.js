@@ -254,7 +254,7 @@
         seen = state.seen;
       }
     } catch {
-      find("phase").textContent = "goalseek serve has ended; this is the last that it showed";
+      find("phase").textContent = "goalseek report --serve has ended; this is the last that it showed";
       find("status").classList.remove("at-work");
     } finally {
       setTimeout(poll, POLL);
