@@ -94,6 +94,7 @@ MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
     "serve": "goalseek report --serve",
+    "report --format svg": "the HTML page has the plot, and --format md is for a pull request",
     "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
     "noise --jobs": "with parallel.benches = 1 nothing disturbs a measurement; see goalseek help parallel",
 }

@@ -246,7 +246,7 @@ class TestReading:
             shown = old.check("show", str(row["iteration"]))
             assert row["why"] in " ".join(shown.split()), shown
             assert json.loads(old.check("show", str(row["iteration"]), "--json")) == row
-        for form in ("md", "html", "svg"):
+        for form in ("md", "html"):
             assert row["metric"]["name"] in old.check("report", "-o", "-", "--format", form)
         old.check("log", "-o", str(tmp_path / "rows.csv"))
         with (tmp_path / "rows.csv").open(newline="") as file:

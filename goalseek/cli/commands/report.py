@@ -1,4 +1,4 @@
-"""``goalseek report``: the report as an HTML page, an SVG plot, or Markdown for a pull request.
+"""``goalseek report``: the report as an HTML page, or as Markdown for a pull request.
 
 ``goalseek report --serve``: the page, live, reachable from this machine only.
 
@@ -19,10 +19,9 @@ from goalseek.project.observer import Observer
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
-from goalseek.views.report.plot import svg_document
 from goalseek.views.report.source import Reader, Source, copy_source, project_state
 
-_FORMATS = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "md", ".markdown": "md"}
+_FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         return
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
-    where = (
-        "FILE.html, FILE.svg (the plot) or FILE.md (for a pull request); - is stdout (default: report.html beside the "
-        "records)"
-    )
+    where = "FILE.html or FILE.md (for a pull request); - is stdout (default: report.html beside the records)"
     parser.add_argument("-o", dest="file", metavar="FILE", help=where)
-    parser.add_argument(
-        "--format", choices=("html", "svg", "md"), help="the kind, where FILE does not say it (default: html)"
-    )
+    parser.add_argument("--format", choices=("html", "md"), help="the kind, where FILE does not say it (default: html)")
     parser.add_argument("--settle", action="store_true", help="first do what `goalseek settle` does")
     parser.add_argument("--serve", action="store_true", help="serve it as a live page on this machine, until ^C")
     parser.add_argument("--port", type=int, metavar="P", help="the port of --serve (default: any that is free)")
@@ -143,16 +137,11 @@ def _kind(options: argparse.Namespace) -> str:
         return "html"
     if kind := _FORMATS.get(Path(options.file).suffix.lower()):
         return kind
-    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html, .svg or .md, or give --format")
+    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html or .md, or give --format")
 
 
 def _render(reader: Reader, source: Source, kind: str) -> bytes:
     night = reader.read_on()
-    has_kept = night.climb.keeps > 0
-    if kind == "svg":
-        text = svg_document(night.climb)
-    elif kind == "md":
-        text = render_markdown(night, project_state(source, has_kept))
-    else:
-        text = render_page(night, project_state(source, has_kept), reader.diffs_of)
+    around = project_state(source, has_kept=night.climb.keeps > 0)
+    text = render_markdown(night, around) if kind == "md" else render_page(night, around, reader.diffs_of)
     return text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The report: figures folded from the records, and the HTML page, Markdown text and SVG plot made of them.
+"""The report: figures folded from the records, and the HTML page and Markdown text made of them.
 
 It may import what ``views`` may import.
 """

@@ -13,8 +13,7 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import Climb
-from goalseek.views.report.claim import claim_of, format_kept
-from goalseek.views.report.markup import render
+from goalseek.views.report.claim import format_kept
 from goalseek.views.report.rows import Try
 
 WIDTH = 1000
@@ -101,11 +100,6 @@ def plot_of(climb: Climb) -> Plot | None:
         remarks=list(_remarks(upward, (*rejected, *best), climb.tried + climb.reverts + 1)),
         words=_words(climb),
     )
-
-
-def svg_document(climb: Climb) -> str:
-    """The plot alone as an SVG file with its own colours."""
-    return render("plot.svg", plot=plot_of(climb), headline=claim_of(climb).headline, kept=format_kept(climb))
 
 
 def _known_values(tries: Sequence[Try]) -> list[float]:
