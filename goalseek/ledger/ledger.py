@@ -7,7 +7,7 @@ git lost at the chain's end are restored from it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice, pairwise, takewhile
@@ -25,7 +25,6 @@ from goalseek.ledger.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSch
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.ledger.tree_index import TreeIndex
 from goalseek.values import Outcome, StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
@@ -38,12 +37,12 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class Ledger:
-    """The records of one project. Only the holder of the lock may open one; ``on_note`` is told of damage to a cache.
+    """The records of one project. Only the holder of the lock may open one.
 
-    ``recent`` are the newest records of iterations, newest first; ``measured`` finds the iteration of a tree.
+    ``recent`` are the newest records of iterations, newest first.
     """
 
-    def __init__(self, repository: Repository, results: Path, on_note: Callable[[str], None]) -> None:
+    def __init__(self, repository: Repository, results: Path) -> None:
         self.repository = repository
         self.history = History(results)
         self.seal = Seal.open(repository.own)
@@ -64,7 +63,6 @@ class Ledger:
         self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
         iterations = (record for record in self.history.newest() if isinstance(record, IterationRecord))
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
-        self.measured = TreeIndex(repository.own / "measured.sqlite", self.history, self.standing.seq, on_note)
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
         """Numbers and seals a record and commits it; gives it as written.
@@ -88,7 +86,6 @@ class Ledger:
         self._newest.appendleft(self.standing.after(sealed))
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, self.seal)
-        self.measured.add(sealed)
         if isinstance(sealed, IterationRecord):
             self.recent.appendleft(sealed)
         return sealed
@@ -130,6 +127,7 @@ class Ledger:
             append_line(self.history.path, line)
         else:
             self.mended = self._repair_lines(Snapshot())
+            self.history = History(self.history.path)  # without its index: the lines may be in other places now
         self._size = self.history.size()
 
     def _repair_lines(self, snapshot: Snapshot) -> str:

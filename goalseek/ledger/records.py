@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import field
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -284,6 +284,16 @@ class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
     hypothesis_summary: str = ""
 
 
+Summary = TypeVar("Summary", bound=IterationSummary)
+
+
+class IndexedIteration(IterationSummary, frozen=True, kw_only=True, gc=False):
+    """The summary with the fields that find duplicates."""
+
+    tree_hash: str | None = None
+    digests: dict[str, str] = {}
+
+
 def parse_record(line: str | bytes) -> Record:
     """The record on one line.
 
@@ -303,10 +313,10 @@ def parse_record(line: str | bytes) -> Record:
     return from_line(KINDS[head.kind], line)
 
 
-def parse_summary(line: str | bytes) -> IterationSummary | None:
+def parse_summary(kind: type[Summary], line: str | bytes) -> Summary | None:
     """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
     try:
-        return from_line(IterationSummary, line)
+        return from_line(kind, line)
     except (ValueError, RecursionError):
         parse_record(line)
         return None

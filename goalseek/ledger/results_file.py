@@ -1,4 +1,4 @@
-"""``results.jsonl``: reading it from its end, by bisection or whole; its repair from git; the standing for readers.
+"""``results.jsonl``: reading it from either end or by its index; its repair from git; the standing for readers.
 
 Reading costs only what is asked for. Lines are checked against git before the ledger's holder uses them.
 """
@@ -9,19 +9,22 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice, takewhile, zip_longest
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
+from goalseek.ledger.record_index import RecordIndex
 from goalseek.ledger.records import (
     NEWER_SCHEMA_HINT,
+    IndexedIteration,
     IterationRecord,
     IterationSummary,
     NewerSchema,
@@ -32,11 +35,15 @@ from goalseek.ledger.records import (
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.values import StopReason, from_line, from_plain, to_line
+from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
-_FOLD = "standing 12"  # another number where the same records add up to another standing
+INDEX = "results.index"
+_UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError)
+_FOLD = "standing 13"  # another number where the same records add up to another standing
+_SUMMARY = partial(parse_summary, IterationSummary)
+_INDEXED = partial(parse_summary, IndexedIteration)
 Parsed = TypeVar("Parsed")
 
 
@@ -46,19 +53,10 @@ class Line(Struct, frozen=True):
     offset: int
     text: bytes
 
-
-class Order(Struct, frozen=True):
-    """The highest number of the iterations so far, and by how much at most one was below the highest before it.
-
-    A ``lateness`` of 0 says that the numbers rise; else it is as many as began at most while one was tried.
-    """
-
-    last_iteration: int = -1
-    lateness: int = 0
-
-    def after(self, number: int) -> Order:
-        """With one more iteration."""
-        return Order(max(self.last_iteration, number), max(self.lateness, self.last_iteration - number))
+    @property
+    def end(self) -> int:
+        """Where the next line begins."""
+        return self.offset + len(self.text) + 1
 
 
 class Snapshot(Struct, frozen=True):
@@ -73,6 +71,7 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._index: RecordIndex | None = None
 
     def size(self) -> int:
         """The file's size in bytes; 0 where there is none."""
@@ -122,45 +121,26 @@ class History:
         return map(self.parsed, self.backward())
 
     def iteration(self, number: int) -> IterationRecord | None:
-        """The record of an iteration, by bisection and a look at those that landed near it."""
-        lateness = self.lateness()
-        for line, summary in self._iterations_from(self.offset_of(number, lateness)):
-            if summary.iteration == number:
-                record = self.parsed(line)
-                assert isinstance(record, IterationRecord)
-                return record
-            if summary.iteration > number + lateness:
-                return None
-        return None
+        """The record of an iteration."""
+        offset = self.index.offset_of(number)
+        record = None if offset is None else self.parsed(next(self.forward(offset)))
+        assert record is None or isinstance(record, IterationRecord)
+        return record
 
-    def offset_of(self, number: int, lateness: int) -> int:
-        """An offset in bytes before which no iteration has this number or a higher one; by bisection.
-
-        Where the numbers rise, it is the first such offset.
-        """
-        low, high = 0, self.size()
-        while low < high:
-            middle = (low + high) // 2
-            line, summary = next(self._iterations_from(middle), (None, None))
-            if line is None or summary is None or line.offset >= high or summary.iteration + lateness >= number:
-                high = middle
-            else:
-                low = line.offset + len(line.text) + 1
-        return low
-
-    def lateness(self) -> int:
-        """By how much at most an iteration's number is below that of one before it, as the snapshot has it or a scan.
-
-        The snapshot's seal is not asked: whoever could forge it for a reader could change the file itself.
-        """
-        try:
-            _, body, end = self._read_snapshot()
-            order = from_line(Order, body)
-        except (OSError, ValueError, KeyError, TypeError, StopIteration):
-            order, end = Order(), 0
-        for _, summary in self._iterations_from(end):
-            order = order.after(summary.iteration)
-        return order.lateness
+    @property
+    def index(self) -> RecordIndex:
+        """The index, with the records until now. Raises GoalseekError for a line that is no record."""
+        if self._index is None:
+            try:
+                _, text, end = self._read_cache(INDEX)
+                self._index = RecordIndex(text, end)
+            except _UNFIT:
+                self._index = RecordIndex()
+        for line in self.forward(self._index.end):
+            if iteration := self._read(line, _INDEXED):
+                self._index.add(line.offset, iteration)
+            self._index.end = line.end
+        return self._index
 
     def parsed(self, line: Line) -> Record:
         """The record on a line. Raises GoalseekError where the line is no record."""
@@ -168,7 +148,7 @@ class History:
 
     def summary(self, line: Line) -> IterationSummary | None:
         """The summary of the iteration on a line; None for another record. Raises GoalseekError as ``parsed`` does."""
-        return self._read(line, parse_summary)
+        return self._read(line, _SUMMARY)
 
     def _read(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
         try:
@@ -189,44 +169,38 @@ class History:
         return standing
 
     def save_snapshot(self, standing: Standing, seal: Seal) -> None:
-        """Writes the snapshot: a sealed cache, with the offset and hash of the file's last line."""
+        """Writes the snapshot, sealed, and the index."""
         last = next(self.backward(), None)
         if last is None:
             return
         body = to_line(standing)
-        line = hashlib.sha256(last.text).hexdigest()
-        checked = {"offset": last.offset, "line": line, "seal": seal.of(_FOLD, body)}
-        write_atomic(self.path.with_name(SNAPSHOT), json.dumps(checked) + "\n" + body + "\n")
+        self._write_cache(SNAPSHOT, last, f"{body}\n".encode(), {"seal": seal.of(_FOLD, body)})
+        self._write_cache(INDEX, last, self.index.text, {})
 
     def load_snapshot(self, seal: Seal) -> Snapshot:
         """The stored snapshot where it fits the file and its seal holds; else an empty one."""
         try:
-            stored_seal, body, end = self._read_snapshot()
-            if not seal.holds(stored_seal, _FOLD, body):
+            head, text, end = self._read_cache(SNAPSHOT)
+            body = text.decode().removesuffix("\n")
+            if not seal.holds(head["seal"], _FOLD, body):
                 return Snapshot()
             return Snapshot(from_plain(Standing, json.loads(body)), end)
-        except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError):
+        except _UNFIT:
             return Snapshot()
 
-    def _read_snapshot(self) -> tuple[str, str, int]:
-        """The seal and the text of the stored snapshot, and the end of its records. Raises where it does not fit."""
-        head, body = self.path.with_name(SNAPSHOT).read_text().splitlines()
-        checked = json.loads(head)
-        line = next(self.forward(checked["offset"]))
-        if hashlib.sha256(line.text).hexdigest() != checked["line"]:
-            raise ValueError("it is of other records")
-        return checked["seal"], body, line.offset + len(line.text) + 1
+    def _write_cache(self, name: str, last: Line, body: bytes | bytearray, more: Mapping[str, str]) -> None:
+        """Writes a cache of the records up to ``last``, whose place and hash stand in its first line."""
+        head = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), **more}
+        write_atomic(self.path.with_name(name), json.dumps(head).encode() + b"\n" + body, durable=True)
 
-    def _iterations_from(self, offset: int) -> Iterator[tuple[Line, IterationSummary]]:
-        """The iterations on the lines that begin at ``offset`` or later, in summary."""
-        with suppress(FileNotFoundError), self.path.open("rb") as file:
-            file.seek(max(offset - 1, 0))
-            if offset:
-                file.readline()
-            while (raw := file.readline()).endswith(b"\n"):
-                line = Line(file.tell() - len(raw), raw[:-1])
-                if summary := self.summary(line):
-                    yield line, summary
+    def _read_cache(self, name: str) -> tuple[dict[str, Any], bytes, int]:
+        """The first line and the rest of a cache, and the end of its records. Raises one of ``_UNFIT``."""
+        first, _, body = self.path.with_name(name).read_bytes().partition(b"\n")
+        head = json.loads(first)
+        line = next(self.forward(head["offset"]))
+        if hashlib.sha256(line.text).hexdigest() != head["line"]:
+            raise ValueError("it is of other records")
+        return head, body, line.end
 
 
 def append_line(path: Path, *lines: str) -> None:
@@ -250,7 +224,7 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
     path = history.path
     path.parent.mkdir(parents=True, exist_ok=True)
     last = next(history.backward(), None)
-    end = last.offset + len(last.text) + 1 if last else 0
+    end = last.end if last else 0
     newer: list[str] = []
     for message in messages:
         if last and message.encode() == last.text:

@@ -53,8 +53,8 @@ def select_summaries(history: History, selection: Selection) -> Iterator[Iterati
 
 def _select(history: History, selection: Selection) -> Iterator[_Entry]:
     if selection.last is not None:
-        lowest = selection.iteration - history.lateness() if selection.iteration else 0
-        newest = takewhile(lambda entry: entry[1].iteration >= lowest, _newest(history, selection))
+        start = _offset_since(history, selection.iteration)
+        newest = takewhile(lambda entry: entry[0].offset >= start, _newest(history, selection))
         selected = (entry for entry in newest if selection.holds(entry[1]))
         return reversed(list(islice(selected, min(selection.last, sys.maxsize))))
     entries = _entries(history, history.forward(_first_offset(history, selection)))
@@ -91,12 +91,16 @@ def _entries(history: History, lines: Iterator[Line]) -> Iterator[_Entry]:
 
 def _first_offset(history: History, selection: Selection) -> int:
     """The offset in bytes before which no record is selected."""
-    if selection.iteration:
-        return history.offset_of(selection.iteration, history.lateness())
     if selection.moment is None:
-        return 0
+        return _offset_since(history, selection.iteration)
     offsets = (line.offset for line, summary in _newest(history, selection) if not selection.is_older(summary))
     return min(offsets, default=history.size())
+
+
+def _offset_since(history: History, iteration: int) -> int:
+    """Where the first record begins whose iteration has this number or a higher one."""
+    offset = history.index.offset_since(iteration) if iteration else 0
+    return history.size() if offset is None else offset
 
 
 def _newest(history: History, selection: Selection) -> Iterator[_Entry]:

@@ -68,10 +68,10 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``last_iteration`` is the highest number recorded, ``lateness`` by how much at most one was below the highest before
-    it, ``last`` the newest record, and ``tries`` counts the iterations since ``origin``, without a person's reverts.
-    ``origin`` is the first baseline under this ruler, from which the gain counts (a later one, if nothing was kept
-    before or ``--from`` gave it other code), ``first`` that of all. ``tip`` is where the last landing moved it.
+    ``last_iteration`` is the highest number recorded, ``last`` the newest record, and ``tries`` counts the iterations
+    since ``origin``, without a person's reverts. ``origin`` is the first baseline under this ruler, from which the gain
+    counts (a later one, if nothing was kept before or ``--from`` gave it other code), ``first`` that of all. ``tip`` is
+    where the last landing moved it.
     ``best`` is what goes home: the newest kept change with those before it, also where a person took one back and the
     number is worse. ``keeps`` counts the kept changes since ``origin`` that it has; ``taken_back`` are those of this
     epoch that it has not, each with the iteration that took it back. ``outcomes`` and ``spend`` are of this run; what
@@ -93,7 +93,6 @@ class Standing(Struct, frozen=True):
     epoch: int = -1
     ruler: str = ""
     last_iteration: int = -1
-    lateness: int = 0
     tries: int = 0
     tried: int = 0
     script_digest: str = ""
@@ -227,7 +226,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         direction=record.metric.direction,
         unit=record.metric.unit,
         last_iteration=max(standing.last_iteration, record.iteration),
-        lateness=max(standing.lateness, standing.last_iteration - record.iteration),
         tries=standing.tries + (record.taken_back is None and record.outcome != Outcome.BASELINE),
         last=record,
         settling=(),

@@ -29,8 +29,9 @@ from goalseek.workspace.forbidden_names import needs_listing
 from goalseek.workspace.scope import Scope, paths_below
 
 _OWN_LOGS = frozenset(
-    """.gitignore results.jsonl standing.json state.json manifest.json manifest.schema.json directions output.log
-    detached.log stop.json warned.json last_end.json questions.txt unsent.txt report.html report.md report.svg flight
+    """.gitignore results.jsonl results.index standing.json state.json manifest.json manifest.schema.json directions
+    output.log detached.log stop.json warned.json last_end.json questions.txt unsent.txt report.html report.md
+    report.svg flight
     """.split()
 )
 _TEMPORARY_FILES = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))

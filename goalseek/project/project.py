@@ -55,7 +55,7 @@ class Project:
     ) -> None:
         self.repository = repository
         self.watch = watch
-        self.ledger = Ledger(repository, loaded.results, lambda text: self.watch.on_note(text))
+        self.ledger = Ledger(repository, loaded.results)
         self.config_reader = ConfigReader(loaded, self.ledger, places.prefix, table)
         self.folder = self.config_reader.folder
         self.activity = Activity(loaded.state, lambda: self.watch)
@@ -164,7 +164,6 @@ class Project:
         """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as callbacks:
             callbacks.callback(self.repository.close)
-            callbacks.callback(self.ledger.measured.close)
             callbacks.callback(self.lane.close)
 
     def config(self, trees: tuple[str, str] | None = None) -> Config:

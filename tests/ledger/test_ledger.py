@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from dataclasses import replace
 from functools import reduce
 from itertools import product
@@ -12,13 +11,10 @@ from pathlib import Path
 
 import pytest
 from project import Project, Projects, answer
-from records import iteration, run
+from records import iteration
 
-from goalseek.ledger.results_file import History
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
-from goalseek.ledger.tree_index import TreeIndex
-from goalseek.values import to_line
 
 
 def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: Project) -> None:
@@ -49,37 +45,6 @@ def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: 
     assert secret.stat().st_mode & 0o777 == 0o600
     trees = [path for path in project.trees().rglob("*") if path.is_file() and not path.is_symlink()]
     assert trees and not [path for path in trees if secret.read_bytes() in path.read_bytes()]
-
-
-def damage(path: Path) -> None:
-    """Makes the index of trees unreadable; the file opens, and fails at the first question."""
-    database = sqlite3.connect(path)
-    page = dict(database.execute("SELECT name, rootpage FROM sqlite_master"))["sqlite_autoindex_measured_1"]
-    database.close()
-    content = bytearray(path.read_bytes())
-    content[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
-    path.write_bytes(content)
-
-
-def test_a_damaged_index_is_made_again_once_and_knows_what_it_knew(project: Project) -> None:
-    project.set_moves(answer(2), answer(0), answer(0))
-    project.climb("iterate", "-n", "2")
-    damage(project.top / ".git/goalseek/demo/measured.sqlite")
-    ended = project.run("iterate")
-    assert ended.exit_code == 0 and ended.stderr.count("it is made again from the records") == 1
-    assert project.iterations()[-1]["reason"] == "duplicate"
-    assert "measured.sqlite" not in project.run("iterate").stderr
-
-
-def test_where_no_file_can_be_made_the_index_is_kept_in_memory(own: Path) -> None:
-    records = [run(0), iteration(1, 0, "baseline", "measured"), iteration(2, 1, "kept", "better")]
-    path, notes = own / "results.jsonl", list[str]()
-    path.write_text("".join(to_line(record) + "\n" for record in records))
-    index = TreeIndex(own / "none" / "measured.sqlite", History(path), 2, notes.append)
-    index.add(records[2])
-    assert [index.iteration(f"ruler{ruler}", f"tree{tree}") for ruler, tree in ("11", "22", "21")] == [0, 1, None]
-    assert [note.endswith("kept in memory: it cannot be written") for note in notes] == [True]
-    index.close()
 
 
 def test_a_seal_is_of_these_texts_in_this_order_under_this_secret() -> None:

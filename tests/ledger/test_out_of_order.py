@@ -74,9 +74,8 @@ class Night:
 @contextlib.contextmanager
 def writing(project: Project) -> Iterator[Night]:
     with contextlib.closing(Repository(locate(project.folder), "demo")) as repository:
-        ledger = Ledger(repository, project.results, lambda note: None)
+        ledger = Ledger(repository, project.results)
         yield Night(project, ledger, repository)
-        ledger.measured.close()
 
 
 @pytest.fixture

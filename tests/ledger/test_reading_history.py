@@ -1,4 +1,4 @@
-"""``results.jsonl`` as it is read: from either end, by bisection, and from a snapshot that fits it."""
+"""``results.jsonl`` as it is read: from either end, by its index, and from a snapshot that fits it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_same_complete_lines_from_either_end(history: History, sizes: tuple[
 
 
 def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
-    assert history.size() == 0 and history.iteration(0) is None and history.offset_of(0, 0) == 0
+    assert history.size() == 0 and history.iteration(0) is None
     assert not list(history.forward()) and not list(history.backward()) and not list(history.newest())
     assert history.replay(Snapshot()) == Standing() and history.load_snapshot(SEAL) == Snapshot()
 
@@ -61,9 +61,6 @@ def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) ->
         for number in range(-1, 43):
             found = history.iteration(number)
             assert (found.iteration if found else None) == (number if number in numbers else None)
-            rest = [history.parsed(line) for line in history.forward(history.offset_of(number, 0))]
-            following = [record.iteration for record in rest if record.kind == "iteration"]
-            assert following == [known for known in numbers if known >= number]
 
 
 ORDERS = [range(30), reversed(range(30)), (0, 4, 1, 3, 2, 5, 7, 6), (0, *range(2, 40), 1, 40, 41), (0, 1, 3, 2, 9, 8)]
@@ -143,3 +140,40 @@ def test_one_that_does_not_fit_is_not_believed(remembered: History, change: Call
     assert remembered.load_snapshot(Seal(b"another")) == Snapshot() != remembered.load_snapshot(SEAL)
     change(remembered.path)
     assert remembered.load_snapshot(SEAL) == Snapshot()
+
+
+@pytest.fixture
+def indexed(history: History) -> History:
+    """40 records, of which 30 are in the stored index; two iterations measured the same tree."""
+    records = [replace(iteration(place, place, *WORSE), timestamp=TIME) for place in range(40)]
+    records[7] = replace(records[7], tree_hash="tree3", digests={"ruler": "ruler3"})
+    lines = [to_line(record) + "\n" for record in records]
+    history.path.write_text("".join(lines[:30]))
+    history.save_snapshot(Standing(), SEAL)
+    history.path.write_text("".join(lines))
+    return History(history.path)
+
+
+def cut_first_line(path: Path) -> None:
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: None,
+        lambda path: path.with_name("results.index").unlink(),
+        lambda path: path.with_name("results.index").write_bytes(b""),
+        lambda path: path.with_name("results.index").write_bytes(b'{"offset":0}\n\xff'),
+        cut_first_line,
+    ],
+)
+def test_an_index_that_is_gone_or_of_other_records_is_made_again(
+    indexed: History, change: Callable[[Path], object]
+) -> None:
+    change(indexed.path)
+    numbers = range(1, 41) if change is cut_first_line else range(41)
+    found = [indexed.iteration(number) for number in numbers]
+    assert [record and record.iteration for record in found] == [*numbers[:-1], None]
+    assert [indexed.index.measured_in(f"ruler{one}", f"tree{one}") for one in (3, 7, 39, 40)] == [3, None, 39, None]
+    assert indexed.index.measured_in("ruler3", "tree4") is None and indexed.index.measured_in("", "") is None

@@ -444,7 +444,9 @@ def test_a_long_history_starts_to_print_at_once(project: Project, arguments: lis
     assert first < whole / 2.5, (first, whole)
 
 
-def test_records_of_a_million_cost_the_same_at_their_end(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_of_many_records_are_read_from_the_end_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = written(project, [record(number, timedelta(0)) for number in range(3000)])
     path = long.results
     sizes: list[int] = []
