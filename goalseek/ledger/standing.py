@@ -151,7 +151,7 @@ class Standing(Struct, frozen=True):
 
     def next_turn(self, search: Search, own: str) -> Turn:
         """Whose turn the next iteration is; ``own`` is the provider's name and model."""
-        return next_turn(self.rotation.without(self.taken_back), search, own, self._scale)
+        return next_turn(self.rotation, search, own)
 
     @property
     def worse_than_baseline(self) -> str:

@@ -106,24 +106,17 @@ class Effort(Struct, frozen=True):
         """What its calls cost; None where that of one is unknown, or a subscription or nobody pays."""
         return (self.cost_usd or None) if self.is_priced else None
 
-    def rates(self, scale: Scale) -> tuple[float | None, float]:
-        """Its gain for a dollar, None without a price, and for an hour of active time, measuring included."""
-        gain, dollars = self.gain(scale), self.dollars
-        return gain / dollars if dollars else None, gain / self.seconds * _HOUR if self.seconds else 0.0
-
 
 class Rotation(Struct, frozen=True):
     """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
 
-    ``turns`` are those since then, each once; they begin anew when all had theirs. ``has_kept`` says whether the last
-    change was kept in this turn, ``after_plateau`` whether the turn began after a plateau. ``efforts`` are by proposer,
-    ``kept`` the newest gains, which can be taken back.
+    ``has_kept`` says whether the last change was kept in this turn, ``after_plateau`` whether the turn began after a
+    plateau. ``efforts`` are by proposer, ``kept`` the newest gains, which can be taken back.
     """
 
     turn: str = ""
     began: int = 0
     tries: int = 0
-    turns: tuple[str, ...] = ()
     has_kept: bool = False
     after_plateau: bool = False
     efforts: dict[str, Effort] = field(default_factory=dict)
@@ -161,15 +154,14 @@ class Rotation(Struct, frozen=True):
         turn = proposal.turn
         if turn in ("", self.turn) or proposal.author == STACK or self._is_late(proposal):
             return self
-        turns = (turn,) if turn in self.turns else (*self.turns, turn)
-        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0, turns=turns)
+        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0)
         return structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
 
     def _after_kept(self, proposal: Proposal) -> Rotation:
         """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
         turn = self.turn if proposal.author == STACK else proposal.author
         began = self.began if turn == self.turn else proposal.iteration
-        following = structs.replace(self, turn=turn, began=began, tries=0, turns=(turn,))
+        following = structs.replace(self, turn=turn, began=began, tries=0)
         return structs.replace(following, has_kept=True, after_plateau=False)
 
 
@@ -193,41 +185,33 @@ class Turn(Struct, frozen=True):
     is_new: bool = False
 
     def in_words(self) -> str:
-        """``codex: 20 iterations without a kept change, and it has not proposed yet``."""
+        """``codex: 20 iterations without a kept change``."""
         name = self.names[0] if self.names else "not known yet"
         return f"{name}: {self.why}" if self.why else name
 
 
-def next_turn(rotation: Rotation, search: Search, own: str, scale: Scale) -> Turn:
+def next_turn(rotation: Rotation, search: Search, own: str) -> Turn:
     """Whose turn the next iteration is. ``own`` is the provider's own name.
 
-    After a plateau it is the turn of one that had none since the last kept change: of one that never proposed, in the
-    order of ``search.rotate``, else of the one with the most gain for a dollar; for an hour where one has no price.
-    While one whose turn began so is closed, another is asked. Before the first plateau, and after a kept change, the
-    provider itself is asked alone.
+    Turns go round: after a plateau it is that of the next in ``search.rotate``, and after the last the provider's own.
+    While one whose turn began so is closed, those after it are asked. Before the first plateau, and after a kept
+    change, the provider itself is asked alone.
     """
     others = (fresh_turn(own) if label == FRESH else label for label in labels_of(search))
     names = tuple(dict.fromkeys((own, *others)))
     if len(names) == 1:
         return Turn((own,) if own else ())
     current = rotation.turn if rotation.turn in names else own
-    rates, unit = _rates_of(rotation, names, scale)
-    ranking = sorted(names, key=lambda name: rates[name], reverse=True)
     if rotation.tries < search.plateau:
         is_same = current == rotation.turn
         kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
         since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
         tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
         is_alone = current == own and not (rotation.after_plateau and is_same)
-        return Turn((own,) if is_alone else _in_order(current, ranking, own), f"{kept}{since}{tries}")
-    later = [name for name in ranking if name != current]
-    following, *later = [name for name in later if name not in rotation.turns] or later
+        return Turn((own,) if is_alone else _in_order(current, names, own), f"{kept}{since}{tries}")
+    following = names[(names.index(current) + 1) % len(names)]
     why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
-    if rates[following] == math.inf:
-        why += ", and it has not proposed yet"
-    elif later and rates[following] > rates[later[0]]:
-        why += f", and it has gained more for {unit} than {later[0]}"
-    return Turn(_in_order(following, ranking, own), why, is_new=True)
+    return Turn(_in_order(following, names, own), why, is_new=True)
 
 
 def labels_of(search: Search) -> tuple[str, ...]:
@@ -235,30 +219,18 @@ def labels_of(search: Search) -> tuple[str, ...]:
     return tuple(entry if isinstance(entry, str) else entry.label for entry in search.rotate)
 
 
-def _rates_of(rotation: Rotation, names: Sequence[str], scale: Scale) -> tuple[dict[str, float], str]:
-    """Each name's gain for a dollar if all that proposed have a price, else for an hour, with that unit in words.
-
-    That of a name which has not proposed yet is infinite.
-    """
-    efforts = {name: rotation.efforts[name] for name in names if name in rotation.efforts}
-    in_dollars = all(effort.dollars for effort in efforts.values())
-    rates = dict.fromkeys(names, math.inf)
-    for name, effort in efforts.items():
-        per_dollar, per_hour = effort.rates(scale)
-        rates[name] = per_dollar if in_dollars and per_dollar is not None else per_hour
-    return rates, "a dollar" if in_dollars else "an hour"
-
-
-def _in_order(first: str, ranking: Sequence[str], own: str) -> tuple[str, ...]:
+def _in_order(first: str, names: tuple[str, ...], own: str) -> tuple[str, ...]:
     """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
-    return (first, *(name for name in ranking if name not in (first, own, fresh_turn(own))))
+    place = names.index(first)
+    return (first, *(name for name in names[place + 1 :] + names[:place] if name not in (own, fresh_turn(own))))
 
 
 class Proposer(Struct, frozen=True):
     """What a proposer has gained under one ruler, for its money and time.
 
-    ``gain`` is a share of the first incumbent where ``in_percent``, else in the metric's units. The rates are of the
-    same kind, as small gains add up: on a logarithmic scale they are of logarithms.
+    ``gain`` is a share of the first incumbent where ``in_percent``, else in the metric's units. The rates, by the hour
+    of active time, measuring included, are of the same kind, as small gains add up: on a logarithmic scale they are of
+    logarithms.
     """
 
     name: str
@@ -302,9 +274,10 @@ def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
 
 
 def _proposer(name: str, effort: Effort, scale: Scale) -> Proposer:
-    gain = effort.gain(scale)
+    gain, dollars = effort.gain(scale), effort.dollars
+    per_dollar = gain / dollars if dollars else None
+    per_hour = gain / effort.seconds * _HOUR if effort.seconds else 0.0
     if scale.logarithmic:
         gain = -scale.sign * math.expm1(-scale.sign * min(gain, 700.0))
-    per_dollar, per_hour = effort.rates(scale)
-    numbers = (gain, scale.logarithmic, per_dollar, per_hour, effort.seconds, effort.dollars)
+    numbers = (gain, scale.logarithmic, per_dollar, per_hour, effort.seconds, dollars)
     return Proposer(name, effort.tried, effort.kept, *numbers)

@@ -50,11 +50,9 @@ def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_chan
     records = made.iterations()
     assert turns(records) == [(name, name) for name in ("command", "b", "c", "c", "command")]
     assert [record["outcome"] for record in records[1:]] == ["reverted", "reverted", "kept", "reverted", "reverted"]
-    untried = "1 iteration without a kept change, and it has not proposed yet"
     assert notes_of_turns(records) == {
-        2: f"it is the turn of command b: {untried}",
-        3: f"it is the turn of command c: {untried}",
-        5: "it is the turn of command: 1 iteration without a kept change",
+        number: f"it is the turn of {name}: 1 iteration without a kept change"
+        for number, name in ((2, "command b"), (3, "command c"), (5, "command"))
     }
     assert all(note in ended.stderr for note in notes_of_turns(records).values())
 
