@@ -12,12 +12,12 @@ from msgspec import structs
 
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
+from goalseek.findings import Finding, Level
 from goalseek.git.merge import PatchError, apply_patch
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
-from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.noise_state import NoiseState, values_of
@@ -45,7 +45,7 @@ class Cheat(DataClass):
     lines_saved: int = 0
 
 
-class CheatFinding(CheckResult, frozen=True):
+class CheatFinding(Finding, frozen=True):
     """The finding on a cheat: whether it ``lost``, and the verdict on its candidate."""
 
     patch: str = ""
@@ -65,7 +65,7 @@ def count_runs(cheats: Sequence[Cheat]) -> int:
     return sum(bool(cheat.tree) for cheat in cheats)
 
 
-def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[CheckResult]:
+def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[Finding]:
     """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
     manifest = subject.config.manifest
     try:
@@ -148,4 +148,5 @@ def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, has_one_number:
         remedy = fixed_seed_remedy(manifest)
     is_lost = not verdict
     ruling = (verdict.outcome, verdict.reason, verdict.value)
-    return CheatFinding("cheat", is_lost, text, remedy, cheat.patch, is_lost, *ruling)
+    level: Level = "good" if is_lost else "wrong"
+    return CheatFinding(level, text, remedy, "cheat", cheat.patch, is_lost, *ruling)

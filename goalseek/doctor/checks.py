@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import structs
 
 from goalseek.doctor.cheats import Cheat
 from goalseek.doctor.isolation import isolation_notes, timing_notes
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import Evaluation, sync_bench
+from goalseek.findings import Finding, finding_of
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -17,10 +20,9 @@ from goalseek.manifest.parallel import one_bench_note
 from goalseek.project import preflight
 from goalseek.project.fitness import differences_from_head, scope_notes, space_note
 from goalseek.project.landing import check_refs
-from goalseek.project.preflight import CheckResult
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import editable_installs, level
-from goalseek.sandbox.environment import notify_problem, program_environment
+from goalseek.sandbox.environment import check_notify_command, program_environment
 from goalseek.workspace.answers import hidden_paths, visible_answers
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
@@ -37,46 +39,37 @@ class DoctorContext(Evaluation):
     is_live: bool = False
 
 
-Check = Callable[[DoctorContext], Iterator[CheckResult]]
+Check = Callable[[DoctorContext], Iterator[Finding]]
 
 
-def check_repository(context: DoctorContext) -> Iterator[CheckResult]:
+def check_repository(context: DoctorContext) -> Iterator[Finding]:
     """Branch and records are as goalseek left them, and no other ref is in their way."""
     project = context.project
     project.repository.refuse_conflicting_branch()
     check_refs(project)
     if project.ledger.mended:
-        yield CheckResult("records", True, project.ledger.mended, "nothing to do")
+        yield Finding("note", project.ledger.mended, "nothing to do", "records")
     where = f"HEAD, {project.repository.head()[:12]}"
     if incumbent := project.standing.incumbent:
         where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"
-    yield CheckResult("repository", True, f"{project.repository.top}; climbs from {where}")
+    yield Finding("good", f"{project.repository.top}; climbs from {where}")
 
 
-def check_globs(context: DoctorContext) -> Iterator[CheckResult]:
+def check_globs(context: DoctorContext) -> Iterator[Finding]:
     """Every glob matches a file, and every named file exists."""
     project = context.project
-    if project.standing.baseline is None:
-        problems = list(preflight.glob_problems(project, context.entries))
-        for problem in problems:
-            yield CheckResult("globs", False, problem, preflight.GLOBS)
-        if problems:
-            return
+    if project.standing.baseline is None and (problems := list(preflight.glob_problems(project, context.entries))):
+        yield from problems
+        return
     notes = list(scope_notes(project, context.entries))
     preflight.refuse_nothing_writable(project, context.entries)
     preflight.refuse_unfit(project, context.entries)
     preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
-    yield from _notes("globs", notes)
-    yield CheckResult("globs", True, _summarize_scope(context, is_whole=not notes))
+    yield from notes
+    yield Finding("good", _summarize_scope(context, is_whole=not notes))
 
 
-def check_number(context: DoctorContext) -> Iterator[CheckResult]:
-    """A number that is a time is that of a command which says something about the candidate."""
-    for problem, remedy in preflight.time_problems(context.project.loaded):
-        yield CheckResult("number", False, problem, remedy)
-
-
-def check_committed_files(context: DoctorContext) -> Iterator[CheckResult]:
+def check_committed_files(context: DoctorContext) -> Iterator[Finding]:
     """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
     if context.project.standing.baseline is not None:
         return
@@ -84,44 +77,32 @@ def check_committed_files(context: DoctorContext) -> Iterator[CheckResult]:
     if not context.project.is_committed_only:
         uncommitted.refuse_of_ruler()
     if changed := uncommitted.note("HEAD"):
-        yield CheckResult("committed", True, changed, "commit them, to climb from them; or stash them")
+        yield Finding("note", changed, "commit them, to climb from them; or stash them")
         return
-    yield CheckResult("committed", True, "all that the number depends on is in HEAD")
+    yield Finding("good", "all that the number depends on is in HEAD")
 
 
-def check_trees(context: DoctorContext) -> Iterator[CheckResult]:
+def check_trees(context: DoctorContext) -> Iterator[Finding]:
     """Workspace and bench can be made."""
     project, config = context.project, context.config
-    yield from _notes("trees", filter(None, [space_note(project)]))
+    yield from filter(None, [space_note(project)])
     try:
         sync_bench(context, context.tree)
         if project.standing.incumbent:
             project.workspace(config)
     except (GoalseekError, OSError) as error:
         remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
-        yield CheckResult("trees", False, str(error), remedy)
+        yield Finding("wrong", str(error), remedy)
         return
-    yield CheckResult("trees", True, f"made in {project.places.home}")
+    yield Finding("good", f"made in {project.places.home}")
 
 
-def check_left_out_files(context: DoctorContext) -> Iterator[CheckResult]:
-    """Files of the checkout that are not in goalseek's trees."""
-    yield from _notes("left out", preflight.tree_notes(context.project, context.entries))
-
-
-def _notes(name: str, notes: Iterable[str]) -> Iterator[CheckResult]:
-    """A finding for each note, whose last part says what to do."""
-    for note in notes:
-        text, _, remedy = note.rpartition("; ")
-        yield CheckResult(name, True, text, remedy)
-
-
-def check_ruler(context: DoctorContext) -> Iterator[CheckResult]:
+def check_ruler(context: DoctorContext) -> Iterator[Finding]:
     """Manifest and files are what was pinned."""
-    yield from _notes("pinned", filter(None, [differences_from_head(context.project).in_one_line]))
+    yield from filter(None, [differences_from_head(context.project).finding])
 
 
-def check_environment(context: DoctorContext) -> Iterator[CheckResult]:
+def check_environment(context: DoctorContext) -> Iterator[Finding]:
     """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
     project = context.project
     preflight.refuse_hidden_clashes(context.config, project.places.prefix, context.entries)
@@ -129,28 +110,25 @@ def check_environment(context: DoctorContext) -> Iterator[CheckResult]:
     refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
     if project.standing.baseline is None:
         refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
-    for note in editable_installs.notes(project.loaded.manifest, project.confines):
-        text, _, remedy = note.partition("; ")
-        yield CheckResult("environment", True, text, remedy)
+    yield from editable_installs.find_on_path(project.loaded.manifest, project.confines)
     scope = context.config.manifest.scope
     if scope.share:
         hides = bool(scope.hidden or scope.hidden_from)
         text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides
-        yield CheckResult("environment", True, text)
+        yield Finding("good", text)
 
 
-def check_isolation(context: DoctorContext) -> Iterator[CheckResult]:
+def check_isolation(context: DoctorContext) -> Iterator[Finding]:
     """How well each command is isolated, and which answers candidate code can read."""
     manifest, folder = context.config.manifest, context.project.folder
     hidden = hidden_paths(folder, manifest, context.config.scope.prefix, context.config.hidden_from, context.entries)
     is_unclear = preflight.is_time_unclear(context.project.loaded)
     yield from isolation_notes(manifest, is_unclear)
     yield from () if is_unclear else timing_notes(manifest, hidden)
-    for text, remedy in visible_answers(folder, manifest, context.config.scope.prefix, hidden, context.entries):
-        yield CheckResult("isolation", True, text, remedy)
+    yield from visible_answers(folder, manifest, context.config.scope.prefix, hidden, context.entries)
 
 
-def check_confinement(context: DoctorContext) -> Iterator[CheckResult]:
+def check_confinement(context: DoctorContext) -> Iterator[Finding]:
     """The level of the sandbox, and what it does not enforce."""
     confines, manifest = context.project.confines, context.config.manifest
     confines.refuse_unfit()
@@ -164,12 +142,12 @@ def check_confinement(context: DoctorContext) -> Iterator[CheckResult]:
             f"no sandbox: {who} runs as you, so" if name == "none" else f"{name} encloses {who}" + ", but" * bool(gaps)
         )
         remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.installation_hint("bubblewrap")))
-        yield CheckResult("sandbox", True, "\n".join((text + ":" * bool(gaps), *(f"  {gap}" for gap in gaps))), remedy)
+        yield Finding("note", "\n".join((text + ":" * bool(gaps), *(f"  {gap}" for gap in gaps))), remedy)
     for sentence in confines.weakening_notes():
-        yield CheckResult("sandbox", True, sentence, "leave sandbox.cache out where a build is quick without")
+        yield Finding("note", sentence, "leave sandbox.cache out where a build is quick without")
 
 
-def check_allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
+def check_allowed_paths(context: DoctorContext) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
     confines, manifest = context.project.confines, context.config.manifest
     if confines.level.name == "none":
@@ -191,41 +169,40 @@ def check_allowed_paths(context: DoctorContext) -> Iterator[CheckResult]:
     reasons |= dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only")
     lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
     text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
-    yield CheckResult("allowed", True, "\n".join((text, *(f"  {line}" for line in lines))))
+    yield Finding("good", "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def check_cheats(context: DoctorContext) -> Iterator[CheckResult]:
+def check_cheats(context: DoctorContext) -> Iterator[Finding]:
     """Every cheat is a patch that applies."""
     remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
     for cheat in context.cheats:
         if cheat.unfit:
-            yield CheckResult("cheat", False, f"{cheat.patch} {cheat.unfit}", remedy)
+            yield Finding("wrong", f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-def check_benches(context: DoctorContext) -> Iterator[CheckResult]:
+def check_benches(context: DoctorContext) -> Iterator[Finding]:
     """Why there is one bench, where the manifest asks for several."""
     manifest = context.config.manifest
     if reason := one_bench_note(manifest, None):
-        yield CheckResult("benches", True, f"parallel.benches = {manifest.parallel.benches}, but {reason}")
+        yield Finding("good", f"parallel.benches = {manifest.parallel.benches}, but {reason}")
 
 
-def check_notification(context: DoctorContext) -> Iterator[CheckResult]:
+def check_notification(context: DoctorContext) -> Iterator[Finding]:
     """The program of ``[notify]`` can be started."""
-    if problem := notify_problem(context.project.loaded):
-        text, _, remedy = problem.rpartition("; ")
-        yield CheckResult("notify", False, text, remedy)
+    if problem := check_notify_command(context.project.loaded):
+        yield problem
     elif command := context.project.loaded.manifest.notify.command:
-        yield CheckResult("notify", True, f"{command[0]} can be started")
+        yield Finding("good", f"{command[0]} can be started")
 
 
 REQUIRED_CHECKS: Mapping[str, Check] = {
     "repository": check_repository,
     "globs": check_globs,
-    "number": check_number,
+    "number": lambda context: preflight.time_problems(context.project.loaded),
     "committed": check_committed_files,
 }
 FURTHER_CHECKS: Mapping[str, Check] = {
-    "left out": check_left_out_files,
+    "left out": lambda context: preflight.tree_notes(context.project, context.entries),
     "pinned": check_ruler,
     "environment": check_environment,
     "provider": lambda context: check_providers(context, context.entries, context.is_live),
@@ -239,12 +216,13 @@ FURTHER_CHECKS: Mapping[str, Check] = {
 }
 
 
-def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[CheckResult]:
-    """The findings of a check; a GoalseekError is its last, under its name."""
+def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[Finding]:
+    """The findings of a check, under its name; a GoalseekError is its last."""
     try:
-        yield from check(context)
+        for finding in check(context):
+            yield finding if finding.place else structs.replace(finding, place=name)
     except GoalseekError as error:
-        yield CheckResult(name, False, error.message, error.hint)
+        yield finding_of(error, name)
 
 
 def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:

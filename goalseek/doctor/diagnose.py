@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from goalseek.doctor.isolation import SPLIT, hidden_tests, unseen_by_scorer
 from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
+from goalseek.findings import Finding
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
@@ -27,7 +28,6 @@ from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
-from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
@@ -42,7 +42,7 @@ _MAX_NAMED = 8
 
 def diagnose_sandbox(
     project: Project, target: Target, ask_consent: Callable[[bool], bool], remedy: str
-) -> Iterator[CheckResult]:
+) -> Iterator[Finding]:
     """Findings on whether the sandbox made the verifier fail, which was measured last.
 
     ``ask_consent`` gets whether the cause is known already: there is a ``remedy``, and the output names no hidden path.
@@ -58,7 +58,7 @@ def diagnose_sandbox(
         text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
         if not is_known:
             hint = "goalseek doctor --outside runs it once outside, and names the cause"
-            yield CheckResult("outside", True, text, hint)
+            yield Finding("note", text, hint, "outside")
         return
     numbers = itertools.count(_FIRST_NUMBER)
 
@@ -75,44 +75,44 @@ def diagnose_sandbox(
     yield finding
 
 
-def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str, remedy: str) -> CheckResult:
+def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str, remedy: str) -> Finding:
     """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
     verify = replace(manifest.env.verify, pass_=tuple(os.environ))
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         text = "it fails outside the sandbox too: the sandbox is not the cause"
-        return CheckResult("outside", not remedy, text, remedy)
+        return Finding("wrong" if remedy else "good", text, remedy, "outside")
     for text in (log, "\n".join(map(text_of, manifest.verify))):
         if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
             break
     shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
     likely = f", {variables[0]}" if variables else "; its output names none"
     text = f"it works with all of your environment: the likely cause is a variable{likely}"
-    return CheckResult("outside", False, text, f"env.verify.pass = [{shown}]")
+    return Finding("wrong", text, f"env.verify.pass = [{shown}]", "outside")
 
 
 def _diagnose_inside(
     project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
-) -> CheckResult:
+) -> Finding:
     """The finding where it works outside: what has to be allowed inside."""
     setup = replace(manifest.setup, network=True) if manifest.setup else None
     verify = tuple(replace(command, network=True) for command in manifest.verify)
     if works(replace(manifest, verify=verify, setup=setup)):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         remedy = "network = true for the command that needs it; setup may download first"
-        return CheckResult("outside", False, text, remedy)
+        return Finding("wrong", text, remedy, "outside")
     with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
         is_path = bool(paths) and works(manifest)
     if is_path:
         text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
-        return CheckResult("outside", False, text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]))
+        return Finding("wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]), "outside")
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
     if read_only:
         text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
         remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
-        return CheckResult("outside", False, text, remedy)
+        return Finding("wrong", text, remedy, "outside")
     text = "it works outside the sandbox, and its output names no path that is not shown"
     remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
-    return CheckResult("outside", False, text, remedy)
+    return Finding("wrong", text, remedy, "outside")
 
 
 def _find_unseen_paths(project: Project, log: str) -> tuple[Path, ...]:
@@ -143,8 +143,9 @@ def unseen_file_hint(
     """
     command = _failed_command(manifest, runs)
     missing = find_missing_path(project, manifest, tree, run_folder, runs) if command or not runs else None
+    missing_text = f"{missing.text}: {missing.remedy}" if missing else ""
     if command is None:
-        return str(missing or "")
+        return missing_text
     if name := _unknown_command(runs[-1].exit_code, run_folder):
         return f"{command.name}: `{quote_path(name)}` is not a command that is found there"
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
@@ -157,8 +158,8 @@ def unseen_file_hint(
     has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(words_of(command)[0])
     if script and not has_run and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {OUTSIDE}"
-    if missing:
-        return str(missing)
+    if missing_text:
+        return missing_text
     below = paths_below(prefix, entries)
     if manifest.scope.hidden_from is None and (misspelt := _misspelt_script(project, command, below, run_folder)):
         return f"{command.name}: {misspelt}"
@@ -201,20 +202,6 @@ def _unknown_command(exit_code: int | None, run_folder: Path) -> str:
     return next((match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match), "")
 
 
-class MissingPath(Struct, frozen=True):
-    """A path of the checkout that goalseek's trees lack: ``data/ is ignored by git``, and the remedy.
-
-    ``share`` is what ``scope.share`` has to name, "" where that is no remedy.
-    """
-
-    text: str
-    remedy: str
-    share: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.text}: {self.remedy}"
-
-
 _LAST_LINES = 60
 _NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
 _UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
@@ -229,9 +216,10 @@ _MODULE = re.compile(r"(?i)\b(module|package)\b")
 
 def find_missing_path(
     project: Project, manifest: Manifest, tree: str, run_folder: Path, runs: Sequence[CommandRun] = ()
-) -> MissingPath | None:
+) -> Finding | None:
     """The path that a command failed for, as far as its last lines tell: in the checkout, and not in the tree.
 
+    The finding's place is what ``scope.share`` has to name; "" where that is no remedy.
     Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
     """
     lines = _last_lines(run_folder)
@@ -250,7 +238,7 @@ def find_missing_path(
     bases |= dict.fromkeys(os.path.dirname(path) for path in entries if modules and path.endswith(".py"))
     below = paths_below(prefix, entries)
     if command and (globs := hidden_tests(command, manifest.scope.hidden, below)):
-        return MissingPath(f"{' '.join(globs)} is hidden from this command", "take it out of scope.hidden")
+        return Finding("wrong", f"{' '.join(globs)} is hidden from this command", "take it out of scope.hidden")
     for line in filter(_COMPLAINT.search, reversed(lines)):
         for word, base in itertools.product(_words_with_path(_LOCATION.sub("", line)), bases):
             path = tree_paths.below_top(base, word)
@@ -258,7 +246,7 @@ def find_missing_path(
                 return missing
     for share, name in itertools.product(manifest.scope.share, modules):
         if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
-            return MissingPath(f"{share} has the module {name}", f"run the command with {share}/bin/python")
+            return Finding("wrong", f"{share} has the module {name}", f"run the command with {share}/bin/python")
     return None
 
 
@@ -307,7 +295,7 @@ class _TreePaths(Struct, frozen=True):
         root = next((root for root in (top, bench / "tree", bench / "ruler") if path.startswith(f"{root}/")), None)
         return os.path.relpath(path, root) if root else ""
 
-    def explain_missing(self, path: str) -> MissingPath | None:
+    def explain_missing(self, path: str) -> Finding | None:
         """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either."""
         project, top, prefix = self.project, self.project.repository.top, self.project.places.prefix
         root = next((part for part in (*reversed(list(parents(path))), path) if part not in self.folders), None)
@@ -324,23 +312,23 @@ class _TreePaths(Struct, frozen=True):
             kind = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode)
             if kind is None or not (top / path).exists() or self._is_there((top / path).resolve()):
                 return None
-            return MissingPath(f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+            return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
         absent = "not committed and so not in the trees"
         text = f"{name} is {absent}"
         if not root.startswith(prefix):
-            return MissingPath(text, "commit it; scope.share names only what is in the manifest's folder")
+            return Finding("wrong", text, "commit it; scope.share names only what is in the manifest's folder")
         if project.config_of(self.manifest).scope.kind(path) == "hidden":
-            return MissingPath(f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
+            return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
         if not os.path.lexists(top / path):
-            return MissingPath(text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
+            return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
         if (incumbent := project.standing.incumbent) and project.repository.objects.entry(incumbent.tree, root):
             return None  # the candidate removed it
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
             how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
-            return MissingPath(f"{name} was committed after the tree that the climb starts from", how)
+            return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
         if any(project.repository.is_ignored(one) for one in (root, path)):
-            return MissingPath(f"{name} is ignored by git and so not in the trees", line, share)
-        return MissingPath(text, line if self.is_scorer else f"commit it, or where it is data: {line}", share)
+            return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
+        return Finding("wrong", text, line if self.is_scorer else f"commit it, or where it is data: {line}", share)
 
     def _is_there(self, real: Path) -> bool:
         """Whether what a link leads to is in the tree itself."""

@@ -11,11 +11,12 @@ from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, Target, current_target
+from goalseek.findings import Finding, finding_of
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
-from goalseek.project.preflight import CheckResult, is_time_unclear
+from goalseek.project.preflight import is_time_unclear
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 from goalseek.values import StopReason
@@ -34,7 +35,7 @@ def examine(
     ask_consent: Callable[[bool], bool],
     is_live: bool = False,
     is_committed_only: bool = False,
-) -> Iterator[CheckResult]:
+) -> Iterator[Finding]:
     """Every finding, in the order of the checks. ``on_message`` gets first what it will cost; ``is_live`` makes a small
     call to the provider; ``is_committed_only`` leaves uncommitted changes out; ``ask_consent`` is called before a
     failed command is run outside the sandbox, with whether the cause is known already.
@@ -51,7 +52,7 @@ def examine(
     reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
     text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
     remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
-    yield CheckResult("manifest", not is_unclear, text, remedy)
+    yield Finding("wrong" if is_unclear else "good", text, remedy, "manifest")
     try:
         with open_project(loaded, doing="doctor") as project:
             project.is_committed_only = is_committed_only
@@ -64,20 +65,20 @@ def examine(
         if error.exit_code == LOCKED:
             raise
         name = "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository"
-        yield CheckResult(name, False, error.message, error.hint)
+        yield finding_of(error, name)
 
 
-def check_git() -> CheckResult:
+def check_git() -> Finding:
     """Whether git is there, and new enough."""
     try:
         text = git_text("--version")
     except GoalseekError as error:
-        return CheckResult("git", False, error.message, error.hint)
+        return finding_of(error, "git")
     match = re.search(r"(\d+)\.(\d+)", text)
     if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
         least = ".".join(map(str, LEAST_GIT))
-        return CheckResult("git", False, f"{text} is too old", f"install git {least} or newer")
-    return CheckResult("git", True, text)
+        return Finding("wrong", f"{text} is too old", f"install git {least} or newer", "git")
+    return Finding("good", text, place="git")
 
 
 def describe_cost(cheats: Sequence[Cheat], subject: Target) -> str:
@@ -101,7 +102,7 @@ def _examine(
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
     is_live: bool,
-) -> Iterator[CheckResult]:
+) -> Iterator[Finding]:
     make_log_folders(project.loaded)
     incumbent = project.standing.incumbent
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
@@ -122,8 +123,8 @@ def _examine(
     if is_quick:
         if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:
             text = f"applies: {', '.join(applicable)}"
-            yield CheckResult("cheat", True, text, "whether it loses, goalseek doctor shows")
+            yield Finding("note", text, "whether it loses, goalseek doctor shows", "cheat")
     elif subject is None or not is_sound:
-        yield CheckResult("verifier", True, "was not run: first correct what is above", "then: goalseek doctor")
+        yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
     else:
         yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)

@@ -313,7 +313,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
             error.hint = _mend(loaded, number.reason, error.hint)
             folder = trial_folder(project)
             missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)
-            raise NotMeasured(error, _question_of(number, evidence.verify), missing.share if missing else "")
+            raise NotMeasured(error, _question_of(number, evidence.verify), missing.place if missing else "")
         record_measurement(project, target, number, "init")
         return number
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.exposure import (
@@ -24,11 +25,9 @@ from goalseek.manifest.exposure import (
 )
 from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
-from goalseek.project.preflight import CheckResult
 
 _TEST_RUNNERS = ("pytest", "py.test", "unittest")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-Note = tuple[str, str]  # what follows the command's name, and the remedy
 SPLIT = (
     'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
     'one that sees = "hidden" scores them'
@@ -38,7 +37,7 @@ HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writab
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
-def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterator[CheckResult]:
+def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterator[Finding]:
     """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
 
     What has to be mended is a command that shows hidden files to candidate code; the remedy is "" where nothing can be
@@ -48,29 +47,26 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
     for command in manifest.verify:
         if is_time_unclear and command.sees != "both":
             continue
-        is_exposing = command.name in exposing_commands(manifest)
-        text, remedy = _separation(command, outputs, is_exposing)
-        if is_exposing and command.sees == "hidden" and (scripts := candidate_scripts(manifest, command)):
-            names = ", ".join(map(quote_path, sorted(scripts)))
-            text, remedy = f": runs {names}, which the candidate can write: it scores itself", HIDE_SCRIPT
-        if command == timed_program(manifest):
-            text, remedy = _timed_separation(manifest, command)
-        yield CheckResult("isolation", not is_exposing, f"{command.name}{text}", remedy)
-        reports = () if is_time_unclear else _self_reports(manifest, command)
-        for text, remedy in (*reports, *_weaknesses(command)):
-            yield CheckResult("isolation", True, f"{command.name}{text}", remedy)
+        yield _separation(manifest, command, outputs)
+        if not is_time_unclear:
+            yield from _self_reports(manifest, command)
+        if command.keep:
+            text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
+            yield Finding("note", text, "take out keep; setup.gives gives each measurement a copy of its own")
+        if command.network:
+            text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
+            yield Finding("note", text, "take out network; let setup fetch what is needed")
         outputs += command.outputs if command.sees != "hidden" or outputs else ()
     if manifest.sandbox.cache:
         caches = ", ".join(manifest.sandbox.cache)
         text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        yield CheckResult("isolation", True, text, "leave it out where a number could be left there")
+        yield Finding("note", text, "leave it out where a number could be left there")
 
 
-def self_reported_score(manifest: Manifest) -> str:
-    """What is to be said, with its remedy, where the candidate's own process makes the score; "" where it does not."""
+def self_reported_score(manifest: Manifest) -> Finding | None:
+    """The note on a score that the candidate's own process makes; None where it does not."""
     command = _source_of(manifest, manifest.metric)
-    notes = _self_reports(manifest, command) if command else ()
-    return next((f"{command.name}{text}; {remedy}" for text, remedy in notes if command and remedy), "")
+    return next((one for one in _self_reports(manifest, command) if one.remedy), None) if command else None
 
 
 def scorer_to_hide(
@@ -116,21 +112,21 @@ def unseen_by_scorer(
     return f"{text}: name what it needs in the `outputs` of a command before it"
 
 
-def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[CheckResult]:
+def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
     """Notes on hidden files that the timed program can read, though a later command compares with them.
 
     One more where what is timed is not the program that was built, but the check of what it left.
     ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
     for text in readable_answers(manifest, hidden):
-        yield CheckResult("isolation", True, text, HASH_INSTEAD)
+        yield Finding("note", text, HASH_INSTEAD)
     timed = timed_program(manifest)
     runners = {command.name: started_outputs(manifest, command) for command in manifest.verify if command != timed}
     programs = set().union(*runners.values())
     if timed and programs and programs.isdisjoint(started_outputs(manifest, timed) | named_paths(timed, hidden)):
         text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
         names = " or ".join(f'metric.command = "{name}"' for name, started in runners.items() if started)
-        yield CheckResult("isolation", True, text, f"time the program itself: {names}")
+        yield Finding("note", text, f"time the program itself: {names}")
 
 
 def cheat_remedy(manifest: Manifest) -> str:
@@ -160,25 +156,31 @@ def fixed_seed_remedy(manifest: Manifest) -> str:
     return f"{what}: a climb reverts such a change where the unchanged code never gives one number twice"
 
 
-def _separation(command: VerifyCommand, outputs: list[str], is_exposing: bool) -> Note:
-    if is_exposing:
-        return ": candidate code runs beside the hidden files, and can read them", SPLIT
+def _separation(manifest: Manifest, command: VerifyCommand, outputs: Sequence[str]) -> Finding:
+    """How the command is kept apart from the candidate; ``outputs`` are those of the commands before it."""
+    name = command.name
+    if command == timed_program(manifest):
+        text = f"{name}: runs the candidate's program beside the hidden files, which it can read; its time is the score"
+        if check := later_check(manifest, command):
+            return Finding("good", f"{text}, and the command {check} checks its output")
+        return Finding("note", f"{text}, and {UNCHECKED}", CHECK_OUTPUT)
+    if name in exposing_commands(manifest):
+        if command.sees == "hidden" and (scripts := candidate_scripts(manifest, command)):
+            text = (
+                f"runs {', '.join(map(quote_path, sorted(scripts)))}, which the candidate can write: it scores itself"
+            )
+            return Finding("wrong", f"{name}: {text}", HIDE_SCRIPT)
+        return Finding("wrong", f"{name}: candidate code runs beside the hidden files, and can read them", SPLIT)
     if command.sees != "hidden":
-        return ": runs the candidate, without the hidden files", ""
+        return Finding("good", f"{name}: runs the candidate, without the hidden files")
     if outputs:
-        return f": sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code", ""
-    text = ": sees nothing of the candidate, not even outputs: it cannot judge it"
-    return text, "name what it needs in the outputs of a command before it"
+        text = f"sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code"
+        return Finding("good", f"{name}: {text}")
+    text = f"{name}: sees nothing of the candidate, not even outputs: it cannot judge it"
+    return Finding("note", text, "name what it needs in the outputs of a command before it")
 
 
-def _timed_separation(manifest: Manifest, command: VerifyCommand) -> Note:
-    text = ": runs the candidate's program beside the hidden files, which it can read; its time is the score"
-    if check := later_check(manifest, command):
-        return f"{text}, and the command {check} checks its output", ""
-    return f"{text}, and {UNCHECKED}", CHECK_OUTPUT
-
-
-def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
+def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Finding]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
         return
@@ -186,33 +188,27 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Note]:
     for reading in readings if command.sees == "candidate" else ():  # of "both" it is said already
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
-            why = UNCHECKED if what == "score" else "the code decides how much it does in that time"
-            text = f"'s run time is its {what}: {why}"
+            text = f"{command.name}'s run time is its {what}"
             if check := later_check(manifest, command):
-                yield f"'s run time is its {what}, and the command {check} checks what it left", ""
+                yield Finding("good", f"{text}, and the command {check} checks what it left")
             else:
-                yield text, CHECK_OUTPUT
+                why = UNCHECKED if what == "score" else "the code decides how much it does in that time"
+                yield Finding("note", f"{text}: {why}", CHECK_OUTPUT)
             if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
-                text = ": very short processes that nobody waits for are not in its processor time"
-                yield text, f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'
+                text = f"{command.name}: very short processes that nobody waits for are not in its processor time"
+                remedy = f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'
+                yield Finding("note", text, remedy)
         else:
-            yield f" {'writes' if reading.source == 'json' else 'prints'} its own {what}: self-reported", READ_HIDDEN
+            verb = "writes" if reading.source == "json" else "prints"
+            yield Finding("note", f"{command.name} {verb} its own {what}: self-reported", READ_HIDDEN)
     if not readings and not command.outputs:
-        text = ": its success is an exit code, and candidate code can end the process with any"
-        yield text, 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
+        text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
+        remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
+        yield Finding("note", text, remedy)
 
 
 def _is_wall_time(guard: Guard, command: VerifyCommand) -> bool:
     return guard.source == "wall" and guard.command == command.name
-
-
-def _weaknesses(command: VerifyCommand) -> Iterator[Note]:
-    if command.keep:
-        text = f": what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
-        yield text, "take out keep; setup.gives gives each measurement a copy of its own"
-    if command.network:
-        text = ": has the network: it can fetch an answer, and tell what it saw"
-        yield text, "take out network; let setup fetch what is needed"
 
 
 _READ_FROM = {

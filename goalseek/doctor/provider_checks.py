@@ -10,13 +10,13 @@ from dataclasses import replace
 from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.evaluation.measurements import Evaluation
+from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.fitness import writable_files
-from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
@@ -43,18 +43,18 @@ _UNREACHED_REMEDY = "correct its model, its key or its endpoint: a run that it n
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
-def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_live: bool) -> Iterator[CheckResult]:
+def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_live: bool) -> Iterator[Finding]:
     """Findings on every provider that may be called, and a forecast of the cost; ``is_live`` allows a small call."""
     project, config = evaluation.project, evaluation.config
     manifest, table = config.manifest, project.loaded.manifest.provider
     if table is None:
         files = writable_files(project.repository, config.scope, entries)
         remedy = f"{advise_provider(file.read() for file in files)}, or a program of yours (goalseek help providers)"
-        yield CheckResult("provider", True, "the manifest names none", remedy)
+        yield Finding("note", "the manifest names none", remedy)
         return
     chosen = make_permitted_provider(project.loaded, table)
     note = chosen.look_over(writable_files(project.repository, config.scope, entries))
-    yield CheckResult("provider", True, f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
+    yield Finding("good", f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
     for provider in chosen.members:
         if isinstance(provider, AgentProvider):
             yield _version(_launch(evaluation), provider)
@@ -73,15 +73,14 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
             if is_on
             else "no agent searches the web"
         )
-        yield CheckResult("sandbox", True, f"{text} (agent_search = {str(is_on).lower()})")
-    text, remedy = unseen_script_hint(evaluation, provider_commands(chosen), entries)
-    if text:
-        yield CheckResult("provider", False, text, remedy)
+        yield Finding("good", f"{text} (agent_search = {str(is_on).lower()})", place="sandbox")
+    if finding := find_unseen_script(evaluation, provider_commands(chosen), entries):
+        yield finding
     if forecast := forecast_cost(project.ledger.recent, manifest.limits):
-        yield CheckResult("provider", True, forecast)
+        yield Finding("good", forecast)
 
 
-def _version(launch: AgentLaunch, provider: AgentProvider) -> CheckResult:
+def _version(launch: AgentLaunch, provider: AgentProvider) -> Finding:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
@@ -90,38 +89,38 @@ def _version(launch: AgentLaunch, provider: AgentProvider) -> CheckResult:
     try:
         result = launch.start(spec)
     except (GoalseekError, OSError) as error:
-        return CheckResult("provider", False, f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
+        return Finding("wrong", f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
     lines = [line.strip() for line in (result.stdout or result.stderr).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line]
     if result.exit_code != 0 or not lines:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
-        return CheckResult("provider", False, f"{name}: {program} does not start: {why}", remedy)
+        return Finding("wrong", f"{name}: {program} does not start: {why}", remedy)
     tested = provider.preset.tried
     numbered = [line for line in lines if _VERSION.search(line)] or lines[-1:]
     version = f"{name}: {next((line for line in numbered if tested and tested in line), numbered[0])[:80]}"
     if not tested:
-        return CheckResult("provider", True, f"{version}, untried: goalseek never ran it", "goalseek doctor --live")
+        return Finding("note", f"{version}, untried: goalseek never ran it", "goalseek doctor --live")
     if tested not in version:
         remedy = "options move between versions: goalseek doctor --live shows whether it answers"
-        return CheckResult("provider", True, f"{version}; tried with {tested}", remedy)
-    return CheckResult("provider", True, f"{version}, as tried")
+        return Finding("note", f"{version}; tried with {tested}", remedy)
+    return Finding("good", f"{version}, as tried")
 
 
-def _login(provider: CommandProvider) -> CheckResult:
+def _login(provider: CommandProvider) -> Finding:
     login = provider.login()
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
-        return CheckResult("login", True, f"{provider.name}: {login.in_words()}{about}")
+        return Finding("good", f"{provider.name}: {login.in_words()}{about}", place="login")
     names = provider.table.credentials
     known = ", ".join([source.name for source in provider.sources] if names is None else names)
     if not known or (names is None and provider.table.endpoint):
-        return CheckResult("login", True, f"{provider.name}: no login was found, and none is expected")
+        return Finding("good", f"{provider.name}: no login was found, and none is expected", place="login")
     remedy = f"one of {known}; where its model needs none: provider.credentials = []"
-    return CheckResult("login", False, f"{provider.name}: no login was found", remedy)
+    return Finding("wrong", f"{provider.name}: no login was found", remedy, "login")
 
 
-def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
+def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     address = provider.table.endpoint or provider.preset.address
     if not address:
         return
@@ -134,15 +133,15 @@ def _endpoint(provider: AgentProvider) -> Iterator[CheckResult]:
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         remedy = "its agent would go on trying: correct the network, or provider.endpoint"
-        yield CheckResult("endpoint", False, f"{provider.name}: {address} does not answer: {why}", remedy)
+        yield Finding("wrong", f"{provider.name}: {address} does not answer: {why}", remedy, "endpoint")
         return
-    yield CheckResult("endpoint", True, f"{provider.name}: {address} answers")
+    yield Finding("good", f"{provider.name}: {address} answers", place="endpoint")
 
 
-def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
+def _live(launch: AgentLaunch, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
-        return CheckResult("live", True, f"{provider.name} starts no program")
+        return Finding("good", f"{provider.name} starts no program", place="live")
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
     quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
     try:
@@ -152,12 +151,12 @@ def _live(launch: AgentLaunch, provider: Provider) -> CheckResult:
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
         is_unreached = failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED
         remedy = _UNREACHED_REMEDY if is_unreached else _LIVE_REMEDIES[failed.meaning]
-        return CheckResult("live", failed.kind == "rate_limited", text, remedy)
+        return Finding("note" if failed.kind == "rate_limited" else "wrong", text, remedy, "live")
     except Rejected as rejected:
-        return CheckResult("live", False, f"{provider.name}: {rejected.why}", "see what it printed: run it by hand")
+        return Finding("wrong", f"{provider.name}: {rejected.why}", "see what it printed: run it by hand", "live")
     answer = " ".join(reply.output.split())[:60]
     cost = "" if reply.usage.cost_usd is None else f", ${reply.usage.cost_usd:.4f}"
-    return CheckResult("live", True, f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}")
+    return Finding("good", f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}", place="live")
 
 
 def _launch(evaluation: Evaluation) -> AgentLaunch:
@@ -172,15 +171,15 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
 def refuse_unseen_scripts(project: Project, entries: Mapping[str, Entry]) -> None:
     """Raises GoalseekError where a provider's command runs a script that its tree lacks."""
     config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    text, remedy = unseen_script_hint(Evaluation(project, config), provider_commands(project.provider()), entries)
-    if text:
-        raise GoalseekError(f"provider: {text}", remedy, StopReason.PROVIDER)
+    finding = find_unseen_script(Evaluation(project, config), provider_commands(project.provider()), entries)
+    if finding:
+        raise GoalseekError(f"provider: {finding.text}", finding.remedy, StopReason.PROVIDER)
 
 
-def unseen_script_hint(
+def find_unseen_script(
     evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
-) -> tuple[str, str]:
-    """A script of an agent's command that its tree lacks, and the remedy; ("", "") where it lacks none."""
+) -> Finding | None:
+    """A script of an agent's command that its tree lacks."""
     project, config = evaluation.project, evaluation.config
     prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
     is_shared = matcher(config.manifest.scope.share)
@@ -191,11 +190,12 @@ def unseen_script_hint(
     # The program itself is run from the checkout, and scripts that no candidate may change are HEAD's.
     script = missing_script(commands, project.folder, ".", is_there)
     if not script:
-        return "", ""
+        return None
     if prefix + script in entries:
-        return f"{quote_path(script)} is hidden from the agent", "name another file, or take it out of scope.hidden"
+        text = f"{quote_path(script)} is hidden from the agent"
+        return Finding("wrong", text, "name another file, or take it out of scope.hidden")
     if prefix + script in project.repository.files_of(project.repository.head()):
         text = f"{quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
-        return text, f"goalseek baseline --from HEAD takes it into the climb; {OUTSIDE}"
+        return Finding("wrong", text, f"goalseek baseline --from HEAD takes it into the climb; {OUTSIDE}")
     text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
-    return text, f"commit it; {OUTSIDE}"
+    return Finding("wrong", text, f"commit it; {OUTSIDE}")

@@ -21,15 +21,15 @@ from goalseek.evaluation.measurements import (
     trial_folder,
     unused_seed,
 )
+from goalseek.findings import Finding
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.fitness import fixed_seed_note
-from goalseek.project.preflight import CheckResult
 from goalseek.project.project import Project
-from goalseek.statistics.advice import MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
+from goalseek.statistics.advice import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
@@ -45,7 +45,7 @@ def try_verifier(
     cheats: Sequence[Cheat],
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
-) -> Iterator[CheckResult]:
+) -> Iterator[Finding]:
     """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats.
 
     ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
@@ -62,7 +62,7 @@ def try_verifier(
                 is_fit = False
                 remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree, trial_folder(project))
                 error = baseline_error(measurement, trial_folder(project), remedy=remedy)
-                yield CheckResult("verifier", False, error.message, error.hint)
+                yield Finding("wrong", error.message, error.hint, "verifier")
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
@@ -82,7 +82,7 @@ def try_verifier(
             yield from measure_cheats(project, subject, cheats)
             return
         if cheats:
-            yield CheckResult("cheat", True, "no cheat was tried: first correct the verifier", "then: goalseek doctor")
+            yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:
         if is_fit or project.standing.seq >= 0:
             for measurement in measurements:
@@ -90,8 +90,8 @@ def try_verifier(
 
 
 def _describe_numbers(
-    manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool, seed_note: str
-) -> Iterator[CheckResult]:
+    manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool, seed_note: Finding | None
+) -> Iterator[Finding]:
     """The last two numbers with their times, the guards, and what they say of the noise, the seed and the cost."""
     metric = manifest.metric
     numbers = [
@@ -99,63 +99,61 @@ def _describe_numbers(
         f"{', measured before' if run.before else ''})"
         for run in known[-NUMBERS:]
     ]
-    yield CheckResult("verifier", True, f"{metric.name} = {' and '.join(numbers)}: {describe_reading(metric)}")
+    yield Finding("good", f"{metric.name} = {' and '.join(numbers)}: {describe_reading(metric)}", place="verifier")
     for guard in manifest.guard:
         if (value := known[-1].guards.get(guard.name)) is not None:
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
-            yield CheckResult("verifier", True, f"{text}; {describe_bounds(guard, None)}")
+            yield Finding("good", f"{text}; {describe_bounds(guard, None)}", place="verifier")
     if metric.source == "wall":
         yield from check_wall_times(known)
     yield check_unchanged(manifest, known)
     yield from check_seed(known, seed_note)
     is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
     seconds = median([measurement.seconds for measurement in known])
-    yield CheckResult("cost", True, cost_of_deciding(manifest, is_noisy, seconds))
+    yield Finding("good", cost_of_deciding(manifest, is_noisy, seconds), place="cost")
 
 
-def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> CheckResult:
+def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Finding:
     """Whether a candidate that changes nothing would win by luck, in either order of the last two measurements."""
     first, second = known[-2:]
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
-        return CheckResult("guard", False, warning, remedy)
+        return Finding("wrong", warning, remedy, "guard")
     verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
     win = next((verdict for verdict in verdicts if verdict), None)
     if win and manifest.metric.noise == "none":
         text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
         gap = format_number(abs(first.value - second.value), manifest.metric.unit)
         remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
-        return CheckResult("unchanged", False, text, remedy)
+        return Finding("wrong", text, remedy, "unchanged")
     rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
     if rejection:
         text = f"the code as it is would be refused: {rejection.why}"
-        return CheckResult("unchanged", True, text, "no candidate is kept until one corrects that")
+        return Finding("note", text, "no candidate is kept until one corrects that", "unchanged")
     if first.value == second.value:
-        return CheckResult("unchanged", True, "a candidate that changes nothing does not win")
+        return Finding("good", "a candidate that changes nothing does not win", place="unchanged")
     if win:
         text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
-        return CheckResult("noise", True, text, "goalseek noise shows how noisy it is, and what that costs")
+        return Finding("note", text, "goalseek noise shows how noisy it is, and what that costs", "noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
-    return CheckResult("unchanged", True, text)
+    return Finding("good", text, place="unchanged")
 
 
-def check_wall_times(known: Sequence[MeasuredValue]) -> Iterator[CheckResult]:
+def check_wall_times(known: Sequence[MeasuredValue]) -> Iterator[Finding]:
     """Names processor time where the wall times of one tree are far apart."""
     if hint := wall_time_hint([measurement.value for measurement in known]):
-        text, _, remedy = hint.rpartition(": ")
-        yield CheckResult("noise", True, text, remedy)
+        yield Finding("note", hint, CPU_TIME, "noise")
 
 
-def check_seed(known: Sequence[MeasuredValue], note: str = "") -> Iterator[CheckResult]:
+def check_seed(known: Sequence[MeasuredValue], note: Finding | None = None) -> Iterator[Finding]:
     """A finding where runs give equal numbers: by the ``note`` the code fixes a seed, or long runs let one guess it."""
     if len({measurement.value for measurement in known}) > 1:
         return
     if note:
-        text, _, remedy = note.rpartition(": ")
-        yield CheckResult("seed", True, text, remedy)
+        yield note
     elif hint := fixed_seed_hint(median([measurement.seconds for measurement in known])):
-        yield CheckResult("seed", True, f"{len(known)} runs gave the same number", hint)
+        yield Finding("note", f"{len(known)} runs gave the same number", hint, "seed")
 
 
 _NUMBERS_THAT_TELL = 3
@@ -163,7 +161,7 @@ _NUMBERS_THAT_TELL = 3
 
 def check_steps(
     manifest: Manifest, known: Sequence[MeasuredValue], recorded: Iterable[float | None]
-) -> Iterator[CheckResult]:
+) -> Iterator[Finding]:
     """A finding where the number is the share of a few cases and no holdout measures others.
 
     ``known`` are runs of one tree, ``recorded`` the numbers of the climb, None for a candidate without one.
@@ -175,7 +173,7 @@ def check_steps(
     is_known = examples is not None or len(numbers) >= _NUMBERS_THAT_TELL
     if count and (examples or 0) <= MOST_CASES and is_known and len(values) == 1 and manifest.holdout is None:
         text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
-        yield CheckResult("steps", True, text, "a [holdout] measures others: goalseek help noise")
+        yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
 
 
 def _as_candidate(manifest: Manifest, candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:
@@ -196,7 +194,7 @@ _LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
 _FIRST_NUMBER = 1000  # of these measurements, after those of the unbroken tree
 
 
-def check_sabotage(project: Project, subject: Target) -> CheckResult:
+def check_sabotage(project: Project, subject: Target) -> Finding:
     """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
     ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Nothing of them
@@ -213,16 +211,16 @@ def check_sabotage(project: Project, subject: Target) -> CheckResult:
             evidence = measure_target(project, subject.variant(tree), seed)
             if text := describe_notice(evidence, subject.known, unit):
                 text = f"every writable file {how}: {text}"
-                return _preference(subject, evidence, text) or CheckResult("sabotage", True, text)
+                return _preference(subject, evidence, text) or Finding("good", text, place="sabotage")
             unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     finally:
         sync_bench(Evaluation(project, subject.config), subject.tree)
     text = f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
     remedy = "make the verifier run or read the writable files of the tree in which it runs"
-    return CheckResult("sabotage", False, f"the verifier does not read the candidate: {text}", remedy)
+    return Finding("wrong", f"the verifier does not read the candidate: {text}", remedy, "sabotage")
 
 
-def _preference(subject: Target, evidence: Evidence, text: str) -> CheckResult | None:
+def _preference(subject: Target, evidence: Evidence, text: str) -> Finding | None:
     """The finding where the broken candidate would be kept; None where it would not."""
     manifest, guards = subject.config.manifest, subject.known[-1].guards
     values = [measurement.value for measurement in subject.known]
@@ -234,7 +232,7 @@ def _preference(subject: Target, evidence: Evidence, text: str) -> CheckResult |
         return None
     remedy = f'is metric.direction = "{manifest.metric.direction}" right? If it is, let the verifier refuse broken code'
     text = f"garbage is better than your code: {text} from {format_number(value, manifest.metric.unit)}"
-    return CheckResult("sabotage", False, text, remedy)
+    return Finding("wrong", text, remedy, "sabotage")
 
 
 def sabotage_tree(project: Project, subject: Target, content: bytes | None) -> str:

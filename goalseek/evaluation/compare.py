@@ -23,6 +23,7 @@ from goalseek.evaluation.measurements import (
     ruler_of,
     trial_folder,
 )
+from goalseek.findings import refuse_wrong
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
@@ -94,7 +95,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
         try:
-            preflight.refuse_unmatched_globs(project, files, others)  # a writable one may be in either
+            refuse_wrong(preflight.glob_problems(project, files, others))  # a writable one may be in either
             preflight.refuse_unfit(project, files)
             preflight.refuse_hidden_clashes(config, project.places.prefix, files)
         except GoalseekError as error:

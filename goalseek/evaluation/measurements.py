@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.findings import refuse_wrong
 from goalseek.git.objects import Entry
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
@@ -249,7 +250,7 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
     only what is committed was asked for, and where HEAD tracks what is shared, or what setup gives anew.
     """
     project, config = evaluation.project, evaluation.config
-    preflight.refuse_unclear_time(project.loaded)
+    refuse_wrong(preflight.time_problems(project.loaded))
     if not project.is_committed_only:
         preflight.UncommittedFiles.read(project.repository, config.scope).refuse_of_ruler()
     entries = project.repository.files_of(project.repository.head())

@@ -67,8 +67,8 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
     values = [run.value for run in evidence.runs]
     is_same = len(values) > 1 and len(set(values)) == 1
-    seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else ""
-    notes = tuple(filter(None, (warning, seed_note)))
+    seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else None
+    notes = tuple(str(note) for note in (warning, seed_note) if note)
     result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
     result = structs.replace(result, source=resolve_source(project, source))
     return log(iteration, result, ruler)

@@ -49,8 +49,8 @@ def reporting_end(project: Project) -> Iterator[None]:
         yield
     stop = project.stop or Stop(StopReason.COUNT, "done")
     line = last_line(project.standing, project.loaded.manifest)
-    if line and (text := differences_from_head(project).in_one_line):
-        line += f" · {text}"
+    if line and (finding := differences_from_head(project).finding):
+        line += f" · {finding}"
     stop = _with_manifest_named(project, replace(stop, line=line))
     _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
     project.watch.on_stopped(stop)

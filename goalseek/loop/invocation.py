@@ -48,8 +48,8 @@ def check_before_climb(project: Project, jobs: int | None = None) -> None:
     if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
         project.watch.on_note(with_manifest_option(note, project.loaded.path))
     entries = check_fit(project)
-    if note := space_note(project, jobs):
-        project.watch.on_note(note)
+    if finding := space_note(project, jobs):
+        project.watch.on_note(str(finding))
     for note in answer_notes(project, entries):
         project.watch.on_note(note)
     check_refs(project)

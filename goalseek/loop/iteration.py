@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from goalseek.doctor.diagnose import find_missing_path
-from goalseek.doctor.provider_checks import unseen_script_hint
+from goalseek.doctor.provider_checks import find_unseen_script
 from goalseek.errors import Rejected
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import Begun, CheckpointName
@@ -186,8 +186,8 @@ class Iteration:
         """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
         project = self.project
         entries = project.repository.objects.files(self.incumbent.tree)
-        hint = unseen_script_hint(Evaluation(project, self.config), provider_commands(project.provider()), entries)
-        return "; " + ": ".join(hint) if hint[0] else ""
+        finding = find_unseen_script(Evaluation(project, self.config), provider_commands(project.provider()), entries)
+        return f"; {finding}" if finding else ""
 
     @property
     def setting(self) -> tuple[int | None, str | None]:
@@ -266,4 +266,4 @@ class Iteration:
             return ()
         runs = evidence.verify if evidence else ()
         missing = find_missing_path(self.project, self.config.manifest, candidate.tree, self.folder, runs)
-        return (str(missing),) if missing else ()
+        return (f"{missing.text}: {missing.remedy}",) if missing else ()

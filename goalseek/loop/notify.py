@@ -17,7 +17,7 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.project.state_file import store_notification
-from goalseek.sandbox.environment import notify_launch, notify_problem
+from goalseek.sandbox.environment import check_notify_command, notify_launch
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
 
@@ -83,8 +83,8 @@ class Notifier(Observer):
         self._make_programs = make_programs
         self._on_problem = on_problem
         self._asked: dict[int, str] = {}  # the line of each question, by its iteration
-        if why := notify_problem(loaded()):
-            on_problem(f"notify: {why}")
+        if problem := check_notify_command(loaded()):
+            on_problem(f"notify: {problem}")
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""
@@ -142,7 +142,8 @@ class Notifier(Observer):
         try:
             line = f"{name}: {' '.join(line.split())}"
             notification = Notification(project=name, line=line, **fields, **_result(loaded))
-            failure = notify_problem(loaded) or self._run(command, loaded, to_line(notification))
+            problem = check_notify_command(loaded)
+            failure = str(problem) if problem else self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:

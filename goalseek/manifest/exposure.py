@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.rules import words_of
@@ -138,8 +139,8 @@ def may_show_answers(manifest: Manifest) -> bool:
     return not all(is_hidden(posixpath.normpath(posixpath.join(one.cwd, word))) for one, word in scripts)
 
 
-def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[tuple[str, str]]:
-    """A note, with its remedy, on each command that scores by one of the ``visible`` files.
+def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Finding]:
+    """A note on each command that scores by one of the ``visible`` files.
 
     They are all that is not hidden; what the candidate can write itself is left to ``candidate_scripts``.
     """
@@ -147,7 +148,8 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[tu
     for command in manifest.verify:
         script = own_script(command, visible)
         if script and (is_read_only(script) or not is_writable(script)):
-            yield f"{command.name}: the agent and its code can read {quote_path(script)}, which scores", COMMIT_HIDDEN
+            text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
+            yield Finding("note", text, COMMIT_HIDDEN)
 
 
 COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"

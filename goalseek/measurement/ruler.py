@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.errors import GitFailed, GoalseekError
+from goalseek.findings import Finding
 from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
@@ -180,12 +181,13 @@ class HeadDifferences(Struct, frozen=True):
         return (*self.keys, *files, *([f"and {pluralize(more, 'more file')}"] if more > 0 else []))
 
     @property
-    def in_one_line(self) -> str:
-        """A sentence on all of them, and the remedy after a semicolon; "" where nothing differs."""
+    def finding(self) -> Finding | None:
+        """One sentence on all that a new baseline would adopt; None where nothing differs."""
         noun = "file" if len(self.files) == 1 else "files"
         names = [*self.keys, *([f"{noun} {abbreviate(self.files)}"] if self.files else [])]
         verb, them = ("differ", "them") if len(self.keys) + len(self.files) > 1 else ("differs", "it")
-        return f"{', '.join(names)} {verb} from the pinned verifier; goalseek baseline adopts {them}" if names else ""
+        text = f"{', '.join(names)} {verb} from the pinned verifier"
+        return Finding("note", text, f"goalseek baseline adopts {them}") if names else None
 
 
 def differences_of_head(loaded: ManifestFile, location: Location, baseline: str) -> HeadDifferences:

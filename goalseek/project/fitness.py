@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from goalseek.disk import LITTLE_FREE, check_free_space
 from goalseek.errors import GoalseekError
+from goalseek.findings import Finding, refuse_wrong
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
@@ -43,14 +44,14 @@ def answer_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
     yield from answers.answer_notes(folder, manifest, prefix, hidden, entries)
 
 
-def fixed_seed_note(objects: Objects, config: Config, tree: str) -> str:
-    """A note on runs of a tree that gave one number, where code that a command runs fixes a seed; "" where none does.
+def fixed_seed_note(objects: Objects, config: Config, tree: str) -> Finding | None:
+    """A note on runs of a tree that gave one number, where code that a command runs fixes a seed; None where none does.
 
     That code is what is writable, and the visible files that a command names.
     """
     scope, manifest = config.scope, config.manifest
     if manifest.metric.allow_fixed_seed:
-        return ""
+        return None
     runs_code = [command for command in manifest.verify if command.sees != "hidden"]
     named = set[str]().union(*(named_paths(command, {}) for command in runs_code))
     for path, entry in sorted(objects.files(tree).items()):
@@ -58,10 +59,9 @@ def fixed_seed_note(objects: Objects, config: Config, tree: str) -> str:
         if entry.mode.startswith("100") and (kind == "writable" or (kind != "hidden" and own in named)):
             text = objects.read(entry.blob)[:_LONGEST_CODE].decode("utf-8", "replace")
             if line := fixed_seed_line(text):
-                where = f"{quote_path(own)}:{line} fixes a seed"
-                remedy = "draw it from $GOALSEEK_SEED, or you will climb on that seed"
-                return f"the same number under every GOALSEEK_SEED; {where}: {remedy}"
-    return ""
+                text = f"the same number under every GOALSEEK_SEED: {quote_path(own)}:{line} fixes a seed"
+                return Finding("note", text, "draw it from $GOALSEEK_SEED, or you will climb on that seed", "seed")
+    return None
 
 
 def check_fit(project: Project) -> Mapping[str, Entry]:
@@ -72,10 +72,10 @@ def check_fit(project: Project) -> Mapping[str, Entry]:
     incumbent = project.standing.incumbent
     entries = project.repository.files_of(incumbent.commit if incumbent else project.repository.head())
     for note in scope_notes(project, entries):
-        project.watch.on_note(note)
+        project.watch.on_note(str(note))
     manifest = project.config().manifest if incumbent else project.loaded.manifest
-    if text := _check_tree(project, entries, manifest, project.began == "asked for").in_one_line:
-        project.watch.on_note(with_manifest_option(text, project.loaded.path))
+    if text := _check_tree(project, entries, manifest, project.began == "asked for").finding:
+        project.watch.on_note(with_manifest_option(str(text), project.loaded.path))
     _note_other_direction(project)
     if incumbent is None:
         _check_uncommitted(project, "HEAD")
@@ -95,18 +95,18 @@ def check_fit_for_baseline(project: Project, code: str | None) -> None:
     files = project.repository.files_of(code) if code else head
     baseline = project.standing.baseline
     baseline_files = project.repository.files_of(baseline.commit) if baseline else {}
-    preflight.refuse_unmatched_globs(project, head, {**files, **baseline_files})
+    refuse_wrong(preflight.glob_problems(project, head, {**files, **baseline_files}))
     preflight.refuse_nothing_writable(project, files)
     for note in preflight.writable_notes(project, files):
-        project.watch.on_note(note)
+        project.watch.on_note(str(note))
     differences = _check_tree(project, head, project.loaded.manifest, source == "the incumbent")
     if differences.ruler:
         project.watch.on_note(f"adopts: {', '.join(differences.ruler)}")
     _check_uncommitted(project, source)
 
 
-def space_note(project: Project, jobs: int | None = None) -> str:
-    """A note of what copies of the tree agents and benches will take on disk; "" below a GiB, and once they are there.
+def space_note(project: Project, jobs: int | None = None) -> Finding | None:
+    """A note of what copies of the tree will take on disk; None below a GiB, and once they are there.
 
     ``jobs`` is what ``iterate --jobs`` asks for.
     """
@@ -114,7 +114,7 @@ def space_note(project: Project, jobs: int | None = None) -> str:
     agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
     made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
     if made >= agents + benches:
-        return ""
+        return None
     commit = incumbent.commit if incumbent else project.repository.head()
     listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", commit)
     sizes = (line.split(b"\t")[0].split()[3] for line in listing.splitlines())
@@ -122,9 +122,9 @@ def space_note(project: Project, jobs: int | None = None) -> str:
     blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size.isdigit())
     copies = agents + benches * (1 if manifest.metric.noise == "none" else 2)  # the incumbent has a tree of its own
     if (needed := copies * blocks * _BLOCK) < LITTLE_FREE:
-        return ""
+        return None
     text = f"{copies} copies of the tree take about {needed / 2**30:.1f} GiB in {places.home}"
-    return f"{text}; XDG_CACHE_HOME names another disk, and fewer agents or benches need less"
+    return Finding("note", text, "XDG_CACHE_HOME names another disk, and fewer agents or benches need less")
 
 
 def _note_other_direction(project: Project) -> None:
@@ -142,14 +142,14 @@ def _check_uncommitted(project: Project, source: str) -> None:
         project.watch.on_note(note)
 
 
-def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
+def scope_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[Finding]:
     """Notes on globs that match nothing of the tree that is climbed from.
 
     Before the first baseline each of them has to match, which raises GoalseekError. After it hidden and read-only ones
     are pinned, and a writable one may have lost its file to a keep.
     """
     if project.standing.baseline is None:
-        preflight.refuse_unmatched_globs(project, entries)
+        refuse_wrong(preflight.glob_problems(project, entries))
     yield from preflight.writable_notes(project, entries)
 
 
@@ -166,16 +166,16 @@ def _check_tree(
         project.watch.on_note(note)
     preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
     check_sandbox(project, entries, manifest)
-    for note in preflight.tree_notes(project, entries):
-        project.watch.on_note(note)
+    for finding in preflight.tree_notes(project, entries):
+        project.watch.on_note(str(finding))
     if warning := guard_notice(project.loaded.manifest, project.standing):
         project.watch.on_note(warning)
     differences = differences_from_head(project)
     if differences.code and notes_code:
         project.watch.on_note(with_manifest_option(differences.code, project.loaded.path))
     names = project.loaded.manifest.scope.share
-    for note in project.shares.notes(names, project.standing.epoch):
-        project.watch.on_note(note)
+    for text in project.shares.notes(names, project.standing.epoch):
+        project.watch.on_note(text)
     if not project.shares.is_whole(names):
         project.watch.on_note(f"of the shared folders only {MAX_FILES} files are looked at for changes")
     if project.ledger.mended:
@@ -195,7 +195,7 @@ def check_sandbox(project: Project, entries: Mapping[str, Entry], manifest: Mani
     needs_network = any(command.network for command in manifest.verify)
     needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
     project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
-    for note in (*confines.weakening_notes(), *editable_installs.notes(manifest, confines)):
+    for note in (*confines.weakening_notes(), *map(str, editable_installs.find_on_path(manifest, confines))):
         project.watch.on_note(note)
 
 

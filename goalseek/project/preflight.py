@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.errors import USAGE, GitFailed, GoalseekError
+from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, quote_path
@@ -63,20 +64,20 @@ def refuse_unfit(project: Project, entries: Mapping[str, Entry]) -> None:
     refuse_missing_blobs(project.repository)
 
 
-def time_problems(loaded: ManifestFile) -> Iterator[tuple[str, str]]:
-    """What makes it unclear or useless to take a command's time as a number: problem and remedy, both in words."""
+def time_problems(loaded: ManifestFile) -> Iterator[Finding]:
+    """What makes it unclear or useless to take a command's time as a number."""
     manifest, metric = loaded.manifest, loaded.manifest.metric
     if is_time_unclear(loaded) and (names := _timeable_commands(manifest)):
         problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
         remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
-        yield f"{problem}{len(manifest.verify)} verify commands takes it", remedy
+        yield Finding("wrong", f"{problem}{len(manifest.verify)} verify commands takes it", remedy)
         return
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
             table = "metric" if reading is metric else "[[guard]]"
             why = "which neither sees the candidate nor gets `outputs` of a command that does"
             problem = f"{table}: {reading.name} is the time of {reading.command}, {why}"
-            yield problem, "name a command that runs the candidate as its `command`"
+            yield Finding("wrong", problem, "name a command that runs the candidate as its `command`")
 
 
 def is_time_unclear(loaded: ManifestFile) -> bool:
@@ -96,12 +97,6 @@ def _judges_candidate(manifest: Manifest, name: str) -> bool:
     """Whether the command sees the candidate's files, or what a command before it made of them."""
     command = next(command for command in manifest.verify if command.name == name)
     return command.sees != "hidden" or manifest.gets_outputs(command)
-
-
-def refuse_unclear_time(loaded: ManifestFile) -> None:
-    """Raises GoalseekError for the first of the ``time_problems``."""
-    for problem, remedy in time_problems(loaded):
-        raise GoalseekError(problem, remedy, USAGE)
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
@@ -135,14 +130,8 @@ def _foreign_file_error(path: Path) -> GoalseekError:
     return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
-def refuse_unmatched_globs(project: Project, entries: Iterable[str], code: Iterable[str] = ()) -> None:
-    """Raises GoalseekError for the first of the ``glob_problems``, with the rule for globs as its hint."""
-    for problem in glob_problems(project, entries, code):
-        raise GoalseekError(problem, GLOBS, USAGE)
-
-
-def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[str]:
-    """Globs of the scope that match none of the committed files ``entries``, in words.
+def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] = ()) -> Iterator[Finding]:
+    """Globs of the scope that match none of the committed files ``entries``.
 
     A writable one may match a file of the ``code`` as well that is measured with them.
     """
@@ -150,7 +139,7 @@ def glob_problems(project: Project, entries: Iterable[str], code: Iterable[str] 
     for name in ("writable", "read_only", "hidden"):
         files = [*below, *paths_below(project.places.prefix, code)] if name == "writable" else below
         for pattern in _unmatched_patterns(getattr(scope, name), files, is_writable=name == "writable"):
-            yield f"scope.{name}: {_no_match_text(project.loaded, pattern)}"
+            yield Finding("wrong", f"scope.{name}: {_no_match_text(project.loaded, pattern)}", GLOBS)
 
 
 def refuse_nothing_writable(project: Project, entries: Iterable[str]) -> None:
@@ -166,7 +155,7 @@ def refuse_nothing_writable(project: Project, entries: Iterable[str]) -> None:
     raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
-def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
+def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[Finding]:
     """A note with a remedy for each writable glob that matches none of the tree's files ``entries``.
 
     None before the first baseline, and for a glob that matches a file of the baseline: a keep has rightly removed it.
@@ -179,10 +168,11 @@ def writable_notes(project: Project, entries: Iterable[str]) -> Iterator[str]:
             continue
         if _commit_matches(project, project.repository.head(), (pattern,)):
             problem = f"{pattern!r} matches files of HEAD, but none in the tree that the climb starts from"
-            note = f"scope.writable: {problem}; goalseek promote, then goalseek baseline --from HEAD, brings it there"
+            remedy = "goalseek promote, then goalseek baseline --from HEAD, brings it there"
         else:
-            note = f"scope.writable: {_no_match_text(project.loaded, pattern)}; commit it, or take it out"
-        yield with_manifest_option(note, project.loaded.path)
+            problem, remedy = _no_match_text(project.loaded, pattern), "commit it, or take it out"
+        remedy = with_manifest_option(remedy, project.loaded.path)
+        yield Finding("note", f"scope.writable: {problem}", remedy)
 
 
 def _commit_matches(project: Project, commit: str, patterns: Sequence[str]) -> bool:
@@ -268,7 +258,7 @@ def refuse_missing_blobs(repository: Repository) -> None:
         raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
 
 
-def tree_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
+def tree_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[Finding]:
     """Notes on submodules and converted files that a command may miss in goalseek's trees, each with a remedy."""
     top, prefix = project.repository.top, project.places.prefix
     shared = [(top / prefix / name).resolve() for name in project.loaded.manifest.scope.share]
@@ -279,13 +269,12 @@ def tree_notes(project: Project, entries: Mapping[str, Entry]) -> Iterator[str]:
     modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
     if modules := [path for path in modules if not is_shared((top / path).resolve())]:
         hint = "list them in scope.share if a command needs them"
-        yield f"submodules are not in the trees: {abbreviate(modules)}; {hint}"
+        yield Finding("note", f"submodules are not in the trees: {abbreviate(modules)}", hint)
     remedy = "keep what a command needs in an ignored folder and list that in scope.share"
     for form, paths in converted_files(project.repository, entries).items():
-        if form == "filter=lfs":
-            yield f"Git LFS files are pointers in the trees: {abbreviate(paths)}; {remedy}"
-        else:
-            yield f"files are in the trees as git stores them, before {form}: {abbreviate(paths)}; {remedy}"
+        what = f"files are in the trees as git stores them, before {form}"
+        what = "Git LFS files are pointers in the trees" if form == "filter=lfs" else what
+        yield Finding("note", f"{what}: {abbreviate(paths)}", remedy)
 
 
 def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
@@ -327,17 +316,3 @@ def _walk_files(folder: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if name != ".git"]
         for name in names:
             yield Path(parent, name).relative_to(folder).as_posix()
-
-
-class CheckResult(Struct, frozen=True):
-    """The result of one check. Not ``ok``: it must be mended; ``ok`` with a remedy: it is worth knowing."""
-
-    name: str
-    ok: bool
-    text: str
-    remedy: str = ""
-
-    @property
-    def mark(self) -> str:
-        """A cross, an exclamation mark, or a tick."""
-        return "✗" if not self.ok else "!" if self.remedy else "✓"

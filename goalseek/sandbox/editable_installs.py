@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.findings import Finding
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import environment
 from goalseek.sandbox.executables import first_line, resolve_links, which, words_of
@@ -31,15 +32,15 @@ def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> None:
         raise GoalseekError(f"{message}checkout", _remedy(path), StopReason.SANDBOX)
 
 
-def notes(manifest: Manifest, policy: SandboxPolicy) -> list[str]:
+def find_on_path(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
     """A warning about an interpreter on PATH that no command names, but that its scripts may call; at most one."""
-    messages: dict[str, None] = {}
+    found: dict[Finding, None] = {}
     for _, variables, folder in () if policy.mounts else _commands(manifest, policy):
         for word in _PYTHONS:
             for path in _installs_for(word, variables, folder, policy):
-                message = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
-                messages[f"{message}imports by it may be your checkout; {_remedy(path)}"] = None
-    return list(messages)[:1]
+                text = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
+                found[Finding("note", f"{text}imports by it may be your checkout", _remedy(path))] = None
+    return list(found)[:1]
 
 
 def _installs(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[str, Path]]:

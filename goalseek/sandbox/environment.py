@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.findings import Finding
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, Variables
 from goalseek.process import environment_without, inherited_variables
@@ -60,21 +61,23 @@ def notify_launch(loaded: ManifestFile) -> Launch:
     return Launch(_notify_words(loaded), _notify_environment(), loaded.folder)
 
 
-def notify_problem(loaded: ManifestFile) -> str:
-    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else ""."""
+def check_notify_command(loaded: ManifestFile) -> Finding | None:
+    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else None."""
     folder, command = loaded.folder.resolve(), _notify_words(loaded)
     kind = manifest_scope(loaded, loaded.manifest, "").kind
     for number, word in enumerate(command):
         path = Path(os.path.realpath(folder / word))
         is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
         if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
-            return f"{word} is not run: scope.writable lets candidates change it; exclude it there, or move it"
+            text = f"{word} is not run: scope.writable lets candidates change it"
+            return Finding("wrong", text, "exclude it there, or move it")
     program = str(folder / command[0]) if "/" in command[0] else command[0]
     if not command[0] or shutil.which(program, path=_notify_environment()["PATH"]):
-        return ""
+        return None
     if "/" in command[0] and os.path.isfile(program):
-        return f"{command[0]} is not executable; chmod +x {shlex.quote(command[0])}"
-    return f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}; correct notify.command"
+        return Finding("wrong", f"{command[0]} is not executable", f"chmod +x {shlex.quote(command[0])}")
+    text = f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}"
+    return Finding("wrong", text, "correct notify.command")
 
 
 def _notify_words(loaded: ManifestFile) -> tuple[str, ...]:

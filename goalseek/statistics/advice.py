@@ -89,7 +89,8 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
         return _doubts(climb)
-    suggestions = [wall_time_hint(report.values)] if climb.is_wall else []
+    wide = wall_time_hint(report.values) if climb.is_wall else None
+    suggestions = [f"{wide}: {CPU_TIME}"] if wide else []
     if not climb.draws_seed:
         seed = "seed all that draws at random with $GOALSEEK_SEED"
         suggestions.append(f"{seed}: every measurement gets another, so no lucky seed decides")
@@ -100,7 +101,10 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     ]
     if climb.is_time:
         suggestions.append("for a time, let the command give the minimum of several runs")
-    return list(filter(None, suggestions))
+    return suggestions
+
+
+CPU_TIME = 'metric.source = "cpu"'
 
 
 def wall_time_hint(values: Sequence[float]) -> str | None:
@@ -110,7 +114,7 @@ def wall_time_hint(values: Sequence[float]) -> str | None:
         return None
     return (
         f"the wall times differ by {format_percent(spread)}: where the program mostly computes, its processor time "
-        'moves less on a busy machine: metric.source = "cpu"'
+        "moves less on a busy machine"
     )
 
 

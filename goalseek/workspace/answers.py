@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import GitFailed, GoalseekError
+from goalseek.findings import Finding
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
@@ -43,7 +44,6 @@ _HIDDEN_MOST = 300  # how many hidden files are read
 _COPIES_MOST = 64_000_000  # bytes that are read in search of copies
 _PARTS_MOST = 4  # of a path that a script puts together
 _SPLIT = "split it: the features stay"
-Note = tuple[str, str]  # what candidate code can read, and the remedy
 
 
 def hidden_paths(
@@ -66,7 +66,7 @@ def visible_code(folder: Path, manifest: Manifest, paths: Iterable[str]) -> dict
 
 def shared_answers(
     folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Mapping[str, Path]
-) -> Iterator[Note]:
+) -> Iterator[Finding]:
     """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
 
     A column of theirs is one of a hidden file, a hidden file or a command beside them names them, they are copies of
@@ -84,7 +84,8 @@ def shared_answers(
     for column in find_answer_columns(others, known):
         what = f"column {quote_path(column.name)} of {quote_path(column.path)}"
         remedy = _remove([column.path]) if column.is_whole else f"{_SPLIT}, that column goes to the hidden files"
-        yield f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has", remedy
+        text = f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has"
+        yield Finding("note", text, remedy)
         said.add(column.path)
     names = ("and the name says that answers are in it", set(filter(_is_named_answer, others)))
     found: list[tuple[bool, str, list[str]]] = []
@@ -97,9 +98,10 @@ def shared_answers(
         own = [path for path in paths if path not in needed or is_copy]
         if own:
             remedy = _remove(own[:MAX_NAMES]) if is_copy else _move(manifest.scope, own[:MAX_NAMES])
-            yield f"candidate code can read {_names(own)}, {why}", remedy
+            yield Finding("note", f"candidate code can read {_names(own)}, {why}", remedy)
         if mixed := [path for path in paths if path not in own]:
-            yield f"candidate code can read {_names(mixed)}, {why}", f"{_SPLIT}, the answers go to the hidden files"
+            remedy = f"{_SPLIT}, the answers go to the hidden files"
+            yield Finding("note", f"candidate code can read {_names(mixed)}, {why}", remedy)
 
 
 def _list_shared(folder: Path, shares: Iterable[str]) -> list[ListedFile]:
@@ -121,7 +123,7 @@ def _names(paths: Iterable[str]) -> str:
 
 def visible_answers(
     folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
-) -> Iterator[Note]:
+) -> Iterator[Finding]:
     """Notes on scripts that score, and on answers in shared folders, that the agent or candidate code can read.
 
     ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; see ``shared_answers``.
@@ -137,8 +139,7 @@ def answer_notes(
     """The same notes with their remedies, and one on the answers that the timed program can read."""
     if answers := list(readable_answers(manifest, hidden)):
         yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    for text, remedy in visible_answers(folder, manifest, prefix, hidden, paths):
-        yield f"{text}; {remedy}"
+    yield from map(str, visible_answers(folder, manifest, prefix, hidden, paths))
 
 
 def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:

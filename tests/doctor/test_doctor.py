@@ -169,14 +169,14 @@ def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(
     judge = {"name": "judge", "run": 'cp out.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "hidden"}
     project.set_manifest({"scope": scope, "verify": [first, judge]})
     project.commit("seeded")
-    where = "the same number under every GOALSEEK_SEED; train.py:4 fixes a seed"
+    where = "the same number under every GOALSEEK_SEED: train.py:4 fixes a seed"
     remedy = "draw it from $GOALSEEK_SEED, or you will climb on that seed"
     (found,) = findings(project.run("--json", "doctor"))["seed"]
     assert (found["ok"], found["text"], found["remedy"]) == (True, where, remedy)
     project.set_moves(answer(2))
-    assert f"{where}: {remedy}" in project.run("noise", "-n", "2").stdout
+    assert f"{where}; {remedy}" in project.run("noise", "-n", "2").stdout
     baseline, *others = project.climb("iterate", "-n", "1")
-    assert baseline["notes"] == [f"{where}: {remedy}"] and not others[0]["notes"]
+    assert baseline["notes"] == [f"{where}; {remedy}"] and not others[0]["notes"]
     project.set_manifest({"scope": scope, "verify": [first, judge], "metric": {**METRIC, "allow_fixed_seed": True}})
     project.commit("meant")
     assert "fixes a seed" not in project.run("baseline").stderr

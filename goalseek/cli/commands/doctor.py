@@ -10,11 +10,12 @@ from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.output import ask, print_json_lines, print_message, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.findings import Finding
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.project.preflight import CheckResult
+from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, clean_text, painter
 
-_COLORS = {"✓": "green", "!": "magenta", "✗": "red"}
+_MARKS = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
     for finding in examine(manifest, is_quick, on_message, may_leave, is_live, options.committed):
         is_well = is_well and finding.ok
         if wants_json(options):
-            print_json_lines(options, [finding])
+            plain = to_plain(finding)
+            row = {"name": plain.pop("place"), "ok": plain.pop("level") != "wrong"}
+            print_json_lines(options, [{**row, **plain}])
             sys.stdout.flush()
         else:
             print(_finding_lines(finding, paint, options.manifest), flush=True)
@@ -56,10 +59,10 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
         return False
 
 
-def _finding_lines(finding: CheckResult, paint: Paint, manifest: str | None) -> str:
+def _finding_lines(finding: Finding, paint: Paint, manifest: str | None) -> str:
     """``✗ verifier     the finding``, with its further lines and its remedy below."""
     first, *rest = clean_text(finding.text).split("\n")
-    lines = [f"{paint(finding.mark, _COLORS[finding.mark])} {finding.name:<12} {first}"]
+    lines = [f"{paint(*_MARKS[finding.level])} {finding.place:<12} {first}"]
     lines += [f"  {'':<12} {line}" for line in rest]
     if finding.remedy:
         lines.append(f"  {'':<12} {paint('→ ' + with_manifest_option(finding.remedy, manifest), 'grey')}")

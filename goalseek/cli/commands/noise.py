@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         plain |= {"tree": target.tree, "ruler": target.ruler}
         is_time = metric.source in TIME_SOURCES
         is_wall = metric.source == "wall"
-        seed_note = fixed_seed_note(project.repository.objects, target.config, target.tree)
+        seed_note = str(fixed_seed_note(project.repository.objects, target.config, target.tree) or "")
         planned = limit or ITERATIONS
         draws_seed = False
         with contextlib.suppress(GitFailed):  # it fails if nothing matches

@@ -1,0 +1,44 @@
+"""Findings: what a check says of a project, and the remedy."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from goalseek.errors import GoalseekError
+
+Level = typing.Literal["good", "note", "wrong"]
+
+
+class Finding(Struct, frozen=True):
+    """One sentence of a check: it must be mended (``wrong``), is worth knowing (``note``), or is as it should be.
+
+    ``place`` is the name under which ``doctor`` shows it.
+    """
+
+    level: Level
+    text: str
+    remedy: str = ""
+    place: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing must be mended."""
+        return self.level != "wrong"
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.remedy}" if self.remedy else self.text
+
+
+def refuse_wrong(findings: Iterable[Finding]) -> None:
+    """Raises GoalseekError for the first that must be mended."""
+    for finding in findings:
+        if not finding.ok:
+            raise GoalseekError(finding.text, finding.remedy)
+
+
+def finding_of(error: GoalseekError, place: str = "") -> Finding:
+    """The finding that an error makes."""
+    return Finding("wrong", error.message, error.hint, place)
