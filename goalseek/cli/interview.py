@@ -23,15 +23,13 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.fields import is_branch_prefix
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.project.paths import refuse_name_of_other_folder
 
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
-_SCRIPT = re.compile(
-    r"(?:\S*/)?(?:sh|bash|node|ruby|julia|perl|Rscript|python[\d.]*)(?:\s+-[uBx]+)*\s+([\w./+-]+\.\w+)(?![^\s;&|<>])"
-)
 _TIME = re.compile("((run|wall)_?)?time")
 MAY_BE_EMPTY = ("hidden", "share")
 _QUESTIONS = {
@@ -299,9 +297,10 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)
     if not (is_there or word.startswith("python")):
         raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
-    script = _SCRIPT.match(text.removeprefix("time ").lstrip())
-    if script and not (folder / script[1]).exists():
-        raise GoalseekError(f"{script[1]} does not exist", "write it first, or name another")
+    first = parse_command(text).commands[:1]  # what another one runs may be what the first one makes
+    scripts = [word.text for command in first for word in parse_command(command).words() if word.role == "script"]
+    if scripts and re.fullmatch(r"[\w./+-]+\.\w+", scripts[0]) and not (folder / scripts[0]).exists():
+        raise GoalseekError(f"{scripts[0]} does not exist", "write it first, or name another")
     return text
 
 

@@ -23,8 +23,7 @@ from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.humanize import did_you_mean
-from goalseek.manifest.exposure import SCRIPTS, text_of
-from goalseek.manifest.rules import words_of
+from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
@@ -81,7 +80,7 @@ def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         text = "it fails outside the sandbox too: the sandbox is not the cause"
         return Finding("wrong" if remedy else "good", text, remedy, "outside")
-    for text in (log, "\n".join(map(text_of, manifest.verify))):
+    for text in (log, "\n".join(parse_command(command.run).text for command in manifest.verify)):
         if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
             break
     shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
@@ -155,7 +154,7 @@ def unseen_file_hint(
         return prefix + path in entries or is_produced(path)
 
     script = missing_script([command.run], project.folder, command.cwd, is_there)
-    has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(words_of(command)[0])
+    has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(parse_command(command.run).plain[0])
     if script and not has_run and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {OUTSIDE}"
     if missing_text:
@@ -171,11 +170,11 @@ def unseen_file_hint(
     complaints = (
         word for line in _last_lines(run_folder) if _COMPLAINT.search(line) for word in _words_with_path(line)
     )
-    named = [word for word in (*words_of(command), *complaints) if is_hidden(word.removeprefix("./"))]
+    named = [word for word in (*parse_command(command.run).plain, *complaints) if is_hidden(word.removeprefix("./"))]
     if not named:
         return ""
     path = quote_path(named[0])
-    if named[0] in words_of(command) and path.endswith(SCRIPTS):
+    if named[0] in parse_command(command.run).plain and path.endswith(SCRIPTS):
         return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {path}: {SPLIT}'
     text = f"{path} is hidden from the command {command.name}: take it out of scope.hidden, unless it has answers"
     return f"{text}; then {SPLIT}"
@@ -184,7 +183,7 @@ def unseen_file_hint(
 def _misspelt_script(project: Project, command: VerifyCommand, paths: Sequence[str], run_folder: Path) -> str:
     """That a script which a command names and complains of exists nowhere, and which one is like it; else ""."""
     complaints = " ".join(filter(_COMPLAINT.search, _last_lines(run_folder)))
-    for word in words_of(command):
+    for word in parse_command(command.run).plain:
         path = os.path.normpath(os.path.join(command.cwd, word))
         if word.endswith(SCRIPTS) and word in complaints and path not in paths and not (project.folder / path).exists():
             return "; ".join(filter(None, (f"{quote_path(path)} does not exist", did_you_mean(path, paths))))
@@ -227,7 +226,7 @@ def find_missing_path(
     folders = {folder for path in entries for folder in parents(path)}
     command = _failed_command(manifest, runs)
     is_scorer = command is not None and command.sees == "hidden"
-    program = words_of(command)[0] if command and runs[-1].exit_code not in _NOT_RUN else None
+    program = parse_command(command.run).plain[0] if command and runs[-1].exit_code not in _NOT_RUN else None
     tree_paths = _TreePaths(project, manifest, entries, folders, is_scorer)
     bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
     paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))

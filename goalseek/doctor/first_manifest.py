@@ -30,8 +30,8 @@ from goalseek.evaluation.measurements import (
 from goalseek.git.ignore import matcher
 from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
 from goalseek.manifest import loading, validation
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Verdict
 from goalseek.project.fitness import answer_notes, check_fit
@@ -183,8 +183,7 @@ UNMEASURED = "# goalseek init found no number yet. Once it is mended and committ
 
 def names_hidden(command: str, hidden: Sequence[str]) -> bool:
     """Whether a word of a command is a hidden file."""
-    is_hidden = matcher(tuple(hidden))
-    return any(is_hidden(word.removeprefix("./")) for word in words_of(VerifyCommand(run=command)))
+    return parse_command(command).names(matcher(tuple(hidden)))
 
 
 def answers_in(path: Path) -> Answers:

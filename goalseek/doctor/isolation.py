@@ -10,9 +10,9 @@ from pathlib import Path
 from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
+from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import (
     HASH_INSTEAD,
-    SCRIPTS,
     UNCHECKED,
     candidate_scripts,
     exposing_commands,
@@ -23,7 +23,6 @@ from goalseek.manifest.exposure import (
     started_outputs,
     timed_program,
 )
-from goalseek.manifest.rules import words_of
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 
 _TEST_RUNNERS = ("pytest", "py.test", "unittest")
@@ -83,14 +82,14 @@ def scorer_to_hide(
     script = own_script(VerifyCommand(run=command, sees="hidden"), others)
     glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
     is_inside = matcher((glob,))
-    is_shared = any(map(is_inside, (*changeable, *(word.removeprefix("./") for word in run.split()))))
+    is_shared = any(map(is_inside, (*changeable, *(word.removeprefix("./") for word in parse_command(run).plain))))
     return script, script if is_shared else glob
 
 
 def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collection[str]) -> tuple[str, ...]:
     """The globs that hide each test of the committed ``paths`` from a command that runs Python's tests; else none."""
     tests = [path for path in paths if _TEST_FILE.search(path)]
-    is_runner = any(posixpath.basename(word) in _TEST_RUNNERS for word in words_of(command))
+    is_runner = any(posixpath.basename(word) in _TEST_RUNNERS for word in parse_command(command.run).plain)
     if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
         return ()
     return tuple(pattern for pattern in hidden if any(map(matcher((pattern,)), tests)))

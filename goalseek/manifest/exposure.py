@@ -11,7 +11,7 @@ from pathlib import Path
 from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
-from goalseek.manifest.rules import words_of
+from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 
 EXPOSED = "candidate code can read the hidden files"
@@ -32,19 +32,12 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
     return tuple(command.name for command in commands if command in exposing)
 
 
-_PROGRAM = re.compile(r"(?:^|[;&|(])\s*([^\s;&|()]+)")
-
-
 def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
     """The programs that a command starts, by its own words, and that an earlier one handed on."""
     before = manifest.verify[: manifest.verify.index(command)]
     is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
-    words = _PROGRAM.findall(command.run) if isinstance(command.run, str) else command.run[:1]
-    return set(filter(is_output, (word.removeprefix("./") for word in words)))
-
-
-_INTERPRETERS = "python[0-9.]*|uv run|(?:ba|da|z|k)?sh|perl|ruby|node|Rscript|julia|lua|php|source"
-_SCRIPT = re.compile(rf"""(?<![\w.-])(?:{_INTERPRETERS})(?=\s+(?:-\S+\s+)*([^\s;&|()]+))""")
+    programs = (word.text for word in parse_command(command.run).words() if word.role == "program")
+    return set(filter(is_output, (program.removeprefix("./") for program in programs)))
 
 
 def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
@@ -55,9 +48,8 @@ def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
     # A file of hidden_from takes the place of one that a writable glob matches.
     is_writable = matcher(() if scope.hidden_from else (*scope.writable, *scope.generated))
     is_read_only = matcher(scope.read_only)
-    words = {word.strip("'\"") for word in _SCRIPT.findall(text_of(command))}
-    words |= {word.replace(".", "/") + ".py" for word in words if not word.endswith(SCRIPTS)}  # python -m
-    paths = {posixpath.normpath(posixpath.join(command.cwd, word)) for word in words}
+    scripts = parse_command(command.run).scripts()
+    paths = {posixpath.normpath(posixpath.join(command.cwd, script)) for script in scripts}
     return {
         path
         for path in paths
@@ -115,13 +107,9 @@ def fixed_seed_line(text: str) -> int | None:
 
 
 def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
-    """The first of the ``visible`` files that a command which scores among hidden files runs; "" for none.
-
-    It runs its first word, and the scripts that it names; other files are what it reads.
-    """
-    words = [word for index, word in enumerate(words_of(command)) if index == 0 or word.endswith(SCRIPTS)]
-    paths = (posixpath.normpath(posixpath.join(command.cwd, word)) for word in words)
-    return next((path for path in paths if command.sees == "hidden" and path in visible), "")
+    """The first of the ``visible`` files that a command which scores among hidden files runs; "" for none."""
+    paths = parse_command(command.run).files(command.cwd) if command.sees == "hidden" else ()
+    return next((path for path in paths if path in visible), "")
 
 
 def may_show_answers(manifest: Manifest) -> bool:
@@ -134,9 +122,7 @@ def may_show_answers(manifest: Manifest) -> bool:
         return True
     is_hidden = matcher(manifest.scope.hidden)
     commands = [command for command in manifest.verify if command.sees == "hidden"]
-    scripts = [(one, word) for one in commands for word in words_of(one) if word.endswith(SCRIPTS)]
-    scripts += [(one, words_of(one)[0]) for one in commands if "/" in words_of(one)[0]]
-    return not all(is_hidden(posixpath.normpath(posixpath.join(one.cwd, word))) for one, word in scripts)
+    return not all(map(is_hidden, (path for one in commands for path in parse_command(one.run).files(one.cwd))))
 
 
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Finding]:
@@ -154,10 +140,8 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Fi
 
 COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"
 HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
-SCRIPTS = tuple(".py .sh .bash .pl .rb .js .ts .R .jl .lua .awk".split())
 _SMALL = 200_000  # how long a hidden file may be that is read
 _CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
-_END_OF_WORD = re.compile(r"""[\s;|&<>()'"=,\[\]]+""")
 _CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
 
 
@@ -182,21 +166,11 @@ def named_paths(
     command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
 ) -> set[str]:
     """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    named = _paths_in(text_of(command), left_out, command.cwd, command.cwd)
+    named = _paths_in(parse_command(command.run).text, left_out, command.cwd, command.cwd)
     for script in named & hidden.keys():
         if script.endswith(SCRIPTS):
             named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))
     return named
-
-
-def text_of(command: VerifyCommand) -> str:
-    """What a command runs, in one line of words."""
-    return command.run if isinstance(command.run, str) else " ".join(command.run)
-
-
-def words_in(text: str) -> set[str]:
-    """The words of a command or a script, as a shell or a language divides them."""
-    return set(_END_OF_WORD.split(text))
 
 
 def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
@@ -204,7 +178,7 @@ def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str
     parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
     words = set[str]().union(*map(words_in, parts))
     strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
-    own = strings | {re.sub(r"^(\$\{?\w+\}?)?/", "", word) for word in words if "/" in word or "." in word}
+    own = strings | {word.removeprefix("/") for word in words if "/" in word or "." in word}  # after a variable
     pairs = [*((cwd, word) for word in words | strings), *((folder, word) for word in own)]
     return {posixpath.normpath(posixpath.join(*pair)) for pair in pairs}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.parallel import slot_faults
 from goalseek.manifest.tables import (
     FRESH,
@@ -123,7 +123,7 @@ def _check_patterns(table: ScopeTable) -> Iterator[Fault]:
 
 
 def _check_command(location: Location, command: VerifyCommand) -> Iterator[Fault]:
-    if not command.run or not words_of(command):
+    if not command.run or not parse_command(command.run).plain:
         yield (*location, "run"), "is empty"
     if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
         yield (*location, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"
@@ -190,16 +190,6 @@ def check_expressions(location: Location, reading: Reading | Holdout) -> Iterato
             return
         if groups != 1:
             yield (*location, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number"
-
-
-def words_of(command: VerifyCommand) -> list[str]:
-    """The words of a command line, as a shell would split them."""
-    if not isinstance(command.run, str):
-        return list(command.run)
-    try:
-        return shlex.split(command.run)
-    except ValueError:
-        return command.run.split()
 
 
 _ONLY_COMMAND = ("ask_plan",)

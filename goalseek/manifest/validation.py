@@ -14,7 +14,8 @@ from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
-from goalseek.manifest.rules import Fault, Location, check_rules, words_of
+from goalseek.manifest.command_words import parse_command
+from goalseek.manifest.rules import Fault, Location, check_rules
 from goalseek.manifest.tables import Holdout, Manifest, Reading, Source, VerifyCommand
 
 AnyCommand = TypeVar("AnyCommand", bound=VerifyCommand)
@@ -135,12 +136,11 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
         return hidden(word) or (outside_folder is not None and (outside_folder / word).is_file())
 
     def fill_command(command: AnyCommand) -> AnyCommand:
-        words = words_of(command)
-        names_hidden = any(is_hidden(word.removeprefix("./")) for word in words)
+        words = parse_command(command.run)
         return replace(
             command,
-            name=command.name or (Path(words[0]).name if words else ""),
-            sees=command.sees or ("hidden" if names_hidden else "candidate"),
+            name=command.name or (Path(words.plain[0]).name if words.plain else ""),
+            sees=command.sees or ("hidden" if words.names(is_hidden) else "candidate"),
         )
 
     def fill_reading(reading: AnyReading, fallback: str) -> AnyReading:

@@ -19,10 +19,10 @@ from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, Metric
-from goalseek.sandbox import executables
 from goalseek.values import from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
@@ -250,8 +250,7 @@ def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) 
 def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
     """The paths of the programs and scripts that the providers' commands run, and no command of the verifier names."""
     commands = (table.command or () for table in authors_of(manifest.provider, manifest.search.rotate))
-    # A number is no program: the 60 of "timeout 60 python3 propose.py", say.
-    words = (executables.words_of(command, lambda word: not word[:1].isdigit()) for command in commands)
+    words = (parse_command(command).words() for command in commands)
     return _files_named((word.text for line in words for word in line if word.is_run), manifest, scope.prefix)
 
 
@@ -262,7 +261,7 @@ def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[s
     verifying = {
         os.path.normpath(os.path.join(folder, word.text))
         for command, folder in commands
-        for word in executables.words_of(command, lambda word: True)
+        for word in parse_command(command).words()
     }
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
 

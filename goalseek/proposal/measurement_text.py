@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator
 
 from goalseek.humanize import format_duration, parse_share
 from goalseek.ledger.standing import Standing
+from goalseek.manifest.command_words import parse_command, words_in
 from goalseek.manifest.tables import Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
 from goalseek.statistics.guards import format_range
@@ -31,7 +31,6 @@ _READ_FROM = {
     "wall": "{} is its running time",
     "cpu": "{} is the processor time that it and its children take",
 }
-_PATH = re.compile(r"[^\s'\"`=:,;|&<>(){}$]+")
 
 
 def describe_rule(metric: Metric, state: NoiseState) -> str:
@@ -118,11 +117,11 @@ def _command_facts(command: VerifyCommand, metric: Metric, seconds: dict[str, fl
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:
     """Whether the words of a command may name a hidden file or its folder, so that the agent must not read them."""
-    run = command.run if isinstance(command.run, str) else " ".join(command.run)
+    run = parse_command(command.run).text
     outside = manifest.scope.hidden_from
     if outside and outside in run:
         return True
-    for word in _PATH.findall(f"{run} {command.cwd}"):
+    for word in words_in(f"{run} {command.cwd}"):
         for path in (word, posixpath.join(command.cwd, word)):
             inside = scope.prefix + posixpath.normpath(path)
             if "hidden" in (scope.kind(inside), scope.kind(f"{inside}/x")):

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import environment
-from goalseek.sandbox.executables import first_line, resolve_links, which, words_of
+from goalseek.sandbox.executables import first_line, resolve_links, which
 from goalseek.sandbox.policy import SandboxPolicy
 from goalseek.values import StopReason
 
@@ -50,7 +51,7 @@ def _installs(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[str, 
             yield f"scope.share: {name}", path
     for command, variables, folder in _commands(manifest, policy):
         find = functools.partial(which, path=variables["PATH"], folder=folder)
-        for word in sorted({word.text for word in words_of(command, find)}):
+        for word in sorted({word.text for word in parse_command(command).words(find)}):
             for path in _installs_for(word, variables, folder, policy):
                 yield f"{word}, as the verifier finds it,", path
 

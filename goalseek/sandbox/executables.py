@@ -1,18 +1,18 @@
 """The files that a command line's programs need beside the system's: links, interpreters and their installations.
 
-It finds the programs in shell text, follows links one by one, and knows an installation by the files in it.
+It follows links one by one, and knows an installation by the files in it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.manifest.command_words import Word, parse_command
 from goalseek.sandbox.view import is_system_path
 
 COMMON_PROGRAMS = ("sh", "bash", "env", "python3", "python", "node", "git")
@@ -39,8 +39,8 @@ def required_paths(
     tree: the first line of a script says what is shown. Nothing is started.
     """
     search = _Search(environment.get("PATH", os.defpath), folder)
-    words = [word for command in commands for word in words_of(command, search.find)]
-    for word in dict.fromkeys((*words, *(Word(name, False) for name in COMMON_PROGRAMS))):
+    words = [word for command in commands for word in parse_command(command).words(search.find)]
+    for word in dict.fromkeys((*words, *map(Word, COMMON_PROGRAMS))):
         program = search.find(word.text) if word.is_run or "/" not in word.text else None
         if program is not None:
             search.add_program(program, word.text)
@@ -129,29 +129,6 @@ def _is_shown_anyway(path: Path) -> bool:
     return is_system_path(chain.real) and all(is_system_path(link) for link, _ in chain.links)
 
 
-_PROGRAM_PREFIXES = frozenset(
-    """! { if then elif else while until do exec command builtin env nice ionice nohup setsid timeout time stdbuf
-    taskset chrt numactl xargs sudo unbuffer xvfb-run mpirun srun torchrun uv poetry pipenv conda run""".split()
-)
-_SHELL = re.compile(r"(ba|da|z|k|a|mk)?sh")
-_INTERPRETER = re.compile(r"(python|pypy|node|nodejs|deno|bun|perl|ruby|Rscript|julia|lua|php|tclsh|bash|sh)[\d.]*")
-_ASSIGNMENT = re.compile(r"\w+\+?=.*", re.DOTALL)
-_CODE_FOLLOWS = re.compile(r"-\w*[cem]")
-_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)")
-_OPERATORS = "();<>|&\n"
-_COMMAND_END = "\n"  # separates two commands
-
-
-class Word(Struct, frozen=True):
-    """A word of a command. ``is_run``: it is in the position of a program, or of the script of an interpreter.
-
-    Any other word may still be a program's bare name, as in ``hyperfine 'one x'``.
-    """
-
-    text: str
-    is_run: bool
-
-
 def missing_script(
     commands: Iterable[str | Sequence[str]], folder: Path, cwd: str, is_there: Callable[[str], bool]
 ) -> str:
@@ -162,77 +139,13 @@ def missing_script(
         return os.path.isfile(folder / cwd / word)
 
     for command in commands:
-        for word in words_of(command, lambda text: is_file(text) or which(text, path, folder / cwd) is not None):
+        for word in parse_command(command).words(lambda text: is_file(text) or which(text, path, folder / cwd)):
             script = os.path.normpath(os.path.join(cwd, word.text))
             is_program = not isinstance(command, str) and word.text == command[0]
             is_below = not is_program and not script.startswith(("/", ".."))
             if word.is_run and is_below and is_file(word.text) and not is_there(script):
                 return script
     return ""
-
-
-def words_of(command: str | Sequence[str], find: Callable[[str], object]) -> Iterator[Word]:
-    """The words of a command; a string is one for ``sh -c``. ``find`` gives the program or file of a word, if any."""
-    if isinstance(command, str):
-        yield from _words_by_position(_split(command), find)
-        for inner in _SUBSTITUTION.findall(command):
-            yield from _words_by_position(_split(inner), find)
-    else:
-        yield from _words_by_position(command, find)
-
-
-def _words_by_position(words: Iterable[str], find: Callable[[str], object]) -> Iterator[Word]:
-    expected, is_shell, is_before = "program", False, False
-    for word in words:
-        if word == _COMMAND_END:
-            expected, is_before = "program", False
-        elif expected == "code":
-            expected = ""
-            yield from words_of(word, find) if is_shell else _plain_words(word)
-        elif expected == "program" and not _ASSIGNMENT.fullmatch(word) and not (is_before and word.startswith("-")):
-            yield Word(word, True)
-            name = PurePath(word).name
-            is_before = is_before or name in _PROGRAM_PREFIXES
-            if name in _PROGRAM_PREFIXES or (is_before and not find(word)):
-                continue
-            is_shell = _SHELL.fullmatch(name) is not None
-            expected = "script" if is_shell or _INTERPRETER.fullmatch(name) else ""
-        elif expected == "script" and _CODE_FOLLOWS.fullmatch(word):
-            expected = "code"
-        elif expected == "script" and not word.startswith("-") and find(word):
-            expected = ""
-            yield Word(word, True)
-        else:
-            yield from _plain_words(word)
-
-
-def _plain_words(word: str) -> Iterator[Word]:
-    """A word that is not run, then, if it is a text of several words, each of those."""
-    yield Word(word, False)
-    if any(space in word for space in " \n"):
-        yield from (Word(inner, False) for inner in _split(word) if inner != _COMMAND_END)
-
-
-def _split(command: str) -> Iterator[str]:
-    """The words as a shell splits them, without redirections; ``_COMMAND_END`` wherever another command may begin."""
-    lexer = shlex.shlex(command.replace("\\\n", " ").replace("`", "\n"), posix=True, punctuation_chars=_OPERATORS)
-    lexer.commenters = ""
-    lexer.whitespace = " \t\r"
-    try:
-        words = list(lexer)
-    except ValueError:  # quotes that do not end, as in an apostrophe of a here-document
-        text = command.replace('"', " ").replace("'", " ")
-        words = [word for line in text.splitlines() for word in (*line.split(), _COMMAND_END)]
-    is_file = False
-    for word in words:
-        if word and all(letter in _OPERATORS for letter in word):
-            is_file = word[-1] in "<>" or word.endswith((">&", "<&"))
-            if not is_file:
-                yield _COMMAND_END
-        elif is_file:
-            is_file = False
-        else:
-            yield word
 
 
 _SHIM_FOLDERS = ("versions", "installs", "plugins", "libexec")

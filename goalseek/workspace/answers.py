@@ -22,15 +22,13 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
+from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
 from goalseek.manifest.exposure import (
     HASH_INSTEAD,
-    SCRIPTS,
     may_show_answers,
     read_small,
     readable_answers,
-    text_of,
     visible_scorers,
-    words_in,
 )
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
@@ -192,7 +190,7 @@ def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path
         yield f"which hidden {quote_path(path)} names", _files_named_in(folder, manifest, path, file)
     for command in manifest.verify:
         if command.sees == "hidden":
-            files = _shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1)
+            files = _shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1)
             programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
             yield f"which the command {command.name} names", files - programs
 
@@ -202,7 +200,7 @@ def _files_of_candidate(folder: Path, manifest: Manifest, code: Mapping[str, Pat
     named = [_files_named_in(folder, manifest, path, file) for path, file in sorted(code.items())[:_HIDDEN_MOST]]
     for command in manifest.verify:
         if command.sees != "hidden":
-            named.append(_shared_files(folder, manifest, words_in(text_of(command)), {command.cwd}, 1))
+            named.append(_shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1))
     return set[str]().union(*named)
 
 
