@@ -72,7 +72,7 @@ def format_duration(duration: float) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
 
 
-def format_moment(seconds: float) -> str:
+def format_moment(seconds: float = 0.0) -> str:
     """The moment so many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; the last one that a date has at most."""
     try:
         moment = datetime.now(UTC) + timedelta(seconds=seconds)

@@ -16,22 +16,21 @@ from collections.abc import Callable, Collection, Iterator
 from msgspec import structs
 
 from goalseek.cli.output import apply_query, print_json, wants_json
-from goalseek.ledger.results_file import own_folder
-from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.observer import Observer
-from goalseek.project.state_file import elapsed_since
+from goalseek.project.picture import seconds_since
 from goalseek.project.status import read_overview
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
-from goalseek.views.following import ClimbFollower, ClimbState
+from goalseek.views.following import ClimbFollower
 from goalseek.views.lines import LineWatch, record_line
 from goalseek.views.live import LiveWatch
-from goalseek.views.panel import ASCII, LINE_DRAWING, format_whole_seconds, panel_rows
+from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, format_whole_seconds, panel_rows
 from goalseek.views.terminal_text import (
     can_move_cursor,
     choose_signs,
     clean_lines,
+    one_line,
     painter,
     terminal_width,
 )
@@ -74,98 +73,90 @@ _OUTPUT_AT_FIRST = 20
 
 def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
     """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
-    follower, own = ClimbFollower(loaded), own_folder(loaded)
-
-    def look() -> ClimbState:
-        return follower.look(own is not None and lock_holder(own) is not None)
-
+    follower = ClimbFollower(loaded)
     with contextlib.suppress(KeyboardInterrupt):
         if wants_json(options):
-            _print_json_until_end(options, loaded, look)
+            _print_json_until_end(options, loaded, follower)
         elif can_move_cursor(sys.stdout) and not options.quiet:
-            _show_panel_until_key(options, look)
+            _show_panel_until_key(options, follower)
         else:
-            _print_lines_until_end(options, look)
+            _print_lines_until_end(options, follower)
     return 0
 
 
-def _show_panel_until_key(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
+def _show_panel_until_key(options: argparse.Namespace, follower: ClimbFollower) -> None:
     from goalseek.views.screen import Screen
 
-    snapshot, at = look(), time.monotonic()
+    frame, at = follower.look(), time.monotonic()
     signs, is_first = choose_signs(sys.stdout, LINE_DRAWING, ASCII), True
 
     def draw_rows(columns: int) -> list[Text]:
         since = time.monotonic() - at
-        activity = structs.replace(
-            snapshot.doing, seconds=snapshot.doing.seconds + since, since=snapshot.doing.since + since
-        )
-        return panel_rows(snapshot.scene, activity, columns, signs)
+        now = structs.replace(frame, seconds=frame.seconds + since, since=frame.since + since)
+        return panel_rows(now, columns, signs)
 
     screen = Screen(options.color, draw_rows)
     screen.start()
     try:
         with _keys() as read_key:
             while True:
-                _print_news(options, snapshot, is_first)
+                _print_news(options, follower, is_first)
                 is_first = False
                 if read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
                     return
-                snapshot, at = look(), time.monotonic()
+                frame, at = follower.look(), time.monotonic()
     finally:
         screen.stop()
 
 
-def _look_until_end(look: Callable[[], ClimbState]) -> Iterator[ClimbState]:
-    """The state once a second, the last one when the climb has ended."""
-    while (snapshot := look()).is_at_work:
-        yield snapshot
+def _look_until_end(follower: ClimbFollower) -> Iterator[Frame]:
+    """The frame once a second, the last one when the climb has ended."""
+    while not (frame := follower.look()).ended:
+        yield frame
         time.sleep(POLL_SECONDS)
-    yield snapshot
+    yield frame
 
 
-def _print_lines_until_end(options: argparse.Namespace, look: Callable[[], ClimbState]) -> None:
-    previous: Collection[tuple[int | None, str, str]] = ()
+def _print_lines_until_end(options: argparse.Namespace, follower: ClimbFollower) -> None:
+    previous: Collection[tuple[int | None, str | None, str]] = ()
     is_first = True
-    for snapshot in _look_until_end(look):
-        _print_news(options, snapshot, is_first)
-        is_first = False
-        activity = snapshot.doing
-        current = {(activity.iteration, activity.phase, activity.waits): activity.seconds}
-        if activity.under_way:
-            under_way = activity.under_way
-            current = {(one.iteration, one.phase or "", one.waits): elapsed_since(one.since) for one in under_way}
-        if not snapshot.is_at_work:
-            print(activity.ended, flush=True)
+    for frame in _look_until_end(follower):
+        _print_news(options, follower, is_first)
+        is_first, picture = False, frame.picture
+        if frame.ended:
+            print(frame.ended, flush=True)
             return
+        current = {(picture.iteration, picture.phase, picture.waits): frame.seconds}
+        if under_way := picture.under_way:
+            current = {(one.iteration, one.phase, one.waits): seconds_since(one.since) or 0.0 for one in under_way}
         for (iteration, phase, waits), seconds in current.items():
             if (iteration, phase, waits) in previous:
                 continue
-            text = f"waiting: {waits}" if waits else f"{phase}, for {format_whole_seconds(seconds)}"
+            text = f"waiting: {one_line(waits)}" if waits else f"{phase or ''}, for {format_whole_seconds(seconds)}"
             print(f"{iteration if iteration is not None else '-':>4}  {text}", flush=True)
         previous = current
 
 
-def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, look: Callable[[], ClimbState]) -> None:
+def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, follower: ClimbFollower) -> None:
     """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
     previous = readable = None
-    for snapshot in _look_until_end(look):
+    for _ in _look_until_end(follower):
         overview = read_overview(loaded, readable=readable)
         plain, readable = to_plain(overview), overview.readable
         current = {**plain, "heartbeat_at": None}
         if current != previous:
             print_json(options, plain)
             previous = current
-        if options.output and snapshot.printed:
-            print_json(options, {"event": "output", "lines": clean_lines(snapshot.printed)})
+        if options.output and follower.printed:
+            print_json(options, {"event": "output", "lines": clean_lines(follower.printed)})
 
 
-def _print_news(options: argparse.Namespace, snapshot: ClimbState, is_first: bool) -> None:
+def _print_news(options: argparse.Namespace, follower: ClimbFollower, is_first: bool) -> None:
     if options.output:
-        lines = clean_lines(snapshot.printed)
+        lines = clean_lines(follower.printed)
         if lines:
             print("\n".join(lines[-_OUTPUT_AT_FIRST:] if is_first else lines), flush=True)
-    for record in snapshot.records:
+    for record in follower.records:
         print(record_line(record, painter(sys.stdout, options.color), terminal_width(sys.stdout)), flush=True)
 
 

@@ -65,7 +65,7 @@ def _look(evaluation: Evaluation, side: str) -> None:
     assert standing.origin and standing.best
     commit = standing.origin if side == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
-    project.write_state("running", commit.iteration, Phase.HOLDOUT)
+    project.show("running", commit.iteration, Phase.HOLDOUT)
     killed_seconds = sum(seconds_outside(project, holdout_key(standing)).phases.values())
     begun = HoldoutRecord(
         seq=0,

@@ -71,7 +71,7 @@ def settle_at_end(evaluation: Evaluation) -> None:
             f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
         )
     project.watch.on_phase(standing.last_iteration, Phase.SETTLE)
-    project.write_state("running", standing.last_iteration, Phase.SETTLE)
+    project.show("running", standing.last_iteration, Phase.SETTLE)
     try:
         _settle(evaluation, pairs)
     except GoalseekError as error:

@@ -89,7 +89,7 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
             report(stop)
             raise
         stop = _with_manifest_named(project, Stop(fault.stop_reason, fault.message, fault.hint))
-        if fault.exit_code != USAGE or project.activity.picture.has_content:
+        if fault.exit_code != USAGE or project.activity.is_shown:
             _write_final_state(project, _STATUS.get(fault.exit_code, "failed"), stop)
         report(stop)
         if fault is error:
@@ -110,15 +110,15 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
 
 def _write_final_state(project: Project, status: str, stop: Stop) -> None:
     """Writes the last ``state.json`` of an invocation."""
-    if project.standing.seq < 0 and not project.activity.picture.has_content:
+    if project.standing.seq < 0 and not project.activity.is_shown:
         return
     last = project.standing.last_iteration
     try:
-        project.write_state(status, last if last >= 0 else None, None, stop.reason, stop.next)
+        project.show(status, last if last >= 0 else None, None, stop_reason=stop.reason, next=stop.next)
     except OSError:
         with contextlib.suppress(OSError):
             remove_if_exists(project.loaded.state)  # a full disk has room for the new one then
-            project.activity.picture.beat()
+            project.activity.beat()
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

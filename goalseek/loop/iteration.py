@@ -138,13 +138,13 @@ class Iteration:
             return None
 
         def read_answer() -> Approval | None:
-            project.activity.picture.beat()
+            project.activity.beat()
             return read_approval(project.loaded.logs, question)
 
-        project.write_state("waiting", question.iteration, Phase.APPROVE, next_step=commands_for(question))
+        project.show("waiting", question.iteration, Phase.APPROVE, next=commands_for(question))
         project.watch.on_question(question)
         answer = project.watch.ask(question, read_answer)
-        project.write_state("running", question.iteration, Phase.APPROVE)
+        project.show("running", question.iteration, Phase.APPROVE)
         return answer
 
     def candidates_beside(self) -> dict[int, str]:

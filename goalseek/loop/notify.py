@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from goalseek.errors import GoalseekError
@@ -14,9 +15,10 @@ from goalseek.files import write_atomic
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.own_folders import remove_if_exists
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
-from goalseek.project.state_file import store_notification
+from goalseek.project.status import UNSENT
 from goalseek.sandbox.environment import check_notify_command, notify_launch
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
@@ -149,7 +151,7 @@ class Notifier(Observer):
         if failure:
             self._on_problem(f"notify: {failure}")
         with contextlib.suppress(OSError):
-            store_notification(loaded.logs, failure)
+            _store_failure(loaded.logs / UNSENT, failure)
 
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
@@ -162,6 +164,15 @@ class Notifier(Observer):
             lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
             return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
+
+
+def _store_failure(path: Path, failure: str) -> None:
+    """Stores that a notification failed, and why; "" says that one was sent, so that earlier failures are over."""
+    if not failure:
+        remove_if_exists(path)
+        return
+    with path.open("a", encoding="utf-8") as file:
+        file.write(" ".join(failure.split()) + "\n")
 
 
 def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:

@@ -13,7 +13,6 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from goalseek.errors import Ended, LimitReached
 from goalseek.ledger.checkpoints import Begun
@@ -215,22 +214,22 @@ class Queue:
 
     def _show(self) -> None:
         """Shows what is under way, in ``state.json`` and in the view."""
-        project, balance, activity = self._project, self._lanes.balance, self._project.activity
+        balance = self._lanes.balance
         balance.count()
         under_way = tuple(iteration.look() for _, iteration in sorted(self._iterations.items()))
         is_waiting = bool(under_way) and all(one.waits for one in under_way)
         why = "; ".join(dict.fromkeys(one.waits for one in under_way)) if is_waiting else ""
         silences = filter(None, (one.project.activity.picture.silent_since for one in self._iterations.values()))
-        state = replace(
-            activity.state_of("waiting" if is_waiting else "running", project.run_id, None, None, ("", why)),
+        self._project.show(
+            "waiting" if is_waiting else "running",
+            None,
+            None,
+            next=why,
             silent_since=min(silences, default=""),
             under_way=under_way,
             balance=str(balance),
         )
-        if state != activity.picture.moment:
-            activity.picture.show(state, project.standing, project.loaded.manifest.limits)
-            project.watch.on_under_way(under_way, state.balance)
-        activity.beat()
+        self._project.activity.beat()
 
     def _end_threads(self) -> None:
         self._error = self._error or Ended()

@@ -10,6 +10,7 @@ from itertools import pairwise
 from goalseek.disk import machine_error
 from goalseek.errors import GitFailed
 from goalseek.git.command import ObjectsFailed
+from goalseek.humanize import format_moment
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
@@ -22,8 +23,8 @@ from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision
 from goalseek.project.approval import Approval, Question, commands_for, read_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing, in_flight
+from goalseek.project.picture import OpenIteration
 from goalseek.project.project import Project
-from goalseek.project.state_file import UnderWay, utc_now
 from goalseek.project.trees import Lane
 from goalseek.values import Attempt as AttemptBefore
 from goalseek.values import Phase, Reason
@@ -53,7 +54,7 @@ class QueuedIteration(Iteration):
         self, project: Project, config: Config, lanes: Lanes, begun: Begun, source: str = "", is_limited: bool = True
     ) -> None:
         self.question: Question | None = None
-        self._seen: UnderWay | None = None
+        self._seen: OpenIteration | None = None
         self._lanes = lanes
         self._first_begun = begun
         self._held: dict[Resource, Lane] = {}
@@ -75,21 +76,21 @@ class QueuedIteration(Iteration):
         is_in_line = bool(self._lanes.awaited_by(self.number))
         return is_in_line or self.question is not None or self.project.activity.is_waiting
 
-    def look(self) -> UnderWay:
+    def look(self) -> OpenIteration:
         """What it does now, and since when."""
-        moment, awaited = self.project.activity.picture.moment, self._lanes.awaited_by(self.number)
+        picture, awaited = self.project.activity.picture, self._lanes.awaited_by(self.number)
         waits = f"waits for {awaited}" if awaited else ""
         if self.question:
             waits = "waits for your approval"
-        elif moment and moment.status == "waiting":
-            waits = moment.next
+        elif picture.waits:
+            waits = picture.waits
         is_measuring, is_landing = self._lanes.bench in self._held, self._lanes.landing in self._held
         stage = "waiting" if waits else "landing" if is_landing else "measuring" if is_measuring else "proposing"
-        doing = (stage, moment.phase if moment else None, waits)
+        doing = (stage, picture.phase, waits)
         before = self._seen
         is_same = before is not None and (before.stage, before.phase, before.waits) == doing
-        since = before.since if before and is_same else utc_now()
-        self._seen = UnderWay(self.number, *doing, since, self.as_ahead.title)
+        since = before.since if before and is_same else format_moment()
+        self._seen = OpenIteration(self.number, *doing, since, self.as_ahead.title)
         return self._seen
 
     @property
@@ -189,7 +190,7 @@ class QueuedIteration(Iteration):
         project = self.project
         self.leave_all()
         project.watch.on_note(f"waits for your approval: {commands_for(question)}")
-        project.write_state("running", self.number, Phase.APPROVE)
+        project.show("running", self.number, Phase.APPROVE)
         project.watch.on_question(question)
         self.question = question
         while (answer := self.read_answer(question)) is None:

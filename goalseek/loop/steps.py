@@ -241,7 +241,7 @@ class StepRunner:
         if is_first:
             project.watch.on_phase(self.number, phase)
             if phase in LIMITS_BY_PHASE:  # the others are over at once
-                project.write_state("running", self.number, phase)
+                project.show("running", self.number, phase)
 
     def _find_stop(self, phase: Phase) -> Stop | None:
         if self._limits is None or phase not in LIMITS_BY_PHASE:

@@ -15,8 +15,8 @@ from typing import BinaryIO
 if typing.TYPE_CHECKING:
     from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.project.approval import Approval, Question
+    from goalseek.project.picture import Picture
     from goalseek.project.progress import Progress
-    from goalseek.project.state_file import UnderWay
     from goalseek.sandbox.level import SandboxLevel
     from goalseek.values import Stop
 
@@ -44,14 +44,8 @@ class Observer:
     def on_phase(self, iteration: int, name: str) -> None:
         """A phase begins."""
 
-    def on_under_way(self, under_way: tuple[UnderWay, ...], balance: str) -> None:
-        """Several iterations at once are under way; ``balance`` says whether agents or benches wait for the others."""
-
-    def on_measurement(self, side: str, number: int) -> None:
-        """VERIFY begins a run, counted from 1, of the "candidate" or the "incumbent"."""
-
-    def on_wait(self, text: str) -> None:
-        """A wait begins, with what for; "" at its end."""
+    def on_picture(self, picture: Picture) -> None:
+        """What the run does now is something else: a phase, a run of the verifier, a wait or its end."""
 
     def on_output(self, chunk: bytes) -> None:
         """A provider or the verifier printed something."""

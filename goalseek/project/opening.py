@@ -25,8 +25,8 @@ from goalseek.project import preflight
 from goalseek.project.approval import Question, open_question, refuse_while_waiting
 from goalseek.project.observer import Observer
 from goalseek.project.paths import refuse_other_folder, save_folder
+from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
-from goalseek.project.state_file import format_phase, read_state
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
 from goalseek.values import StopReason
@@ -69,7 +69,7 @@ def open_project(
         with (
             project_lock(
                 repository.own,
-                lambda: format_phase(read_state(state_path), datetime.now(UTC)),
+                lambda: read_picture(state_path).phase_in_words(is_for=True),
                 doing,
                 loaded.path.resolve(),
             ),

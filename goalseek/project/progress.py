@@ -1,14 +1,11 @@
-"""What a climb is doing, its progress between two records, and the warnings about its numbers and budgets."""
+"""The progress of a climb between two records, and the warnings about its numbers and budgets."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import math
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,24 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from goalseek.files import write_atomic
-from goalseek.humanize import format_duration, format_number
+from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import FRESH, Manifest, Metric
-from goalseek.project.limits import BudgetUse, Clock, budget_use
-from goalseek.project.state_file import ACTIVE_STATUSES, RunState, StateFile, utc_now
+from goalseek.project.limits import BudgetUse, budget_use
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
-from goalseek.values import DataClass, Outcome, Phase, Usage
+from goalseek.values import DataClass, Outcome, Usage
 
-if TYPE_CHECKING:  # status asks for the progress alone
-    from goalseek.ledger.checkpoints import PhaseSeconds
+if TYPE_CHECKING:
     from goalseek.phase_values import Ahead
-    from goalseek.project.observer import Observer
 
 REASONS_LIMIT = 6
 MIN_FRUITLESS = 5
-MOMENT_SECONDS = 2.0
 MEDIAN_OF = 15
 
 
@@ -60,104 +53,6 @@ class Progress(DataClass):
     turn: Turn = Turn(())
     proposers: tuple[Proposer, ...] = ()
     usual: dict[str, float] = field(default_factory=dict)
-
-
-def format_turn(side: str, number: int) -> str:
-    """``run 3, the incumbent again``."""
-    return f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
-
-
-class Activity:
-    """What an invocation is doing, as ``state.json`` shows it, and the seconds that it has worked.
-
-    ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record, by what
-    was waited for. ``clock`` is that of deadlines.
-    """
-
-    def __init__(self, state: Path, observer: Callable[[], Observer]) -> None:
-        self.picture = StateFile(state)
-        self.clock = Clock.started()
-        self.started_at = utc_now()
-        self.last_phase = ""
-        self.phase_seconds: PhaseSeconds | None = None
-        self.waited: dict[str, float] = {}
-        self._observer = observer
-        self._idle_seconds = 0.0
-        self._wait_start: float | None = None
-
-    def beside(self, observer: Callable[[], Observer]) -> Activity:
-        """That of another thread of the same invocation, which has its own phases and waits, and writes no file."""
-        other = copy.copy(self)
-        other.picture, other._observer = StateFile(None), observer
-        other.last_phase, other.phase_seconds, other.waited, other._wait_start = "", None, {}, None
-        return other
-
-    def state_of(
-        self, status: str, run_id: str, iteration: int | None, phase: str | None, stop: tuple[str, str]
-    ) -> RunState:
-        """The state of now; ``stop`` is the reason of an end, and what a person can do, in words."""
-        now = utc_now()
-        ended_at = None if status in ACTIVE_STATUSES else now
-        times = (self.started_at, iteration, phase, now if phase else None, stop[0] or None, ended_at)
-        return RunState(status, run_id, *times, stop[1])
-
-    def beat(self) -> None:
-        """Keeps the state file and the stored seconds fresh."""
-        self.picture.beat()
-        if self.phase_seconds:
-            self.phase_seconds.beat()
-
-    def show_turn(self, side: str, number: int) -> None:
-        """Shows which tree is measured, in its run of this number."""
-        self._observer().on_measurement(side, number)
-        if self.last_phase == Phase.VERIFY:
-            self.picture.set_turn(format_turn(side, number))
-
-    def seconds(self) -> float:
-        """Seconds on a clock that stops while the run waits for somebody else, and while the machine sleeps."""
-        return (time.monotonic() if self._wait_start is None else self._wait_start) - self._idle_seconds
-
-    @contextlib.contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """While this block waits, ``state.json`` and the view say what for, and the time counts for no phase."""
-        start = self._wait_start = time.monotonic()
-        observer = self._observer()
-        observer.on_note(text)
-        observer.on_wait(text)
-        self.picture.waiting(text)
-        try:
-            yield
-        finally:
-            self._wait_start = None
-            self._idle_seconds += time.monotonic() - start
-            observer.on_wait("")
-            self.picture.waiting("")
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it waits for somebody else now."""
-        return self._wait_start is not None
-
-    def note_wait(self, why: str, seconds: float) -> None:
-        """Adds a wait that is over to those for the same."""
-        self.waited[why] = self.waited.get(why, 0.0) + seconds
-
-    @property
-    def wait_notes(self) -> tuple[str, ...]:
-        """A sentence for each thing that was waited for since the last record."""
-        return tuple(f"waited {format_duration(seconds)}: {why}" for why, seconds in self.waited.items())
-
-    @contextlib.contextmanager
-    def making_tree(self, root: Path) -> Iterator[None]:
-        """Notes that a tree is being made, where this block takes longer than ``MOMENT_SECONDS``."""
-        text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
-        timer = threading.Timer(MOMENT_SECONDS, lambda: self._observer().on_note(text))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
 
 def progress_of(

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from goalseek.git.repository import Repository
+from goalseek.humanize import format_moment
 from goalseek.ledger.ledger import Ledger
-from goalseek.ledger.standing import Standing
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.verifier import Verifier
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.observer import Observer
-from goalseek.project.progress import Activity
+from goalseek.project.picture import ACTIVE_STATUSES, Activity, Picture
 from goalseek.project.trees import Lane, agent_history, plan_trees
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
-from goalseek.values import Stop
+from goalseek.values import Stop, to_plain
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.shared_folders import SharedFolders
@@ -233,9 +236,28 @@ class Project:
                 refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
             )
 
-    def write_state(
-        self, status: str, iteration: int | None, phase: str | None, reason: str = "", next_step: str = ""
-    ) -> None:
-        """Replaces ``state.json``; ``next_step`` is what a person can do now, in words."""
-        state = self.activity.state_of(status, self.run_id, iteration, phase, (reason, next_step))
-        self.activity.picture.show(state, self.standing, self.loaded.manifest.limits)
+    def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
+        """Shows what it does now: the picture with these ``fields``, and with those of the standing."""
+        now, standing = format_moment(), self.standing
+        picture = Picture(
+            status,
+            self.run_id,
+            self.activity.started_at,
+            iteration,
+            phase,
+            phase_started_at=now if phase else None,
+            ended_at=None if status in ACTIVE_STATUSES else now,
+            pid=os.getpid(),
+            host=os.uname().nodename,
+            best=_commit_row(standing.best),
+            incumbent=_commit_row(standing.incumbent),
+            spend=to_plain(standing.spend),
+            limits=to_plain(self.loaded.manifest.limits),
+            **fields,
+        )
+        if picture != self.activity.picture:
+            self.activity.show(picture)
+
+
+def _commit_row(commit: MeasuredCommit | None) -> dict[str, Any] | None:
+    return {"iteration": commit.iteration, "value": commit.value, "commit": commit.commit} if commit else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from goalseek.git.location import Location, locate
-from goalseek.humanize import format_duration
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import total_unrecorded_seconds, unrecorded_usage
 from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
@@ -25,6 +25,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
+from goalseek.project.picture import STALE_SECONDS, OpenIteration, Picture, read_picture, seconds_since
 from goalseek.project.progress import (
     direction_warning,
     fruitless_warnings,
@@ -32,15 +33,6 @@ from goalseek.project.progress import (
     needs_settling,
     own_label,
     small_set_warning,
-)
-from goalseek.project.state_file import (
-    ACTIVE_STATUSES,
-    STALE_SECONDS,
-    UnderWay,
-    describe_unsent,
-    read_state,
-    read_under_way,
-    seconds_since,
 )
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
@@ -52,7 +44,7 @@ if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
 
 
-_BY_THE_CLOCK = (StopReason.TIME, StopReason.DEADLINE)
+UNSENT = "unsent.txt"
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ class Overview:
     folder: str
     turn: Turn
     proposers: tuple[Proposer, ...]
-    under_way: tuple[UnderWay, ...]
+    under_way: tuple[OpenIteration, ...]
     balance: str
     questions: tuple[Question, ...]
 
@@ -115,12 +107,8 @@ def read_overview(
     location = location or locate(loaded.folder / loaded.manifest.project.repo)
     own = location.own(loaded.manifest.project.name)
     standing = load_standing(loaded, own)
-    state = read_state(loaded.state)
     holder = lock_holder(own)
-    status = str(state.get("status", "pending"))
-    if status in ACTIVE_STATUSES and holder is None:
-        status = "interrupted"
-    is_at_work = status in ACTIVE_STATUSES
+    picture = read_picture(loaded.state, is_held=holder is not None)
     run_id = read_pending_run(own) or standing.run_id
     questions = _find_questions(loaded, standing, run_id)
     oldest: tuple[Question | None, Approval | None] = questions[0] if questions else (None, None)
@@ -128,9 +116,9 @@ def read_overview(
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     spent = run_standing.spending(0.0, *unrecorded_usage(loaded.runs, standing, run_id))
-    limit_text = "" if is_at_work else _limit_text(loaded, run_standing, state)
+    limit_text = "" if picture.is_at_work else _limit_text(loaded, run_standing, picture)
     promote_hint = _promote_hint(loaded.manifest, standing)
-    next_step = _next_step(status, standing, str(state.get("next", "")), limit_text, promote_hint)
+    next_step = _next_step(picture, standing, limit_text, promote_hint)
     if question:
         next_step = _approval_step(question, approval, holder)
     last = standing.last
@@ -138,17 +126,17 @@ def read_overview(
     texts = (*warnings(loaded.manifest, standing), *filter(None, [differences.code]))
     return Overview(
         project=loaded.manifest.project.name,
-        status=status,
+        status=picture.status,
         metric=standing.metric or loaded.manifest.metric.name,
         direction=standing.direction or loaded.manifest.metric.direction,
         unit=standing.unit,
         run_id=run_id,
         iteration=standing.last_iteration,
-        phase=state.get("phase") if is_at_work else None,
-        phase_started_at=state.get("phase_started_at") if is_at_work else None,
-        heartbeat_at=state.get("heartbeat_at") if is_at_work else None,
-        silent=_silence_text(state, holder) if is_at_work and holder else "",
-        stop_reason=state.get("stop_reason"),
+        phase=picture.phase,
+        phase_started_at=picture.phase_started_at,
+        heartbeat_at=picture.heartbeat_at if picture.is_at_work else None,
+        silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
+        stop_reason=picture.stop_reason,
         first=standing.first if standing.first != standing.origin else None,
         baseline=standing.origin,
         best=standing.best,
@@ -165,7 +153,7 @@ def read_overview(
         ),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
         readable=_answer_notes(loaded, location) if readable is None else readable,
-        unsent=describe_unsent(loaded.logs) if loaded.manifest.notify.command else "",
+        unsent=_describe_unsent(loaded.logs / UNSENT) if loaded.manifest.notify.command else "",
         settled=standing.settled,
         holdout=standing.holdout,
         cost=_cost_text(loaded, standing),
@@ -175,8 +163,8 @@ def read_overview(
         folder=str(loaded.folder),
         turn=run_standing.next_turn(loaded.manifest.search, own_label(loaded.manifest, standing)),
         proposers=standing.proposers,
-        under_way=read_under_way(state) if is_at_work else (),
-        balance=str(state.get("balance", "")) if is_at_work else "",
+        under_way=picture.under_way,
+        balance=picture.balance,
         questions=tuple(question for question, _ in questions) if len(questions) > 1 else (),
     )
 
@@ -236,35 +224,39 @@ def _approval_step(question: Question, approval: Approval | None, holder: Holder
     return f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
-def _limit_text(loaded: ManifestFile, standing: Standing, state: dict[str, Any]) -> str:
+def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> str:
     """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none.
 
     What the calls of an unfinished iteration used is in no record, nor what another iteration would take: that the last
-    invocation ended at such a limit is known from its ``state``, and holds as long as the limits are the same.
+    invocation ended at such a limit is known from its ``picture``, and holds as long as the limits are the same.
     """
     manifest = loaded.manifest
     failures = standing.provider_failures
     stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), failures_before=failures)
     if stop:
         return f"{stop.why}; {stop.next}"
-    reason = state.get("stop_reason")
-    units = {StopReason.TOKENS: "call", StopReason.COST: "call"} | dict.fromkeys(_BY_THE_CLOCK, "iteration")
-    if reason not in units or state.get("limits") != to_plain(manifest.limits):
+    reason = picture.stop_reason
+    units: dict[str, str] = {
+        StopReason.TOKENS: "call",
+        StopReason.COST: "call",
+        StopReason.TIME: "iteration",
+        StopReason.DEADLINE: "iteration",
+    }
+    if reason not in units or picture.limits != to_plain(manifest.limits):
         return ""
-    unit = units[reason]
-    return f"the limit of {reason} is reached, or the next {unit} could exceed it; {state.get('next')}"
+    return f"the limit of {reason} is reached, or the next {units[reason]} could exceed it; {picture.next}"
 
 
-def _next_step(status: str, standing: Standing, written_step: str, limit_text: str, promote_hint: str) -> str:
-    if status == "waiting":
-        return written_step
-    if status == "running":
+def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hint: str) -> str:
+    if picture.waits:
+        return picture.waits
+    if picture.is_at_work:
         return "watch it: goalseek log --last 5"
     if standing.baseline is None:
         return "goalseek doctor, then goalseek iterate"
     warning = standing.worse_than_baseline or (standing.settled and standing.settled.no_gain)
-    if status in ("failed", "blocked") and written_step:
-        return f"{written_step}; {warning}" if warning else written_step
+    if picture.status in ("failed", "blocked") and picture.next:
+        return f"{picture.next}; {warning}" if warning else picture.next
     if limit_text:
         is_new = bool(promote_hint) and (bool(warning) or "goalseek promote" not in limit_text)
         return f"{limit_text}; {promote_hint}" if is_new else limit_text
@@ -291,13 +283,23 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     return before if standing.has_kept else ""
 
 
-def _silence_text(state: dict[str, Any], holder: Holder) -> str:
+def _silence_text(picture: Picture, holder: Holder) -> str:
     """A warning where the heartbeat is older than ``STALE_SECONDS``, or a provider's program is silent; else ""."""
-    age = seconds_since(state, "heartbeat_at")
+    age = seconds_since(picture.heartbeat_at)
     if age is not None and age >= STALE_SECONDS:
         return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
-    silence = seconds_since(state, "silent_since")
+    silence = seconds_since(picture.silent_since)
     if silence is None:
         return ""
     remedy = "; goalseek stop ends its call" if silence >= STOPPABLE_SECONDS else ""
     return f"the provider's program has printed nothing for {format_duration(silence)}{remedy}"
+
+
+def _describe_unsent(path: Path) -> str:
+    """``2 notifications failed since one was sent, the last: sh ended with 7``; "" where none has."""
+    try:
+        failures = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    count = pluralize(len(failures), "notification")
+    return f"{count} failed since one was sent, the last: {failures[-1]}" if failures else ""

@@ -12,8 +12,8 @@ from goalseek.humanize import format_duration, format_moment
 from goalseek.manifest.tables import Limits
 from goalseek.process import seconds_with_sleep
 from goalseek.project.limits import has_spending_limit, limit_in_call, seconds_to_deadline
+from goalseek.project.picture import SILENT_SECONDS
 from goalseek.project.project import PAUSE_SECONDS, Project
-from goalseek.project.state_file import SILENT_SECONDS
 from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.usage import UsageLog
 from goalseek.sandbox.pipes import HeadAndTail
@@ -69,7 +69,7 @@ class CallWatch:
             seconds = time.monotonic() - now
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at
-        self._project.activity.picture.set_silent_since(format_moment(-silence) if silence >= SILENT_SECONDS else "")
+        self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         self.stop = self._limit_stop(now) or self._requested_stop(silence)
         self.is_waiting = self.stop is None and now - self._waits_since >= SILENT_SECONDS
         return self.is_waiting or self.stop is not None
@@ -77,7 +77,7 @@ class CallWatch:
     def close(self) -> None:
         """Notes that the program has ended, and is silent no more."""
         self._usage_log.running = Usage()
-        self._project.activity.picture.set_silent_since("")
+        self._project.activity.show_silence("")
 
     def _limit_stop(self, now: float) -> Stop | None:
         project = self._project

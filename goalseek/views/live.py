@@ -11,12 +11,12 @@ from msgspec import structs
 
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
-from goalseek.project.progress import Progress, format_turn
-from goalseek.project.state_file import UnderWay
-from goalseek.values import Phase, Stop
+from goalseek.project.picture import Picture
+from goalseek.project.progress import Progress
+from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, format_silence, panel_rows
-from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, last_clean_line, one_line
+from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, format_silence, panel_rows
+from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, last_clean_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -34,9 +34,8 @@ class LiveWatch(LineWatch):
         self._signs = choose_signs(sys.stdout, LINE_DRAWING, ASCII)
         self._screen: Screen | None = None
         self._progress: Progress | None = None
-        self._activity = Activity()
+        self._picture = Picture()
         self._progress_at = self._phase_start = self._wait_start = self._printed_at = time.monotonic()
-        self._turns = 0
         self._tail = b""
         self._is_asking = False
 
@@ -53,33 +52,22 @@ class LiveWatch(LineWatch):
 
     def on_phase(self, iteration: int, name: str) -> None:
         """The panel shows it; also a line on stderr where ``is_verbose``."""
-        self._activity = Activity(iteration, name, waits=self._activity.waits)
+        self._picture = structs.replace(self._picture, iteration=iteration, phase=name, turn="")
         self._phase_start = self._printed_at = time.monotonic()
-        self._turns, self._tail = 0, b""
+        self._tail = b""
         super().on_phase(iteration, name)
 
-    def on_under_way(self, under_way: tuple[UnderWay, ...], balance: str) -> None:
-        """The panel shows them."""
-        self._activity = Activity(under_way=under_way, balance=balance)
-
-    def on_measurement(self, side: str, number: int) -> None:
-        """The panel shows it."""
-        self._turns += 1
-        self._tail = b""
-        if self._activity.phase == Phase.SETTLE:
-            turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
-            self._activity = structs.replace(self._activity, turn=turn)
-        elif self._activity.phase == Phase.VERIFY:
-            self._activity = structs.replace(self._activity, turn=format_turn(side, number))
-
-    def on_wait(self, text: str) -> None:
-        """The panel shows it; the time is added neither to the phase nor to the budget."""
-        now = time.monotonic()
-        if self._activity.waits and not text:
+    def on_picture(self, picture: Picture) -> None:
+        """The panel shows it; the time of a wait is added neither to the phase nor to the budget."""
+        now, before = time.monotonic(), self._picture
+        if before.waits and not picture.waits:
             self._phase_start += now - self._wait_start
             self._progress_at += now - self._wait_start
-        self._activity, self._wait_start = structs.replace(self._activity, waits=one_line(text)), now
-        self._printed_at = now
+        if before.waits != picture.waits:
+            self._wait_start = self._printed_at = now
+        if before.turn != picture.turn:
+            self._tail = b""
+        self._picture = picture
 
     def on_output(self, chunk: bytes) -> None:
         """The panel shows the last line of the output."""
@@ -117,12 +105,9 @@ class LiveWatch(LineWatch):
 
     def _rows(self, columns: int) -> list[Text]:
         assert self._progress
-        now = time.monotonic()
-        activity = structs.replace(
-            self._activity,
-            seconds=now - self._phase_start,
-            since=now - self._progress_at,
-            waits="interrupted; for what runs to end" if is_ending() else self._activity.waits,
-            says=format_silence(now - self._printed_at) or last_clean_line(self._tail),
-        )
-        return panel_rows(self._progress, activity, columns, self._signs)
+        now, picture = time.monotonic(), self._picture
+        if is_ending():
+            picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
+        says = format_silence(now - self._printed_at) or last_clean_line(self._tail)
+        frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
+        return panel_rows(frame, columns, self._signs)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
+from goalseek.project.picture import SILENT_SECONDS, OpenIteration, Picture, count_stages, seconds_since
 from goalseek.project.progress import Progress
-from goalseek.project.state_file import SILENT_SECONDS, UnderWay, count_stages, elapsed_since
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
 from goalseek.views.terminal_text import cell_width, cut_to_cells, one_line
@@ -49,52 +49,47 @@ LINE_DRAWING = Signs("─", "━", "┄", "▁▂▃▄▅▆▇█", " · ")
 ASCII = Signs("-", "#", ".", "", " | ")
 
 
-class Activity(Struct, frozen=True):
-    """The present activity. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
+class Frame(Struct, frozen=True):
+    """What the panel shows. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
 
-    ``turn`` is the run of the verifier, ``waits`` what a wait is for, ``says`` the last line of output; each may be
-    "". ``ended`` says how a climb ended that is not at work. Of several iterations at once each is in ``under_way``,
-    and ``balance`` says whether agents or benches wait for the others.
+    ``says`` is the last line of output, ``ended`` how a climb ended that is not at work; each may be "".
     """
 
-    iteration: int | None = None
-    phase: str = ""
+    progress: Progress
+    picture: Picture = Picture()
     seconds: float = 0.0
     since: float = 0.0
-    turn: str = ""
-    waits: str = ""
     says: str = ""
     ended: str = ""
-    under_way: tuple[UnderWay, ...] = ()
-    balance: str = ""
 
 
-def panel_rows(progress: Progress, activity: Activity, columns: int, signs: Signs) -> list[Text]:
+def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
     """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
+    progress, picture = frame.progress, frame.picture
     width = max(min(columns - 1, MAX_COLUMNS), 1)
-    rows = [_title(progress, activity, width, signs), _row(*_phase(progress, activity, signs), width)]
+    rows = [_title(frame, width, signs), _row(*_phase(frame, signs), width)]
     if progress.best is not None and progress.baseline is not None:
         rows.append(_best(progress, progress.best, progress.baseline, width, signs))
         rows.append(_row("tries", _tries(progress, signs), "", width))
         rows.append(_row("last", _reasons(progress, width, signs), "", width))
         lines = proposer_lines(progress.turn, progress.proposers, progress.unit)
         rows += [_row(label, text, "", width) for label, text in lines]
-    rows += [_bar(budget, activity, width, signs) for budget in progress.spendings]
-    rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in activity.under_way]
-    if activity.balance:
-        rows.append(_row("", activity.balance, "magenta", width))
-    if not activity.ended and not activity.under_way:
-        rows.append(_row("prints", activity.says, "dim", width))
+    rows += [_bar(budget, frame.since, width, signs) for budget in progress.spendings]
+    rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in picture.under_way]
+    if picture.balance:
+        rows.append(_row("", one_line(picture.balance), "magenta", width))
+    if not frame.ended and not picture.under_way:
+        rows.append(_row("prints", frame.says, "dim", width))
     for row in rows:
         row.no_wrap = True
         row.truncate(width)
     return rows
 
 
-def format_under_way(one: UnderWay) -> str:
+def format_under_way(one: OpenIteration) -> str:
     """``measuring, 1m 02s: a title``, of one of several iterations under way."""
     phase = _NAMES.get(one.phase or "", "proposing") if one.stage == "proposing" else one.stage
-    text = f"{one.waits or phase}, {format_whole_seconds(elapsed_since(one.since))}"
+    text = f"{one.waits or phase}, {format_whole_seconds(seconds_since(one.since) or 0.0)}"
     return one_line(f"{text}: {one.title}" if one.title else text)
 
 
@@ -108,11 +103,12 @@ def format_whole_seconds(seconds: float) -> str:
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
 
-def _title(progress: Progress, activity: Activity, width: int, signs: Signs) -> Text:
+def _title(frame: Frame, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    iteration = f"{signs.dot}iteration {activity.iteration}" if activity.iteration is not None else ""
-    name = cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
+    number = frame.picture.iteration
+    iteration = f"{signs.dot}iteration {number}" if number is not None else ""
+    name = cut_to_cells(f"{frame.progress.project}{iteration}", max(width - 4, 1))
     rule = signs.rule * max(width - 4 - cell_width(name), 0)
     return Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
 
@@ -123,21 +119,22 @@ def _row(label: str, text: str, style: str, width: int) -> Text:
     return Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut_to_cells(text, max(width - _LABEL, 1)), style))
 
 
-def _phase(progress: Progress, activity: Activity, signs: Signs) -> tuple[str, str, str]:
+def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
     """Label, text and style of the row that shows the phase, a wait or the end."""
-    if activity.ended:
-        return "ended", activity.ended, ""
-    if activity.waits:
-        return "waiting", activity.waits, "magenta"
-    if activity.under_way:
-        return "at once", count_stages(activity.under_way), "cyan"
-    text = format_whole_seconds(activity.seconds) if activity.phase else ""
-    usual = progress.usual.get(activity.phase, 0.0)
+    picture, phase = frame.picture, frame.picture.phase or ""
+    if frame.ended:
+        return "ended", frame.ended, ""
+    if picture.waits:
+        return "waiting", one_line(picture.waits), "magenta"
+    if picture.under_way:
+        return "at once", count_stages(picture.under_way), "cyan"
+    text = format_whole_seconds(frame.seconds) if phase else ""
+    usual = frame.progress.usual.get(phase, 0.0)
     if usual >= 1:
         text += f", usually {format_whole_seconds(usual)}"
-    if activity.turn:
-        text += signs.dot + activity.turn
-    return _NAMES.get(activity.phase, activity.phase.lower()), text, "cyan"
+    if picture.turn:
+        text += signs.dot + one_line(picture.turn)
+    return _NAMES.get(phase, phase.lower()), text, "cyan"
 
 
 def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
@@ -175,10 +172,10 @@ def _reasons(progress: Progress, width: int, signs: Signs) -> str:
     return next((row for row in rows if cell_width(row) <= width - _LABEL), "")
 
 
-def _bar(budget: BudgetUse, activity: Activity, width: int, signs: Signs) -> Text:
+def _bar(budget: BudgetUse, since: float, width: int, signs: Signs) -> Text:
     from rich.text import Text
 
-    spent = budget.spent + (activity.since if budget.name == StopReason.TIME else 0.0)
+    spent = budget.spent + (since if budget.name == StopReason.TIME else 0.0)
     share = min(max(spent / budget.most, 0.0), 1.0)
     least = "at least " if budget.is_partial else ""
     text = f"{least}{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"

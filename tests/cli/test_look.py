@@ -63,7 +63,7 @@ class TestStatus:
         climbed.kill_when(home("here"), "iterate", "--new")
         (seen,) = rows(climbed.run("status", "--json"))
         assert (seen["outcomes"], seen["stagnation"], seen["spend"]["iterations"]) == ({}, 0, 0)
-        assert ClimbFollower(load(climbed.manifest)).look(is_held=False).scene.stagnation == 0
+        assert ClimbFollower(load(climbed.manifest)).look().progress.stagnation == 0
 
     def test_after_a_climb_it_names_best_last_and_counts_and_a_query_takes_a_part(self, climbed: Project) -> None:
         (seen,) = rows(climbed.run("status", "--json"))

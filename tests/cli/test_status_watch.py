@@ -13,7 +13,7 @@ from goalseek.cli import watch
 from goalseek.manifest.loading import load
 from goalseek.project import status
 from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
-from goalseek.project.state_file import read_state
+from goalseek.project.picture import read_picture
 from goalseek.values import Stop
 from goalseek.workspace import answers
 
@@ -30,7 +30,7 @@ def slow(tmp_path: Path, go: Path) -> Project:
 
 def wait_until_measuring(project: Project) -> None:
     state = project.logs / "state.json"
-    until(lambda: read_state(state).get("phase") == "VERIFY")
+    until(lambda: read_picture(state).phase == "VERIFY")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])

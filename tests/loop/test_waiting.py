@@ -13,16 +13,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from project import Project, Projects, answer, home, living, until
 
 from goalseek import locks
 from goalseek.errors import GoalseekError
-from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
-from goalseek.project import state_file
+from goalseek.project import picture
 from goalseek.project.limits import Clock
+from goalseek.project.observer import Observer
+from goalseek.project.picture import Activity, Picture, read_picture
 from goalseek.project.project import Project as OpenProject
-from goalseek.project.state_file import RunState, StateFile, read_state
 from goalseek.proposal.watch import wait
 
 WAITING = """\
@@ -47,26 +48,43 @@ def waiting(project: Project) -> Project:
 def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picture = StateFile(tmp_path / "state.json")
+    path = tmp_path / "state.json"
+    doing = Activity(path, Observer)
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
-        picture.show(RunState("running", "run", "now", 3, phase), Standing(), Limits())
-    assert read_state(picture.path)["phase"] == "PLAN", "the others followed at once"
-    picture.beat()
-    assert read_state(picture.path)["phase"] == "VERIFY"
-    picture.waiting("for a card")
-    assert read_state(picture.path)["status"] == "waiting", "another status is shown at once"
-    picture.waiting("")
-    assert read_state(picture.path)["status"] == "running"
-    picture = StateFile(tmp_path / "another.json")
-    picture.beat()
-    assert not picture.path.exists()
-    picture.show(RunState("running", "run", "now", 3, "VERIFY"), Standing(), Limits())
-    picture.path.unlink()
-    picture.beat()
-    assert not picture.path.exists(), "not yet time"
-    monkeypatch.setattr(state_file, "HEARTBEAT_SECONDS", 0.0)
-    picture.beat()
-    assert read_state(picture.path)["phase"] == "VERIFY" and read_state(picture.path)["heartbeat_at"]
+        doing.show(Picture("running", "run", "now", 3, phase))
+    assert read_picture(path).phase == "PLAN", "the others followed at once"
+    doing.beat()
+    assert read_picture(path).phase == "VERIFY"
+    with doing.waiting("for a card"):
+        assert read_picture(path).waits == "for a card", "another status is shown at once"
+    assert read_picture(path) == structs.replace(doing.picture, heartbeat_at=read_picture(path).heartbeat_at)
+    assert (doing.picture.status, doing.picture.next) == ("running", "")
+    path = tmp_path / "another.json"
+    doing = Activity(path, Observer)
+    doing.beat()
+    assert not path.exists()
+    doing.show(Picture("running", "run", "now", 3, "VERIFY"))
+    path.unlink()
+    doing.beat()
+    assert not path.exists(), "not yet time"
+    monkeypatch.setattr(picture, "HEARTBEAT_SECONDS", 0.0)
+    doing.beat()
+    assert read_picture(path).phase == "VERIFY" and read_picture(path).heartbeat_at
+
+
+def test_a_picture_without_a_holder_of_the_lock_is_of_an_interrupted_run(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    for content in ("", "[]", "null", '{"status": 3}', '{"under_way": [{}]}'):
+        path.write_text(content)
+        assert read_picture(path) == Picture()
+    path.write_text(
+        json.dumps({"status": "waiting", "next": "for a card", "phase": "VERIFY", "iteration": 3, "new": 1})
+    )
+    assert (read_picture(path).waits, read_picture(path).phase) == ("for a card", "VERIFY")
+    dead = read_picture(path, is_held=False)
+    assert (dead.status, dead.waits, dead.phase, dead.phase_in_words()) == ("interrupted", "", None, "")
+    path.write_text(json.dumps({"status": "completed", "next": "goes on"}))
+    assert read_picture(path, is_held=False) == read_picture(path)
 
 
 @pytest.mark.slow
@@ -74,11 +92,11 @@ def test_in_a_long_phase_the_heartbeat_goes_on_and_status_says_when_it_has_gone_
     started = waiting.start("iterate")
     until(lambda: home("waiting").exists())
     picture = waiting.logs / "state.json"
-    first = read_state(picture)["heartbeat_at"]
-    until(lambda: read_state(picture)["heartbeat_at"] != first)
+    first = read_picture(picture).heartbeat_at
+    until(lambda: read_picture(picture).heartbeat_at != first)
     assert status(waiting)["silent"] == ""
     started.send_signal(signal.SIGSTOP)
-    picture.write_text(json.dumps({**read_state(picture), "heartbeat_at": "2026-01-01T00:00:00Z"}))
+    picture.write_text(json.dumps({**json.loads(picture.read_text()), "heartbeat_at": "2026-01-01T00:00:00Z"}))
     assert f"process {started.pid} on" in status(waiting)["silent"]
     assert "no heartbeat for" in waiting.run("status").stdout
     home("go").touch()
@@ -199,7 +217,7 @@ def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 3
     assert "make room: at least" in capsys.readouterr().err
     state_file = project.logs / "state.json"
-    assert read_state(state_file)["stop_reason"] == "disk"
+    assert read_picture(state_file).stop_reason == "disk"
 
 
 def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(

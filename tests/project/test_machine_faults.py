@@ -15,7 +15,7 @@ from goalseek.cli import main
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
-from goalseek.project import fitness, state_file
+from goalseek.project import fitness, picture
 
 REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
@@ -64,7 +64,7 @@ def test_a_full_disk_is_the_reason_that_status_shows(played: Projects, monkeypat
         refused() if path.exists() else path.write_text(content)
 
     monkeypatch.setattr(invocation, "check_provider", refused)
-    monkeypatch.setattr(state_file, "write_atomic", written)
+    monkeypatch.setattr(picture, "write_atomic", written)
     assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
     monkeypatch.undo()
     shown = project.run("status").stdout

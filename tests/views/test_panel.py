@@ -10,10 +10,10 @@ from msgspec import structs
 
 from goalseek.humanize import format_moment
 from goalseek.project.limits import BudgetUse
+from goalseek.project.picture import OpenIteration, Picture
 from goalseek.project.progress import Progress
-from goalseek.project.state_file import UnderWay
 from goalseek.statistics.rotation import Proposer, Turn
-from goalseek.views.panel import ASCII, LINE_DRAWING, Activity, Signs, format_silence, panel_rows, sparkline
+from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, Signs, format_silence, panel_rows, sparkline
 
 SCENE = Progress(
     "demo",
@@ -28,19 +28,25 @@ SCENE = Progress(
     reasons=("worse", "within_noise", "better"),
     usual={"VERIFY": 62.0, "PLAN": 0.4},
 )
-MEASURING = Activity(8, "VERIFY", seconds=61.9, since=45.0, turn="run 2, the incumbent", says="epoch 3")
+NOW = Picture("running", iteration=8, phase="VERIFY", turn="run 2, the incumbent")
+WAITING = structs.replace(NOW, status="waiting", next="waits for gpu0")
+MEASURING = Frame(SCENE, NOW, seconds=61.9, since=45.0, says="epoch 3")
 
 
 TOKENS = {999.4: "999", 9999.4: "9999", 9999.6: "10k", 999_499: "999k", 999_600: "1M", 1_234_567: "1.23M"}
 
 
-def shown(scene: Progress, doing: Activity, columns: int = 80, signs: Signs = ASCII) -> list[str]:
-    return [row.plain for row in panel_rows(scene, doing, columns, signs)]
+def shown(frame: Frame, columns: int = 80, signs: Signs = ASCII) -> list[str]:
+    return [row.plain for row in panel_rows(frame, columns, signs)]
+
+
+def measuring(scene: Progress) -> Frame:
+    return structs.replace(MEASURING, progress=scene)
 
 
 def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
     """The row of one budget, 45 seconds after the scene was told, and the colour of its bar."""
-    drawn = panel_rows(replace(SCENE, spendings=(BudgetUse(name, spent, most, of),)), MEASURING, columns, ASCII)[5]
+    drawn = panel_rows(measuring(replace(SCENE, spendings=(BudgetUse(name, spent, most, of),))), columns, ASCII)[5]
     return drawn.plain, str(drawn.spans[1].style) if drawn.spans[1:] else ""
 
 
@@ -48,7 +54,7 @@ def test_where_several_propose_the_panel_says_whose_turn_it_is_and_what_each_has
     claude = Proposer("claude", 9, 2, 0.05, True, 0.025, 0.1, 900.0, 2.0)
     codex = Proposer("codex", 3, 0, 0.0, True, None, 0.0, 900.0, None)
     scene = replace(SCENE, turn=Turn(("codex", "gemini"), "3 of 20 iterations"), proposers=(claude, codex))
-    assert shown(scene, MEASURING)[5:8] == [
+    assert shown(measuring(scene))[5:8] == [
         "  proposes    codex: 3 of 20 iterations",
         "              claude: 2 kept of 9, 5% better: 2.5% a dollar, 10% an hour",
         "              codex: 0 kept of 3",
@@ -56,7 +62,7 @@ def test_where_several_propose_the_panel_says_whose_turn_it_is_and_what_each_has
 
 
 def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
-    assert shown(SCENE, MEASURING, signs=LINE_DRAWING) == [
+    assert shown(MEASURING, signs=LINE_DRAWING) == [
         "── demo · iteration 8 " + "─" * 57,
         "  measuring   1m 01s, usually 1m 02s · run 2, the incumbent",
         "  best        3 score, baseline 1, +2   ▁▅█",
@@ -64,12 +70,12 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
         "  last        worse · within_noise · better",
         "  prints      epoch 3",
     ]
-    assert shown(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,)), Activity())[1:4] == [
+    assert shown(Frame(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,))))[1:4] == [
         " " * 14,
         "  best        1 score, the baseline's",
         "  tries       2 kept of 7",
     ]
-    assert [row[:14].strip() for row in shown(replace(SCENE, baseline=None, best=None), Activity())] == [
+    assert [row[:14].strip() for row in shown(Frame(replace(SCENE, baseline=None, best=None)))] == [
         "-- demo ------",
         "",
         "prints",
@@ -77,21 +83,21 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
 
 
 def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
-    assert shown(SCENE, Activity(8, "PLAN", 59.9))[1] == "  planning    59s"
-    assert shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0"))[1] == "  waiting     waits for gpu0"
-    ended = shown(SCENE, structs.replace(MEASURING, waits="waits for gpu0", ended="stopped at limits.time"))
+    assert shown(Frame(SCENE, Picture(iteration=8, phase="PLAN"), 59.9))[1] == "  planning    59s"
+    assert shown(Frame(SCENE, WAITING))[1] == "  waiting     waits for gpu0"
+    ended = shown(Frame(SCENE, WAITING, ended="stopped at limits.time"))
     assert ended[1] == "  ended       stopped at limits.time" and not [row for row in ended if "prints" in row]
 
 
 def test_of_several_at_once_each_has_a_row_below_the_totals_and_the_side_that_waits_is_named() -> None:
     now = format_moment(0)
     under_way = (
-        UnderWay(8, "measuring", "VERIFY", "", now, "a new title"),
-        UnderWay(10, "waiting", "APPLY_CHANGE", "waits for a bench", format_moment(-62), "another"),
-        UnderWay(11, "proposing", "PLAN", "", now),
+        OpenIteration(8, "measuring", "VERIFY", "", now, "a new title"),
+        OpenIteration(10, "waiting", "APPLY_CHANGE", "waits for a bench", format_moment(-62), "another"),
+        OpenIteration(11, "proposing", "PLAN", "", now),
     )
-    several = Activity(under_way=under_way, balance="1.2 of 2 agents wait for a bench: take fewer, or more benches")
-    drawn = shown(SCENE, several)
+    several = Picture(under_way=under_way, balance="1.2 of 2 agents wait for a bench: take fewer, or more benches")
+    drawn = shown(Frame(SCENE, several))
     assert [drawn[0][:8], drawn[1]] == ["-- demo ", "  at once     1 proposing, 1 measuring, 1 waiting"]
     assert drawn[4:] == [
         "  last        worse | within_noise | better",
@@ -125,8 +131,8 @@ def test_a_budget_has_a_bar_as_full_as_it_is_spent_and_magenta_where_it_nearly_i
 def test_on_a_narrow_terminal_bars_get_short_and_reasons_are_whole_or_missing() -> None:
     assert bar("cost", 10.0, 20.0, "all runs", columns=50)[0] == "  cost        ####...  $10.00 of $20.00, all runs"
     assert bar("cost", 10.0, 20.0, "all runs", columns=42)[0] == "  cost        $10.00 of $20.00, all runs"
-    assert shown(SCENE, MEASURING, 35)[4] == "  last        worse | within_noise"
-    assert shown(SCENE, MEASURING, 34)[4] == "  last        worse"
+    assert shown(MEASURING, 35)[4] == "  last        worse | within_noise"
+    assert shown(MEASURING, 34)[4] == "  last        worse"
 
 
 @pytest.mark.parametrize("columns", [1, 3, 17, 40, 80, 101, 500])
@@ -138,7 +144,7 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
         climb=tuple(map(float, range(90))),
         spendings=(BudgetUse("tokens", 1.0, 2.0, "all runs"), BudgetUse("time", 1.0, 2.0)),
     )
-    drawn = panel_rows(long, structs.replace(MEASURING, says="x" * 200), columns, LINE_DRAWING)
+    drawn = panel_rows(structs.replace(MEASURING, progress=long, says="x" * 200), columns, LINE_DRAWING)
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8
 
@@ -149,4 +155,4 @@ def test_a_program_that_prints_nothing_for_minutes_is_said_to() -> None:
 
 def test_a_budget_of_dollars_that_are_not_all_known_shows_the_least() -> None:
     dollars = BudgetUse("cost", 4.1, 20.0, is_partial=True)
-    assert "at least $4.10 of $20.00" in shown(replace(SCENE, spendings=(dollars,)), MEASURING)[5]
+    assert "at least $4.10 of $20.00" in shown(measuring(replace(SCENE, spendings=(dollars,))))[5]

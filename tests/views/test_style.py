@@ -11,8 +11,9 @@ from rich.style import Style
 
 import goalseek
 from goalseek.project.limits import BudgetUse
+from goalseek.project.picture import Picture
 from goalseek.project.progress import Progress
-from goalseek.views.panel import LINE_DRAWING, Activity, panel_rows
+from goalseek.views.panel import LINE_DRAWING, Frame, panel_rows
 from goalseek.views.terminal_text import CODES, OUTCOME_COLORS, one_line, replace_unprintable
 
 PACKAGE = Path(goalseek.__file__).parent
@@ -40,6 +41,7 @@ SCENE = Progress(
     usual={"VERIFY": 3.0},
     spendings=(BudgetUse("time", 99, 100, "run"), BudgetUse("tokens", 1, 100, "run")),
 )
+MEASURING = Frame(SCENE, Picture("running", iteration=1, phase="VERIFY"), 3.0, says="word")
 
 
 def light_of(color: str) -> float:
@@ -63,12 +65,8 @@ def code_of(style: str) -> str:
 
 
 def panel_codes() -> Iterator[str]:
-    for doing in (
-        Activity(1, "VERIFY", 3.0, says="word"),
-        Activity(1, "VERIFY", waits="for a card"),
-        Activity(ended="done"),
-    ):
-        for row in panel_rows(SCENE, doing, 80, LINE_DRAWING):
+    for frame in (MEASURING, Frame(SCENE, Picture("waiting", next="for a card")), Frame(SCENE, ended="done")):
+        for row in panel_rows(frame, 80, LINE_DRAWING):
             for style in (row.style, *(span.style for span in row.spans)):
                 yield from code_of(str(style)).split(";") if str(style) else ()
 
@@ -83,7 +81,7 @@ def test_what_is_shown_can_be_read_on_both_backgrounds(palette: str) -> None:
 
 def test_what_matters_in_the_panel_is_not_faint() -> None:
     told = []
-    for row in panel_rows(SCENE, Activity(1, "VERIFY", 3.0, says="word"), 80, LINE_DRAWING):
+    for row in panel_rows(MEASURING, 80, LINE_DRAWING):
         faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
         clear = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
         told.append(clear.strip("━ ").partition("   ")[0])
@@ -101,7 +99,8 @@ def test_every_colour_that_is_named_is_there() -> None:
     for path in (*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].strip("_") == "paint":
-                named |= {one.value for one in ast.walk(node.args[1]) if isinstance(one, ast.Constant)}
+                given = [one for argument in node.args[1:] for one in ast.walk(argument)]
+                named |= {one.value for one in given if isinstance(one, ast.Constant)}
     assert {"green", "grey", "bold", "magenta"} <= named
     assert {str(name) for name in named if name is not None} - CODES.keys() - {"after", "before"} == set()
 

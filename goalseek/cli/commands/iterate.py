@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from collections import deque
-from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import humanize, process
@@ -23,9 +22,9 @@ from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manif
 from goalseek.manifest.parallel import refuse_jobs
 from goalseek.project import stop
 from goalseek.project.opening import open_project, open_repository, provider_from_options
+from goalseek.project.picture import read_picture
 from goalseek.project.preflight import refuse_missing_home
 from goalseek.project.project import Project
-from goalseek.project.state_file import ACTIVE_STATUSES, format_phase, read_state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +101,7 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
     with contextlib.closing(open_repository(manifest)) as repository:
         own = repository.own
     refuse_missing_home(manifest)
-    refuse_locked(own, lambda: format_phase(read_state(manifest.state), datetime.now(UTC)), manifest.path.resolve())
+    refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -110,18 +109,17 @@ def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
     arguments = [word for word in options.command_line if word != "--detach"]
     child = process.detach(arguments, log)
     while child.poll() is None:
-        state = read_state(manifest.state)
-        is_at_work = state.get("pid") == child.pid and state.get("status") in ACTIVE_STATUSES
-        if is_at_work and (holder := lock_holder(own)) and holder.pid == child.pid:
+        picture, holder = read_picture(manifest.state), lock_holder(own)
+        if picture.is_at_work and holder and picture.pid == holder.pid == child.pid:
             break
         time.sleep(0.02)
-    code, state = child.poll(), read_state(manifest.state)
+    code, picture = child.poll(), read_picture(manifest.state)
     if code:
         print(_output_since(log, before), file=sys.stderr)
         return code
     fields = {"pid": child.pid, "log": str(log), "ended": code is not None}
     if code == 0:
-        fields |= {"stop_reason": state.get("stop_reason"), "next": state.get("next")}
+        fields |= {"stop_reason": picture.stop_reason, "next": picture.next}
         lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
     else:
         if (notes := _output_since(log, before)) and not wants_json(options):

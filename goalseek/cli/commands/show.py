@@ -175,10 +175,10 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
         raise GoalseekError(f"{which!r} is no iteration's number, best, baseline, last or settled", "see: goalseek log")
     if record is None:
         from goalseek.project.paths import fetch_hint
-        from goalseek.project.state_file import read_state, read_under_way
+        from goalseek.project.picture import read_picture
 
-        hint, state = fetch_hint(manifest), read_state(manifest.state)
-        if not hint and which in {str(state.get("iteration")), *(str(one.iteration) for one in read_under_way(state))}:
+        hint, picture = fetch_hint(manifest), read_picture(manifest.state)
+        if not hint and which in {str(picture.iteration), *(str(one.iteration) for one in picture.under_way)}:
             message = f"iteration {which} has begun, and has no record before it ends"
             raise GoalseekError(message, "see: goalseek status")
         raise GoalseekError(f"there is no record of {which}", hint or "see: goalseek log")

@@ -12,7 +12,7 @@ from goalseek.humanize import at_least, format_distinct, format_dollars, format_
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.state_file import count_stages, describe_end
+from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import to_plain

@@ -16,7 +16,7 @@ from goalseek.project.approval import commands_for, open_question
 from goalseek.project.limits import median_iteration_seconds
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.state_file import read_state, seconds_since
+from goalseek.project.picture import read_picture, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_stop
 
 
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Asks the run to stop, and says how long that may take; or that nothing is running."""
     manifest = manifest_of_running_climb(load_manifest_to_look(options))
-    state = read_state(manifest.state)  # as it is when asked: one that waits has ended a moment later
+    picture = read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
     with contextlib.closing(open_repository(manifest)) as repository:
         holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
     standing, newest = load_standing(manifest), History(manifest.results).newest()
@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> int:
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
-    is_waiting = state.get("status") == "waiting" and "; waits until " in str(state.get("next"))  # for its provider
+    is_waiting = "; waits until " in picture.waits  # for its provider
     has_several = bool(Flight(manifest.runs, None, run_id or standing.run_id).begun())
     ends = "finishes what it measures, drops the proposals under way" if has_several else "finishes its iteration"
     answer = "waits, and stops now" if is_waiting else f"{ends}, then stops; {taking}"
     lines = [f"asked {holder}: it {answer}"]
-    silence = seconds_since(state, "silent_since")
+    silence = seconds_since(picture.silent_since)
     if silence is not None:
         after = format_duration(STOPPABLE_SECONDS)
         lines.append(

@@ -18,7 +18,7 @@ from typing import Any
 
 from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
-from goalseek.project.state_file import ACTIVE_STATUSES
+from goalseek.project.picture import ACTIVE_STATUSES
 from goalseek.views.report.html import content_security_policy, render_page
 from goalseek.views.report.source import Reader, Source, current_activity, project_state
 

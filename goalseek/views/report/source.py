@@ -13,7 +13,7 @@ from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.project.paths import fetch_hint
-from goalseek.project.state_file import ACTIVE_STATUSES, describe_end, format_phase, read_state
+from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.status import read_overview
 from goalseek.statistics.guards import describe_bounds
 from goalseek.views.report.aggregate import ReportFigures
@@ -109,7 +109,7 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
         )
     return ProjectState(
         status=describe_end(summary.status, summary.stop_reason),
-        phase=format_phase(read_state(source.state)) if summary.phase or summary.under_way else "",
+        phase=read_picture(source.state).phase_in_words() if summary.phase or summary.under_way else "",
         next=summary.next,
         differs=summary.differs,
         notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),
@@ -126,15 +126,12 @@ def current_activity(source: Source) -> tuple[str, str]:
 
     Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
     """
-    state = read_state(source.state)
-    status = one_line(str(state.get("status") or ("pending" if source.loaded else "")), 40)
-    if status not in ACTIVE_STATUSES:
-        return describe_end(status, str(state.get("stop_reason"))), ""
     own = own_folder(source.loaded) if source.loaded else None
-    if own and lock_holder(own) is None:
-        return "interrupted", ""
-    phase, beat = format_phase(state), one_line(str(state.get("heartbeat_at")), 40)
-    return status, f"{one_line(phase, 200)}, seen {beat}" if phase else ""
+    picture = read_picture(source.state, is_held=not own or lock_holder(own) is not None)
+    if picture == Picture() and source.loaded is None:
+        return "", ""
+    phase, beat = one_line(picture.phase_in_words(), 200), one_line(str(picture.heartbeat_at), 40)
+    return describe_end(one_line(picture.status, 40), picture.stop_reason), f"{phase}, seen {beat}" if phase else ""
 
 
 @dataclass(frozen=True)
