@@ -80,7 +80,7 @@ def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log
     if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
         text = "it fails outside the sandbox too: the sandbox is not the cause"
         return Finding("wrong" if remedy else "good", text, remedy, "outside")
-    for text in (log, "\n".join(parse_command(command.run).text for command in manifest.verify)):
+    for text in (log, "\n".join(parse_command(command.run).text for command in manifest.commands)):
         if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
             break
     shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
@@ -192,7 +192,7 @@ def _misspelt_script(project: Project, command: VerifyCommand, paths: Sequence[s
 
 def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCommand | None:
     failed = runs[-1].name if runs and runs[-1].exit_code else None
-    return next((command for command in manifest.verify if command.name == failed), None)
+    return next((command for command in manifest.commands if command.name == failed), None)
 
 
 def _unknown_command(exit_code: int | None, run_folder: Path) -> str:
@@ -228,7 +228,7 @@ def find_missing_path(
     is_scorer = command is not None and command.sees == "hidden"
     program = parse_command(command.run).plain[0] if command and runs[-1].exit_code not in _NOT_RUN else None
     tree_paths = _TreePaths(project, manifest, entries, folders, is_scorer)
-    bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.verify)))
+    bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.commands)))
     paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))
     bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
     submodules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
@@ -275,7 +275,7 @@ def _words_with_path(line: str) -> list[str]:
 def _produced_paths(manifest: Manifest) -> Callable[[str], bool]:
     """A matcher of paths that are put into a tree, or that a command leaves there."""
     given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
-    return matcher((*map(literal_pattern, given), *(path for command in manifest.verify for path in command.outputs)))
+    return matcher((*map(literal_pattern, given), *(path for command in manifest.commands for path in command.outputs)))
 
 
 class _TreePaths(Struct, frozen=True):

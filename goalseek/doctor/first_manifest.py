@@ -189,7 +189,7 @@ def names_hidden(command: str, hidden: Sequence[str]) -> bool:
 def answers_in(path: Path) -> Answers:
     """The answers in a manifest that ``init`` left without a number. Raises GoalseekError where it says more."""
     manifest = loading.load(path).manifest
-    commands = {command.name: command for command in manifest.verify}
+    commands = {command.name: command for command in manifest.commands}
     run, timed, score = (commands.get(name, VerifyCommand(run="")) for name in ("run", "timing", "score"))
     answers = Answers(
         name=manifest.project.name,
@@ -330,7 +330,7 @@ def _question_of(verdict: Verdict, commands: Sequence[CommandRun]) -> str:
 def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
     """What to do about a measurement without a number."""
     metric = loaded.manifest.metric
-    command = next(command for command in loaded.manifest.verify if command.name == metric.command)
+    command = next(command for command in loaded.manifest.commands if command.name == metric.command)
     if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
         how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
         form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"

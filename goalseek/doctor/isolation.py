@@ -43,7 +43,7 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
     better. Where it is unclear whose time the metric is, only commands that see both are spoken of.
     """
     outputs: list[str] = []
-    for command in manifest.verify:
+    for command in manifest.commands:
         if is_time_unclear and command.sees != "both":
             continue
         yield _separation(manifest, command, outputs)
@@ -120,7 +120,7 @@ def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Fin
     for text in readable_answers(manifest, hidden):
         yield Finding("note", text, HASH_INSTEAD)
     timed = timed_program(manifest)
-    runners = {command.name: started_outputs(manifest, command) for command in manifest.verify if command != timed}
+    runners = {command.name: started_outputs(manifest, command) for command in manifest.commands if command != timed}
     programs = set().union(*runners.values())
     if timed and programs and programs.isdisjoint(started_outputs(manifest, timed) | named_paths(timed, hidden)):
         text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
@@ -227,7 +227,7 @@ def describe_reading(reading: Reading) -> str:
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
     """The command that a number comes from; for a file in ``outputs``, the last command with it."""
     if reading.source == "json":
-        for command in reversed(manifest.verify):
+        for command in reversed(manifest.commands):
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):
                 return command
-    return next((command for command in manifest.verify if command.name == reading.command), None)
+    return next((command for command in manifest.commands if command.name == reading.command), None)

@@ -18,12 +18,10 @@ from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
-from goalseek.manifest.tables import Holdout, Manifest, Metric, Reading, VerifyCommand
+from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.project.landing import landing
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
-
-COMMAND = "holdout"
 
 
 def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
@@ -45,13 +43,15 @@ def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
-    """The manifest whose metric is the holdout's: its command comes last, after those whose outputs it may need."""
-    own = {name: getattr(holdout, name) for name in holdout.__dataclass_fields__} | {"name": COMMAND}
-    command = VerifyCommand(**{name: own[name] for name in VerifyCommand.__dataclass_fields__})
-    reading = {name: own[name] for name in Reading.__dataclass_fields__ if name != "command"}
-    usual = manifest.metric
-    metric = Metric(**reading, command=COMMAND, direction=usual.direction, exclusive=usual.exclusive)
-    return replace(manifest, verify=(*manifest.verify, command), metric=metric, guard=())
+    """The manifest of a look: the holdout's command runs last, after those whose outputs it may need."""
+    command = next(command for command in manifest.verify if command.name == holdout.command)
+    metric = replace(manifest.metric, command=holdout.command)
+    if holdout.query is not None:
+        metric = replace(metric, source="json", query=holdout.query, regex=None)
+    if holdout.regex is not None:
+        source = metric.source if metric.source in ("stdout", "stderr") else "stdout"
+        metric = replace(metric, source=source, query=None, regex=holdout.regex)
+    return replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
 def gain_of(direction: str, before: float, after: float) -> float:
@@ -100,12 +100,13 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     project, config, side = evaluation.project, evaluation.config, begun.of
     standing = project.standing
     assert config.manifest.holdout and standing.origin and standing.best
-    config = replace(config, manifest=with_holdout(config.manifest, config.manifest.holdout))
+    holdout = config.manifest.holdout
+    config = replace(config, manifest=with_holdout(config.manifest, holdout))
     tree = origin_tree(evaluation) if side == "baseline" else commit.tree
     target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
     failed = replace(begun, reason="failed")
     try:
-        evidence = measure_target(project, replace(target, own_folder=COMMAND), unused_seed(project))
+        evidence = measure_target(project, replace(target, own_folder=holdout.command), unused_seed(project))
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise

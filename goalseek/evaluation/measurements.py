@@ -188,7 +188,7 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 def sync_bench(evaluation: Evaluation, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
     with evaluation.project.bench(evaluation.config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.verify):
+        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.commands):
             if sees is not None:
                 bench.sync_to(sees, tree)
 

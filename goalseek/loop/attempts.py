@@ -131,7 +131,7 @@ class Attempts:
         self._others: list[Attempt] = []
         self.notes: tuple[str, ...] = ()
         self._steps = steps
-        self._verify = manifest.verify
+        self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
         self._next: Attempt | None = Attempt(1, 1, plan)
         self._first_of_cycle = 1

@@ -23,7 +23,7 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
     A program that is only timed is not among them: see ``timed_program``. Where nothing is hidden, only those are that
     should score without candidate code, and run a script of the candidate.
     """
-    commands, timed = manifest.verify, timed_program(manifest)
+    commands, timed = manifest.commands, timed_program(manifest)
     hidden = [command for command in commands if command != timed and command.sees == "hidden"]
     exposing = [command for command in hidden if candidate_scripts(manifest, command)]
     if manifest.scope.hidden or manifest.scope.hidden_from is not None:
@@ -34,7 +34,7 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
 
 def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
     """The programs that a command starts, by its own words, and that an earlier one handed on."""
-    before = manifest.verify[: manifest.verify.index(command)]
+    before = manifest.commands[: manifest.commands.index(command)]
     is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
     programs = (word.text for word in parse_command(command.run).words() if word.role == "program")
     return set(filter(is_output, (program.removeprefix("./") for program in programs)))
@@ -42,7 +42,7 @@ def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
 
 def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
     """The scripts that a command runs by an interpreter, and that a candidate can write: none that is hidden."""
-    scope, before = manifest.scope, manifest.verify[: manifest.verify.index(command)]
+    scope, before = manifest.scope, manifest.commands[: manifest.commands.index(command)]
     outputs = [glob for other in before if other.sees != "hidden" for glob in other.outputs]
     is_hidden, is_output = matcher(scope.hidden), matcher(outputs)
     # A file of hidden_from takes the place of one that a writable glob matches.
@@ -61,7 +61,7 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
     """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
     if manifest.metric.source not in TIME_SOURCES:
         return None
-    command = next(command for command in manifest.verify if command.name == manifest.metric.command)
+    command = next(command for command in manifest.commands if command.name == manifest.metric.command)
     return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
 
 
@@ -70,7 +70,7 @@ UNCHECKED = "nothing checks what the timed program leaves: an empty program woul
 
 def later_check(manifest: Manifest, command: VerifyCommand) -> str:
     """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
-    later = manifest.verify[manifest.verify.index(command) + 1 :] if command.outputs else ()
+    later = manifest.commands[manifest.commands.index(command) + 1 :] if command.outputs else ()
     return next((other.name for other in later if other.sees == "hidden"), "")
 
 
@@ -78,8 +78,8 @@ def unchecked_note(manifest: Manifest) -> str:
     """A note that no command judges the program whose time is the metric; "" where one does, or that is no time."""
     if manifest.metric.source not in TIME_SOURCES:
         return ""
-    timed = next(command for command in manifest.verify if command.name == manifest.metric.command)
-    others = [command for command in manifest.verify if command != timed]
+    timed = next(command for command in manifest.commands if command.name == manifest.metric.command)
+    others = [command for command in manifest.commands if command != timed]
     checks = [
         other for other in others if other.sees == "both" or (other.sees == "hidden" and manifest.gets_outputs(other))
     ]
@@ -89,7 +89,7 @@ def unchecked_note(manifest: Manifest) -> str:
 def exposure_note(manifest: Manifest) -> str:
     """A note that candidate code can read what the manifest hides; "" where it cannot."""
     names = exposing_commands(manifest)
-    commands = [command for command in manifest.verify if command.name in names]
+    commands = [command for command in manifest.commands if command.name in names]
     both = [one.name for one in commands if one.sees == "both" or not candidate_scripts(manifest, one)]
     why = [f"{' and '.join(both)} {'see' if len(both) > 1 else 'sees'} both"] if both else []
     why += [f"{name} runs a script that the candidate can write" for name in names if name not in both]
@@ -121,7 +121,7 @@ def may_show_answers(manifest: Manifest) -> bool:
     if manifest.scope.share or timed_program(manifest):
         return True
     is_hidden = matcher(manifest.scope.hidden)
-    commands = [command for command in manifest.verify if command.sees == "hidden"]
+    commands = [command for command in manifest.commands if command.sees == "hidden"]
     return not all(map(is_hidden, (path for one in commands for path in parse_command(one.run).files(one.cwd))))
 
 
@@ -131,7 +131,7 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Fi
     They are all that is not hidden; what the candidate can write itself is left to ``candidate_scripts``.
     """
     is_writable, is_read_only = matcher(manifest.scope.writable), matcher(manifest.scope.read_only)
-    for command in manifest.verify:
+    for command in manifest.commands:
         script = own_script(command, visible)
         if script and (is_read_only(script) or not is_writable(script)):
             text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
@@ -155,7 +155,7 @@ def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator
         return
     remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
     remaining -= named_paths(timed, hidden)
-    for command in manifest.verify[manifest.verify.index(timed) + 1 :]:
+    for command in manifest.commands[manifest.commands.index(timed) + 1 :]:
         named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
         for path in sorted(remaining & named):
             yield f"{timed.name}: the timed program can read {quote_path(path)}"

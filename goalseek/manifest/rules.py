@@ -30,8 +30,9 @@ Fault = tuple[Location, str]
 
 def check_rules(manifest: Manifest) -> Iterator[Fault]:
     """All faults between keys that are right by themselves, each as (location of the key, reason)."""
-    if not manifest.verify:
-        yield ("verify",), 'needs at least one command: [[verify]] with run = "..."'
+    if not manifest.commands:
+        others = " beside the holdout's" if manifest.verify else ""
+        yield ("verify",), f'needs at least one command{others}: [[verify]] with run = "..."'
     yield from _check_patterns(manifest.scope)
     for index, command in enumerate(manifest.verify):
         yield from _check_command(("verify", index), command)
@@ -91,8 +92,6 @@ def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
             yield ("scope", "share"), _overlap_text(path, other, hint)
     for index, command in enumerate(manifest.verify):
         yield from _check_paths_in_shares(("verify", index), command, share)
-    if manifest.holdout:
-        yield from _check_paths_in_shares(("holdout",), manifest.holdout, share)
 
 
 def _check_paths_in_shares(location: Location, command: VerifyCommand, share: tuple[str, ...]) -> Iterator[Fault]:
@@ -132,7 +131,7 @@ def _check_command(location: Location, command: VerifyCommand) -> Iterator[Fault
 def _check_once(manifest: Manifest) -> Iterator[Fault]:
     """A fault where a number comes from a command that runs once: it could never be measured again."""
     indices = [index for index, command in enumerate(manifest.verify) if command.once]
-    if indices and len(indices) == len(manifest.verify):
+    if indices and len(indices) == len(manifest.commands):
         yield ("verify", indices[-1], "once"), "nothing would be left to repeat: the last command makes the number"
         return
     for index in indices:
@@ -146,21 +145,21 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
 
 
 def _check_holdout(holdout: Holdout, manifest: Manifest) -> Iterator[Fault]:
-    yield from _check_command(("holdout",), holdout)
-    if any(command.name == "holdout" for command in manifest.verify):
-        yield ("holdout",), "a verify command is named holdout: give that one another name"
-    if holdout.once:
-        yield ("holdout", "once"), "has no use: the holdout is not repeated"
-    yield from _check_source(("holdout",), holdout)
+    index = next((index for index, command in enumerate(manifest.verify) if command.name == holdout.command), None)
+    if index is None:
+        yield ("holdout", "command"), f"there is no verify command named {holdout.command!r}"
+    elif manifest.verify[index].once:
+        yield ("verify", index, "once"), "has no use: the holdout is not repeated"
+    if holdout.query is not None and holdout.regex is not None:
+        yield ("holdout", "regex"), "has no use beside query: a number is read from JSON or from text"
+    yield from check_expressions(("holdout",), holdout)
 
 
 def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> Iterator[Fault]:
-    yield from _check_source(location, reading)
-    if reading.command not in [command.name for command in manifest.verify]:
+    if manifest.holdout and reading.command == manifest.holdout.command:
+        yield (*location, "command"), f"{reading.command!r} runs for the holdout alone: name another verify command"
+    elif reading.command not in [command.name for command in manifest.verify]:
         yield (*location, "command"), f"there is no verify command named {reading.command!r}"
-
-
-def _check_source(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
     required = {"json": "query", "stdout": "regex", "stderr": "regex"}.get(reading.source or "")
     if reading.source is None:
         yield location, "say how to read it: query (JSON), regex (text), or source"

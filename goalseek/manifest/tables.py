@@ -204,23 +204,20 @@ class Guard(Reading, kw_only=True):
     """How far the number may fall below the baseline's, absolute or in percent. Example: `max_decrease = 0.01`"""
 
 
-class Holdout(VerifyCommand, kw_only=True):
-    """A verify command whose number decides nothing, and which no agent gets in any form."""
+class Holdout(DataClass, kw_only=True):
+    """A number that decides nothing, and which no agent gets in any form. It is read as the metric is."""
 
+    command: str
+    """The verify command that runs for the holdout alone, and whose output or time is read.
+    Example: `command = "final"`"""
     when: Literal["end", "kept"] = "end"
     """When the number is measured: at the `end` of a run, or after each `kept` change too. Example: `when = "kept"`"""
-    source: Source | None = None
-    """Where the number stands, as in `[metric]`. Example: `source = "stderr"`"""
-    path: form.InnerPath = "metrics.json"
-    """The JSON file, as in `[metric]`. Example: `path = "scores.json"`"""
     query: str | None = None
-    """The [JMESPath](https://jmespath.org) of the number in the JSON file. Example: `query = "test.accuracy"`"""
+    """The [JMESPath](https://jmespath.org) of the number in the JSON file, where it is not the metric's.
+    Example: `query = "test.accuracy"`"""
     regex: str | None = None
-    """The regular expression that finds the number in a text, as in `[metric]`. Example: `regex = 'loss: ([0-9.]+)'`"""
-    matches: Literal["only", "last"] = "only"
-    """Which match of `regex` counts, as in `[metric]`. Example: `matches = "last"`"""
-    valid: form.Range = None
-    """The lowest and the highest number that can be true. Example: `valid = [0.0, 1.0]`"""
+    """The regular expression that finds the number in `stdout`, or in the text that the metric is read from, where it
+    is not the metric's. Example: `regex = 'loss: ([0-9.]+)'`"""
 
 
 class Cheat(DataClass, kw_only=True):
@@ -305,7 +302,13 @@ class Manifest(DataClass, kw_only=True):
     notify: NotifyTable = NotifyTable()
     log: LogTable = LogTable()
 
+    @property
+    def commands(self) -> tuple[VerifyCommand, ...]:
+        """The commands of each measurement: the one that runs for the holdout alone is none of them."""
+        name = self.holdout.command if self.holdout else None
+        return tuple(command for command in self.verify if command.name != name)
+
     def gets_outputs(self, command: VerifyCommand) -> bool:
         """Whether a command before this one hands on what it made of the candidate."""
-        before = self.verify[: self.verify.index(command)]
+        before = self.commands[: self.commands.index(command)]
         return any(other.outputs for other in before if other.sees != "hidden")

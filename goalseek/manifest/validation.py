@@ -16,9 +16,8 @@ from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.rules import Fault, Location, check_rules
-from goalseek.manifest.tables import Holdout, Manifest, Reading, Source, VerifyCommand
+from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 
-AnyCommand = TypeVar("AnyCommand", bound=VerifyCommand)
 AnyReading = TypeVar("AnyReading", bound=Reading)
 
 _IN_TOML = {
@@ -37,11 +36,16 @@ _REQUIRED = {
     "scope.writable": 'scope.writable = ["experiment.py"]',
     "metric": 'metric = { direction = "maximize", query = "accuracy" }',
     "verify": '[[verify]] with run = "python validate_results.py"',
+    "holdout.command": 'holdout.command = "final"',
 }
+_OF_COMMAND = "run name cwd sees outputs output_max once keep timeout network".split()
+_OF_METRIC = "source path matches valid".split()
 _LOOP = "goalseek repeats what may be better, up to metric.max_repeats times; for more runs in one, loop in the command"
 REMOVED = {
     "metric.repeats": _LOOP,
     "metric.aggregate": _LOOP,
+    **{f"holdout.{key}": "move it to a [[verify]] that holdout.command names" for key in _OF_COMMAND},
+    **{f"holdout.{key}": f"the holdout is read by metric.{key}; query or regex may differ" for key in _OF_METRIC},
 }
 """Keys of earlier versions, without the indices of lists, and what to write or do instead."""
 
@@ -135,7 +139,7 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
     def is_hidden(word: str) -> bool:
         return hidden(word) or (outside_folder is not None and (outside_folder / word).is_file())
 
-    def fill_command(command: AnyCommand) -> AnyCommand:
+    def fill_command(command: VerifyCommand) -> VerifyCommand:
         words = parse_command(command.run)
         return replace(
             command,
@@ -145,22 +149,16 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
 
     def fill_reading(reading: AnyReading, fallback: str) -> AnyReading:
         name = reading.name or reading.query or fallback
-        return replace(reading, source=_source_of(reading), name=name, command=reading.command or last)
+        source = reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
+        return replace(reading, source=source, name=name, command=reading.command or last)
 
-    verify = tuple(map(fill_command, manifest.verify))
-    last = verify[-1].name if verify else ""
-    holdout = fill_command(manifest.holdout) if manifest.holdout else None
+    manifest = replace(manifest, verify=tuple(map(fill_command, manifest.verify)))
+    last = manifest.commands[-1].name if manifest.commands else ""
     return replace(
         manifest,
-        verify=verify,
         metric=fill_reading(manifest.metric, "metric"),
         guard=tuple(fill_reading(guard, "guard") for guard in manifest.guard),
-        holdout=replace(holdout, source=_source_of(holdout)) if holdout else None,
     )
-
-
-def _source_of(reading: Reading | Holdout) -> Source | None:
-    return reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
 
 
 def _dotted_key(location: Location) -> str:

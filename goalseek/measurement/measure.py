@@ -63,7 +63,7 @@ def measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pat
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
     trial = _Trial.begin(verifier, spec, log)
-    failure = next(filter(None, map(trial.run, verifier.manifest.verify)), None)
+    failure = next(filter(None, map(trial.run, verifier.manifest.commands)), None)
     value: float | None = None
     guards: dict[str, float] = {}
     if failure is None:
@@ -146,6 +146,8 @@ class _Trial(Struct, frozen=True):
         if command.name == self.verifier.own_folder:
             for folder in self.fresh.values():
                 folder.empty()
+            if (metric := self.verifier.manifest.metric).source == "json":
+                remove_if_exists(self.verifier.places.outputs / metric.path)
         run_folder = self.fresh[_kind(command)]
         before = file_facts(run_folder.path) if command.once else {}
         try:
@@ -204,7 +206,7 @@ class _Trial(Struct, frozen=True):
 
         Raises NoNumber.
         """
-        sees = {command.name: command.sees for command in self.verifier.manifest.verify}
+        sees = {command.name: command.sees for command in self.verifier.manifest.commands}
         run_folders = [self.fresh["hidden"]]
         if is_mixed := sees[reading.command] != "hidden":
             run_folders.append(self.fresh["both"])

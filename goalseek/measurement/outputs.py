@@ -76,7 +76,7 @@ class OnceFiles(Struct, frozen=True):
 
 def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
     """The store for this label, emptied if it was for another; None if no command runs once."""
-    if not any(command.once for command in manifest.verify):
+    if not any(command.once for command in manifest.commands):
         return None
     try:
         stored = json.loads((folder / "done.json").read_bytes())
@@ -92,7 +92,7 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
 
 def reads_once_command(manifest: Manifest, reading: Reading) -> bool:
     """Whether a number is read from what a command that runs once printed, or is its time."""
-    names = {command.name for command in manifest.verify if command.once}
+    names = {command.name for command in manifest.commands if command.once}
     return reading.source != "json" and reading.command in names
 
 

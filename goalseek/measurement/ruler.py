@@ -81,7 +81,7 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
         "env": manifest.env.verify,
         "metric": {name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
         "guard": [{name: getattr(guard, name) for name in _READING_KEYS} for guard in manifest.guard],
-        **({"holdout": {**to_plain(manifest.holdout), "timeout": None}} if manifest.holdout else {}),
+        **({"holdout": manifest.holdout} if manifest.holdout else {}),
     }
     keys: dict[str, Any] = json.loads(to_line(plain))
     return keys
@@ -100,6 +100,7 @@ def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
     plain, keys = to_plain(manifest), _normal_keys(ruler)
     commands = {command["name"]: command for command in plain["verify"]}
     guards = {guard["name"]: guard for guard in plain["guard"]}
+    holdout = keys.get("holdout") or {}
     pinned = {
         **plain,
         "verify": [_with_timeout(command, commands.get(command["name"])) for command in keys["verify"]],
@@ -108,7 +109,7 @@ def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
         "setup": _with_timeout(keys["setup"], plain["setup"]),
         "scope": {**plain["scope"], "hidden_from": None, **keys["scope"]},
         "env": {**plain["env"], "verify": keys["env"]},
-        "holdout": _with_timeout(keys.get("holdout"), plain["holdout"]),
+        "holdout": holdout if "command" in holdout else None,  # an earlier version pinned a command of its own
     }
     return from_plain(Manifest, pinned)
 
@@ -146,7 +147,7 @@ def _normal_keys(ruler: Ruler) -> dict[str, Any]:
         keys["metric"] = {name: value for name, value in keys["metric"].items() if name not in ("repeats", "aggregate")}
     keys["verify"] = [_normal_table(command) for command in keys["verify"]]
     keys["guard"] = [_normal_table(guard) for guard in keys["guard"]]
-    for name in ("setup", "metric", "holdout"):
+    for name in ("setup", "metric"):
         if keys.get(name):
             keys[name] = _normal_table(keys[name])
     return keys

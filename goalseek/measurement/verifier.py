@@ -39,9 +39,9 @@ class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
-    itself. The command named ``own_folder`` finds its run folder empty: no file of an earlier command can be taken for
-    its own. ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is
-    called with side and number of each run of VERIFY that begins. ``slot`` is the number of the bench, counted from 0.
+    itself. The command named ``own_folder`` finds no file of an earlier command where its number is read from.
+    ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is called with
+    side and number of each run of VERIFY that begins. ``slot`` is the number of the bench, counted from 0.
     """
 
     manifest: Manifest
@@ -127,7 +127,7 @@ def timeout_of(command: VerifyCommand, baseline_seconds: Mapping[str, float]) ->
 
 def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     """Whether a command without candidate code ended with the exit code that stops the run."""
-    sees = {command.name: command.sees for command in manifest.verify}
+    sees = {command.name: command.sees for command in manifest.commands}
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
 
 

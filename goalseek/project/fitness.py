@@ -52,7 +52,7 @@ def fixed_seed_note(objects: Objects, config: Config, tree: str) -> Finding | No
     scope, manifest = config.scope, config.manifest
     if manifest.metric.allow_fixed_seed:
         return None
-    runs_code = [command for command in manifest.verify if command.sees != "hidden"]
+    runs_code = [command for command in manifest.commands if command.sees != "hidden"]
     named = set[str]().union(*(named_paths(command, {}) for command in runs_code))
     for path, entry in sorted(objects.files(tree).items()):
         kind, own = scope.kind(path), path.removeprefix(scope.prefix)

@@ -70,7 +70,7 @@ def time_problems(loaded: ManifestFile) -> Iterator[Finding]:
     if is_time_unclear(loaded) and (names := _timeable_commands(manifest)):
         problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
         remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
-        yield Finding("wrong", f"{problem}{len(manifest.verify)} verify commands takes it", remedy)
+        yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands takes it", remedy)
         return
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
@@ -83,19 +83,19 @@ def time_problems(loaded: ManifestFile) -> Iterator[Finding]:
 def is_time_unclear(loaded: ManifestFile) -> bool:
     """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
     manifest = loaded.manifest
-    return manifest.metric.source in TIME_SOURCES and len(manifest.verify) > 1 and not has_metric_command(loaded)
+    return manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1 and not has_metric_command(loaded)
 
 
 def _timeable_commands(manifest: Manifest) -> list[str]:
     """The commands whose time may be the metric; where two run the candidate, not one that only checks beside it."""
-    judging = [one for one in manifest.verify if _judges_candidate(manifest, one.name)]
+    judging = [one for one in manifest.commands if _judges_candidate(manifest, one.name)]
     running = [one for one in judging if one.sees != "hidden" or one.outputs]
     return [one.name for one in (running if len(running) > 1 else judging) if not one.once]
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:
     """Whether the command sees the candidate's files, or what a command before it made of them."""
-    command = next(command for command in manifest.verify if command.name == name)
+    command = next(command for command in manifest.commands if command.name == name)
     return command.sees != "hidden" or manifest.gets_outputs(command)
 
 

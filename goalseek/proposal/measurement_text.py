@@ -85,7 +85,7 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
     """The steps of a measurement: commands that see the candidate alone as they are; of others only that they exist."""
     seconds = standing.baseline.seconds if standing.baseline else {}
     previous = ""
-    for command in manifest.verify:
+    for command in manifest.commands:
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
             facts = ", ".join(_command_facts(command, manifest.metric, seconds))
@@ -93,7 +93,7 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
         if line != previous:
             yield line
         previous = line
-    if not any(command.network for command in manifest.verify):
+    if not any(command.network for command in manifest.commands):
         yield "- The measurement has no network."
 
 

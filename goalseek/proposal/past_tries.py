@@ -58,7 +58,7 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     if best_iteration not in [record.iteration for record in records]:
         best = project.ledger.history.iteration(best_iteration)
         records += [best] if best else []
-    verify, readings = manifest.verify, (manifest.metric, *manifest.guard)
+    verify, readings = manifest.commands, (manifest.metric, *manifest.guard)
     ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
     ideas += [""] * (len(records) - len(ideas))
     pairs = zip(records, ideas, strict=True)

@@ -188,7 +188,7 @@ def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path
     """The files in shared folders that each hidden file names, and each command that runs beside them."""
     for path, file in hidden.items():
         yield f"which hidden {quote_path(path)} names", _files_named_in(folder, manifest, path, file)
-    for command in manifest.verify:
+    for command in manifest.commands:
         if command.sees == "hidden":
             files = _shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1)
             programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
@@ -198,7 +198,7 @@ def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path
 def _files_of_candidate(folder: Path, manifest: Manifest, code: Mapping[str, Path]) -> set[str]:
     """The files in shared folders that the code of a candidate names, or a command that runs it: it needs them."""
     named = [_files_named_in(folder, manifest, path, file) for path, file in sorted(code.items())[:_HIDDEN_MOST]]
-    for command in manifest.verify:
+    for command in manifest.commands:
         if command.sees != "hidden":
             named.append(_shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1))
     return set[str]().union(*named)

@@ -148,7 +148,7 @@ def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> N
         and not said(0.375, other=0.5)
         and not said(1.375)
     )
-    assert not said(0.375, of=replace(manifest, holdout=Holdout(run="sh final.sh", query="score")))
+    assert not said(0.375, of=replace(manifest, holdout=Holdout(command="final")))
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from noisy import METRIC, NOISY, journal
-from project import FILES, Project, answer, home
+from project import FILES, MANIFEST, Project, answer, held_out, home
 from records import SETTLED
 
 import goalseek
@@ -308,15 +308,15 @@ echo "{\\"accuracy\\": $((score + 770000))}" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
 
 
-HOLDOUT = {"run": "sh hidden/final.sh", "sees": "both", "query": "accuracy"}
+HOLDOUT = {"run": "sh hidden/final.sh", "query": "accuracy"}
 FAILED = [("baseline", None), ("best", None)]
 
 
 class TestHoldout:
     def made(self, make_project: Callable[..., Project], **more: Any) -> Project:
-        holdout, limits = {**HOLDOUT, **more}, {"iterations": 3}
-        files = {**FILES, "hidden/final.sh": FINAL}
-        project = make_project(files=files, manifest={"metric": METRIC, "limits": limits, "holdout": holdout})
+        metric = {**METRIC, **more.pop("metric", {})}
+        tables = {"metric": metric, "limits": {"iterations": 3}, **held_out(**{**HOLDOUT, **more})}
+        project = make_project(files={**FILES, "hidden/final.sh": FINAL}, manifest=tables)
         project.set_moves(answer(50), answer(90), answer(0))
         return project
 
@@ -376,7 +376,7 @@ class TestHoldout:
             pytest.param({"run": "exit 3"}, FAILED, "", marks=pytest.mark.slow),
             pytest.param({"run": "exit 127", "sees": "hidden"}, FAILED, "", marks=pytest.mark.slow),
             pytest.param({"run": "true", "query": "score"}, FAILED, "wrote no metrics.json", marks=pytest.mark.slow),
-            ({"valid": [0, 770050]}, [("baseline", 770001.0), ("best", None)], "outside its valid range"),
+            ({"metric": {"valid": [0, 770050]}}, [("baseline", 770001.0), ("best", None)], "outside its valid range"),
             (
                 {"run": "grep -q 90 answer.json && sh hidden/final.sh"},
                 [("baseline", None), ("best", 770090.0)],
@@ -408,10 +408,10 @@ class TestHoldout:
         self, make_project: Callable[..., Project]
     ) -> None:
         printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
-        holdout = {"run": printed, "sees": "both", "regex": "loss ([0-9.]+)", "matches": "last"}
-        metric = {**METRIC, "direction": "minimize"}
+        holdout = held_out(printed, regex="loss ([0-9.]+)")
+        metric = {**METRIC, "direction": "minimize", "matches": "last"}
         more = {"guard": [{"query": "size", "max": 100}], "limits": {"iterations": 1}}
-        project = make_project(manifest={"metric": metric, "holdout": holdout, **more})
+        project = make_project(manifest={"metric": metric, **holdout, **more})
         project.write({"answer.json": answer(90)})
         project.commit()
         project.set_moves(answer(30))
@@ -422,9 +422,22 @@ class TestHoldout:
         project.set_manifest(project.manifest.read_text().replace("loss ([", "los. (["))
         assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
 
+    def test_an_output_at_the_path_of_the_metric_is_not_taken_for_its_number(
+        self, make_project: Callable[..., Project]
+    ) -> None:
+        judge = {**MANIFEST["verify"][0], "run": "cp answer.json scores.json", "outputs": ["scores.json"]}
+        final = {"name": "final", "run": "true", "sees": "both"}
+        metric = {**METRIC, "path": "scores.json", "settle": "none", "noise": "none"}
+        tables = {"metric": metric, "verify": [final, judge], "holdout": {"command": "final"}}
+        project = make_project(manifest={**tables, "limits": {"iterations": 1}})
+        project.set_moves(answer(90))
+        project.climb("iterate", "--forever")
+        failed = [look["why"] for look in of_kind(project, "holdout") if look["reason"] == "failed"]
+        assert len(failed) == 2 and all("the verifier wrote no scores.json" in why for why in failed)
+
     def test_its_gain_is_held_against_what_was_settled(self, make_project: Callable[..., Project]) -> None:
         files = {**FILES, "hidden/judge.sh": NOISY, "hidden/final.sh": FINAL}
-        more = {"metric": SETTLE, "limits": {"iterations": 1}, "holdout": HOLDOUT}
+        more = {"metric": SETTLE, "limits": {"iterations": 1}, **held_out(**HOLDOUT)}
         project = make_project(files=files, manifest=more)
         project.set_moves(answer(90))
         home("during").write_text('[ "$GOALSEEK_ITERATION" = 2 ] && grep -q 90 answer.json && shift=-40\n')
@@ -436,16 +449,38 @@ class TestHoldout:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("tables", "told"),
     [
-        ({"query": "accuracy"}, "holdout.run"),
-        ({"run": "true"}, "say how to read it"),
-        ({"run": "true", "query": "a", "once": True}, "holdout.once"),
-        ({"run": "true", "query": "a", "when": "never"}, "holdout.when"),
+        ({"holdout": {"query": "accuracy"}}, 'holdout.command: is required: holdout.command = "final"'),
+        ({"holdout": {"command": "finale"}}, "holdout.command: there is no verify command named 'finale'"),
+        ({"holdout": {"command": "judge"}}, "verify: needs at least one command beside the holdout's"),
+        (held_out("true", when="never"), "holdout.when"),
+        (held_out("true", query="a b"), "holdout.query: 'a b' is not JMESPath"),
+        (held_out("true", query="a", regex="(a)"), "holdout.regex: has no use beside query"),
+        (
+            {**held_out("true"), "metric": {**METRIC, "command": "final"}},
+            "metric.command: 'final' runs for the holdout alone: name another verify command",
+        ),
+        (
+            {**held_out("true"), "guard": [{"query": "size", "max": 1, "command": "final"}]},
+            "guard[0].command: 'final' runs for the holdout alone",
+        ),
+        (
+            {**held_out("true"), "verify": [*MANIFEST["verify"], {"name": "final", "run": "true", "once": True}]},
+            "verify[1].once: has no use: the holdout is not repeated",
+        ),
+        (
+            {"holdout": {"run": "true", "sees": "both"}},
+            "holdout.run: was removed: move it to a [[verify]] that holdout.command names",
+        ),
+        (
+            {"holdout": {"command": "judge", "valid": [0, 1]}},
+            "holdout.valid: was removed: the holdout is read by metric",
+        ),
     ],
 )
-def test_an_impossible_holdout_is_refused(project: Project, keys: dict[str, Any], told: str) -> None:
-    project.set_manifest({"holdout": keys})
+def test_an_impossible_holdout_is_refused(project: Project, tables: dict[str, Any], told: str) -> None:
+    project.set_manifest(tables)
     ended = project.run("status")
     assert ended.exit_code == 2 and told in ended.stderr
 

@@ -10,7 +10,7 @@ import nights
 import pytest
 from msgspec import structs
 from noisy import METRIC, NOISY
-from project import FILES, Project, Projects, answer
+from project import FILES, Project, Projects, answer, held_out
 from records import HEAD, SETTLED
 from shown import read_soon
 
@@ -124,7 +124,7 @@ def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None
 
 
 def test_the_holdout_of_both_is_told(project: Project) -> None:
-    project.set_manifest({**NOTHING_HIDDEN, "holdout": {"run": "sh hidden/judge.sh", "query": "score"}})
+    project.set_manifest({**NOTHING_HIDDEN, **held_out("sh hidden/judge.sh")})
     manifest = load(project.manifest).manifest
     common = {"kind": "holdout", "ruler": "", "reason": "measured", **HEAD}
     before = HoldoutRecord(look=1, of="baseline", iteration=0, commit_hash="a" * 40, value=3.5, **common)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import home, living, until
+from project import held_out, home, living, until
 from test_queue import JUDGE, MANIFEST, NAMES, begin, move, tries_of
 
 import goalseek
@@ -190,8 +190,8 @@ ls "$HOME" | grep busy >> "$HOME/looked"
 echo >> "$HOME/looked"
 echo '{"hidden": 1}' > "$GOALSEEK_RUN_DIR/metrics.json"
 """
-    holdout = {"run": "sh hidden/final.sh", "sees": "both", "query": "hidden", "when": "kept"}
-    project = begin(tmp_path / "repository", judge=judge, holdout=holdout, parallel={"landings": 20})
+    holdout = held_out("sh hidden/final.sh", query="hidden", when="kept")
+    project = begin(tmp_path / "repository", judge=judge, parallel={"landings": 20}, **holdout)
     project.write({"hidden/final.sh": look})
     project.commit()
     (tmp_path / "seconds").write_text("0.3")

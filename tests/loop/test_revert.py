@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from project import Ended, Project, home
+from project import Ended, Project, held_out, home
 from taking_back import FILES, SCOPE, climb, part, parts
 
 from goalseek.ledger.results_file import load_standing
@@ -191,8 +191,8 @@ def test_the_whole_screening_sees_what_the_revert_brings_back(tmp_path: Path) ->
 
 def test_under_noise_it_is_no_test_in_alpha_and_the_result_is_settled_and_looked_at_anew(tmp_path: Path) -> None:
     metric = {"direction": "maximize", "query": "score", "noise": "always", "settle": 2}
-    holdout = {"run": 'echo "{\\"score\\": $(cat parts/*.txt | wc -l)}" > "$GOALSEEK_RUN_DIR/metrics.json"'}
-    tables = {"metric": metric, "holdout": {**holdout, "query": "score"}, "limits": {"iterations": 2}}
+    final = 'echo "{\\"score\\": $(cat parts/*.txt | wc -l)}" > "$GOALSEEK_RUN_DIR/metrics.json"'
+    tables = {"metric": metric, **held_out(final, sees="candidate"), "limits": {"iterations": 2}}
     project = climb(tmp_path / "repository", part("a", 2), part("b", 3), **tables)
     project.check("iterate")  # at its limit the run settles, and looks at the holdout
     before = load_standing(load(project.manifest))

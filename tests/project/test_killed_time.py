@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, Projects, answer, home
+from project import FILES, Project, Projects, answer, held_out, home
 
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, unrecorded_seconds
 from goalseek.ledger.seal import Seal
@@ -93,7 +93,7 @@ def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project
     project.commit()
     tables = {
         "metric": {"direction": "maximize", "query": "score", "settle": 2},
-        "holdout": {"run": "sh hidden/look.sh", "sees": "both", "query": "score"},
+        **held_out("sh hidden/look.sh"),
     }
     project.set_manifest(tables)
     project.set_moves(answer(90))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, Projects, answer
+from project import FILES, Project, Projects, answer, held_out
 
 from goalseek.manifest import loading
 from goalseek.measurement.ruler import Ruler, differing_keys, ruler_keys, with_pinned_ruler
@@ -124,6 +124,17 @@ def test_a_ruler_with_one_repeat_is_the_same_as_without_the_key(project: Project
     assert "pinned verifier" not in project.run("iterate").stderr
     assert [record["epoch"] for record in project.iterations()] == [0, 0, 0]
     assert "goalseek baseline" not in project.check("status")
+
+
+def test_a_holdout_that_an_earlier_version_pinned_holds_no_more_and_a_baseline_adopts_the_manifests(
+    project: Project,
+) -> None:
+    project.set_manifest(held_out("true"))
+    manifest = loading.load(project.manifest).manifest
+    pinned = {**ruler_keys(manifest), "holdout": {"run": "true", "query": "score", "when": "end", "timeout": None}}
+    pinned["verify"] = pinned["verify"][:1]
+    assert with_pinned_ruler(manifest, Ruler(pinned, "")).holdout is None
+    assert differing_keys(manifest, Ruler(pinned, "")) == ["verify", "holdout"]
 
 
 def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:

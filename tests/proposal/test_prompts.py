@@ -470,12 +470,13 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
         VerifyCommand(run="python /srv/vault/x.py", name="outside", sees="candidate"),
         VerifyCommand(run="python hidden/judge.py --threshold 77", name="judge", sees="both", timeout=1234.0),
         VerifyCommand(run="python hidden/score.py", name="score", sees="hidden", outputs=("secret.json",)),
+        VerifyCommand(run="python held.py", name="held", sees="candidate"),
     )
     manifest = replace(
         MANIFEST,
         scope=ScopeTable(writable=("answer.json",), hidden=("hidden/**",), hidden_from="/srv/vault"),
         verify=commands,
-        holdout=Holdout(run="python hidden/held.py", name="held"),
+        holdout=Holdout(command="held"),
         cheat=(Cheat(patch="cheats/one.diff"),),
     )
     standing = Standing(holdout=(), baseline=MeasuredCommit(0, 1, "b", "b", 1.0, {}, {"fit": 4.0, "judge": 987.0}))

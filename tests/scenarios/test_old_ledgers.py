@@ -79,6 +79,11 @@ NOTES = (
     "review by command: no verdict that could be read",
     "review: It is too long.",
 )
+JUDGE = (
+    '{ run = "sh hidden/judge.sh", sees = "both" },',
+    '{ run = "sh hidden/judge.sh", sees = "both" }, { name = "final", run = "sh hidden/final.sh", sees = "both" },',
+)
+HOLDOUT = ('run = "sh hidden/final.sh"\nquery = "score"\nsees = "both"\n', 'command = "final"\n')  # of a removed form
 STORED = {  # what is stored of the iteration in the middle of which a ledger ends
     "noisy": "context, plan, change, candidate, evidence",
     "agent": "context, plan, change",
@@ -103,6 +108,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in KINDS:
         with tarfile.open(DATA / f"{name}.tar.xz") as archive:
             archive.extractall(folder, **safe)  # type: ignore[arg-type]
+    manifest = folder / "noisy" / "repository" / "goalseek.toml"
+    manifest.write_text(manifest.read_text().replace(*JUDGE).replace(*HOLDOUT))
     return folder
 
 
@@ -317,6 +324,9 @@ class TestGoingOn:
         for row in everything["noisy"]:
             keys.setdefault(row["kind"], list(row))
         before = len(noisy.records())
+        adopts = "key verify, key holdout differ from the pinned verifier; goalseek baseline adopts them"
+        assert adopts in noisy.run("iterate", "-n", "1").stderr
+        noisy.check("baseline")
         noisy.check("iterate", "-n", "2", "--new")
         noisy.check("report", "--settle", "-o", str(tmp_path / "report.md"))
         new = noisy.records()[before:]

@@ -63,6 +63,12 @@ def answer(score: object, size: int = 10, more: str = "") -> str:
 FILES = {"answer.json": answer(1), "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
 
 
+def held_out(run: str, name: str = "final", sees: str = "both", **holdout: Any) -> dict[str, Any]:
+    """The tables of a holdout whose command runs after the usual judge."""
+    final = {"name": name, "run": run, "sees": sees}
+    return {"verify": [*MANIFEST["verify"], final], "holdout": {"command": name, **holdout}}
+
+
 @dataclass(frozen=True)
 class Ended:
     exit_code: int

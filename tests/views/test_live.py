@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import FILES, JUDGE, Project, answer, home, living, until
+from project import FILES, JUDGE, Project, answer, held_out, home, living, until
 from shown import Shown, waiting_project
 
 from goalseek import locks
@@ -158,9 +158,8 @@ def test_a_terminal_of_few_rows_shows_what_fits_and_nothing_stays(slow: Project,
 def test_settling_and_the_holdout_are_phases_of_the_panel(tmp_path: Path, go: Path) -> None:
     waits = 'until [ -d "$WAIT" ] || rm "$WAIT" 2> /dev/null; do sleep 0.02; done'
     one_by_one = f"printf 'first\\n{HOSTILE}'\n{waits}\n{JUDGE}"
-    holdout = {"run": "sh hidden/judge.sh", "query": "score", "sees": "both"}
     metric = {"direction": "maximize", "query": "score", "noise": "always", "settle": 2}
-    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}, "metric": metric, "holdout": holdout}
+    more = {"env": {"verify": {"set": {"WAIT": str(go)}}}, "metric": metric, **held_out("sh hidden/judge.sh")}
     project = Project.make(tmp_path / "noisy", {**FILES, "hidden/judge.sh": one_by_one}, more)
     project.set_moves(answer(2))
     go.mkdir()

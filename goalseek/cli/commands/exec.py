@@ -86,7 +86,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
 
     The folder has what ``setup`` gives, and from ``outputs`` those of the earlier commands where they were kept.
     """
-    *earlier, command = config.manifest.verify
+    *earlier, command = config.manifest.commands
     standing = project.standing
     assert command.sees and standing.baseline
     with project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds) as verifier:
@@ -106,7 +106,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             if missing:
                 text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"
                 print(f"goalseek: {text}", file=sys.stderr)
-        if any(other.keep for other in config.manifest.verify):
+        if any(other.keep for other in config.manifest.commands):
             verifier.bench.forget(command.sees)
         scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
         recreate_folder(folder)

@@ -166,7 +166,7 @@ def weakest_isolation(config: Config) -> str:
         return "both"
     if timed_program(config.manifest):
         return "timed"
-    return "hidden" if config.manifest.verify[-1].sees == "hidden" else "candidate"
+    return "hidden" if config.manifest.commands[-1].sees == "hidden" else "candidate"
 
 
 def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:
