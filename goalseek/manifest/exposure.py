@@ -34,17 +34,15 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
 
 def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
     """The programs that a command starts, by its own words, and that an earlier one handed on."""
-    before = manifest.commands[: manifest.commands.index(command)]
-    is_output = matcher([glob for other in before if other.sees != "hidden" for glob in other.outputs])
+    is_output = matcher(manifest.outputs_before(command))
     programs = (word.text for word in parse_command(command.run).words() if word.role == "program")
     return set(filter(is_output, (program.removeprefix("./") for program in programs)))
 
 
 def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
     """The scripts that a command runs by an interpreter, and that a candidate can write: none that is hidden."""
-    scope, before = manifest.scope, manifest.commands[: manifest.commands.index(command)]
-    outputs = [glob for other in before if other.sees != "hidden" for glob in other.outputs]
-    is_hidden, is_output = matcher(scope.hidden), matcher(outputs)
+    scope = manifest.scope
+    is_hidden, is_output = matcher(scope.hidden), matcher(manifest.outputs_before(command))
     # A file of hidden_from takes the place of one that a writable glob matches.
     is_writable = matcher(() if scope.hidden_from else (*scope.writable, *scope.generated))
     is_read_only = matcher(scope.read_only)
@@ -62,7 +60,7 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
     if manifest.metric.source not in TIME_SOURCES:
         return None
     command = next(command for command in manifest.commands if command.name == manifest.metric.command)
-    return command if command.sees == "hidden" and manifest.gets_outputs(command) else None
+    return command if command.sees == "hidden" and manifest.outputs_before(command) else None
 
 
 UNCHECKED = "nothing checks what the timed program leaves: an empty program would win"
@@ -78,10 +76,9 @@ def unchecked_note(manifest: Manifest) -> str:
     """A note that no command judges the program whose time is the metric; "" where one does, or that is no time."""
     if manifest.metric.source not in TIME_SOURCES:
         return ""
-    timed = next(command for command in manifest.commands if command.name == manifest.metric.command)
-    others = [command for command in manifest.commands if command != timed]
+    others = [command for command in manifest.commands if command.name != manifest.metric.command]
     checks = [
-        other for other in others if other.sees == "both" or (other.sees == "hidden" and manifest.gets_outputs(other))
+        other for other in others if other.sees == "both" or (other.sees == "hidden" and manifest.outputs_before(other))
     ]
     return "" if checks else f"{UNCHECKED} (goalseek help verifier)"
 

@@ -137,11 +137,8 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
     for index in indices:
         if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[index].name:
             what = "run time" if manifest.metric.source in TIME_SOURCES else "output"
-            why = "that command runs with every measurement"
-            yield (
-                ("verify", index, "once"),
-                f"once = true cannot stand where the metric is this command's {what}: {why}",
-            )
+            why = f"once = true cannot stand where the metric is this command's {what}"
+            yield ("verify", index, "once"), f"{why}: that command runs with every measurement"
 
 
 def _check_holdout(holdout: Holdout, manifest: Manifest) -> Iterator[Fault]:

@@ -308,7 +308,7 @@ class Manifest(DataClass, kw_only=True):
         name = self.holdout.command if self.holdout else None
         return tuple(command for command in self.verify if command.name != name)
 
-    def gets_outputs(self, command: VerifyCommand) -> bool:
-        """Whether a command before this one hands on what it made of the candidate."""
+    def outputs_before(self, command: VerifyCommand) -> list[str]:
+        """The globs of what the commands before this one hand on, made of the candidate."""
         before = self.commands[: self.commands.index(command)]
-        return any(other.outputs for other in before if other.sees != "hidden")
+        return [glob for other in before if other.sees != "hidden" for glob in other.outputs]

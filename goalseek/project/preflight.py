@@ -96,7 +96,7 @@ def _timeable_commands(manifest: Manifest) -> list[str]:
 def _judges_candidate(manifest: Manifest, name: str) -> bool:
     """Whether the command sees the candidate's files, or what a command before it made of them."""
     command = next(command for command in manifest.commands if command.name == name)
-    return command.sees != "hidden" or manifest.gets_outputs(command)
+    return command.sees != "hidden" or bool(manifest.outputs_before(command))
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
