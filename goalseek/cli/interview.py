@@ -131,7 +131,9 @@ class Interview:
         return replace(answers, **changes)
 
     def _free_name(self, text: str) -> str:
-        refuse_name_of_other_folder(parse_name(text), self._folder)
+        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
+            raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
+        refuse_name_of_other_folder(text, self._folder)
         return text
 
     def _offer_time(self, answers: Answers, direction: str) -> Answers:
@@ -159,10 +161,10 @@ class Interview:
         none = "" if answers.hidden and answers.sees != "both" else "none"
         default = f"time {answers.timing}" if answers.timing else answers.score or none
         command = self._command("score", default)
-        if timing := re.fullmatch(r"time\s+(\S.*)", command):
+        if timed := timed_command(command):
             check = self._command("check", answers.score if answers.timing and answers.score else "none")
             direction = answers.direction or "minimize"
-            answers = replace(answers, timing=timing[1], score=check, direction=direction)
+            answers = replace(answers, timing=timed, score=check, direction=direction)
             return answers if check else replace(answers, timing_outputs=())
         answers = replace(answers, score=command, timing="", timing_outputs=())
         if command and not answers.run:
@@ -172,6 +174,12 @@ class Interview:
     def _command(self, question: str, default: str) -> str:
         text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
+
+
+def timed_command(text: str) -> str:
+    """The command of ``time COMMAND``; "" for any other text."""
+    match = re.fullmatch(r"time\s+(\S.*)", text)
+    return match[1] if match else ""
 
 
 def run_command(answers: Answers) -> VerifyCommand:
@@ -277,13 +285,6 @@ def format_globs(patterns: tuple[str, ...]) -> str:
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 
-def parse_name(text: str) -> str:
-    """A project's name. Raises GoalseekError where it has other letters than a name may have."""
-    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
-        raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
-    return text
-
-
 def read_command(text: str, folder: Path, is_first: bool) -> str:
     """A command whose first word is a program. The build of the first may make one in a folder, for the next.
 
@@ -304,17 +305,12 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     return text
 
 
-def american(text: str) -> str:
-    """``maximize`` and ``minimize``, also where a text begins with British spelling."""
-    return re.sub(r"^\s*(maximi|minimi)se\b", r"\1ze", text)
-
-
 def parse_reading(text: str) -> tuple[str, str, str, str]:
     """Direction, query, regex and name of ``maximize accuracy`` or ``minimize [NAME] /took ([0-9.]+)s/``.
 
     Raises GoalseekError where it is neither.
     """
-    match = re.fullmatch(r"\s*(maximize|minimize)\s*[\s:]\s*(\S.*?)\s*", american(text))
+    match = re.fullmatch(r"\s*(maximi|minimi)[sz]e\s*[\s:]\s*(\S.*?)\s*", text)
     if not match:
         hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
         raise GoalseekError(f"{text!r} does not say how to read the number", hint)
@@ -327,4 +323,4 @@ def parse_reading(text: str) -> tuple[str, str, str, str]:
     query, regex = ("", source[1:-1]) if is_regex else (source, "")
     for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
         raise GoalseekError(fault)
-    return match[1], query, regex, name
+    return f"{match[1]}ze", query, regex, name

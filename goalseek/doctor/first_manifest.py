@@ -211,7 +211,10 @@ def answers_in(path: Path) -> Answers:
     )
     left = tomllib.loads(path.read_text("utf-8"))
     answers = replace(answers, more=loading.added_keys(left, manifest_table(answers)))
-    if manifest != check_manifest(path, manifest_table(answers)).manifest:
+    written, scope = check_manifest(path, manifest_table(answers)).manifest, manifest.scope
+    if {*scope.generated} <= {*written.scope.generated}:  # outputs that a person has named since are generated
+        scope = replace(scope, generated=written.scope.generated)
+    if replace(manifest, scope=scope) != written:
         hint = "goalseek doctor measures it; or move it away, and begin anew with goalseek init"
         raise GoalseekError(f"{path} says more than goalseek init asks for", hint)
     return answers
@@ -289,9 +292,22 @@ class NotMeasured(WrongAnswer):
     """Raised where the first measurement gives no number; ``share`` has the path that scope.share has to name."""
 
     def __init__(self, error: GoalseekError, question: str, share: str) -> None:
-        hint = f"{error.hint}; or goalseek init --share {shlex.quote(share)}" if share else error.hint
-        super().__init__("share" if share else question, error.message, hint, error.exit_code)
+        super().__init__("share" if share else question, error.message, error.hint, error.exit_code)
         self.share = (share,) if share else ()
+
+
+def takes_outputs(answers: Answers) -> bool:
+    """Whether the timed command, or the one that scores, gets files of the one before it only as its ``outputs``."""
+    return names_hidden(answers.timing, answers.hidden) if answers.timing else bool(answers.score)
+
+
+def refuse_missing_outputs(answers: Answers) -> None:
+    """Raises NotMeasured where no outputs are named and a command takes some."""
+    if takes_outputs(answers) and not answers.outputs:
+        then = answers.timing or answers.score
+        message = f"no outputs are named: {then} gets only those files that {answers.run} leaves"
+        hint = 'name them in [[verify]] "run", as outputs = ["predictions.csv"]; then goalseek init'
+        raise NotMeasured(GoalseekError(message, hint), "outputs", "")
 
 
 def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:

@@ -15,7 +15,7 @@ from goalseek.doctor.first_manifest import Answers, guess_answers, manifest_tabl
 
 FLAGS = (
     *("--writable", "answer.txt", "--hidden", "judge.sh", "--score", "sh judge.sh"),
-    *("--direction", "maximize", "--regex", r"score: (\S+)", "--name", "demo"),
+    *("--metric", r"maximize /score: (\S+)/"),
 )
 
 
@@ -30,6 +30,13 @@ def case(tmp_path: Path) -> Case:
 
 def written(case: Case) -> dict[str, Any]:
     return tomllib.loads((case.folder / "goalseek.toml").read_text())
+
+
+def edit(case: Case, old: str, new: str, name: str = "goalseek.toml") -> None:
+    """Edits what ``init`` wrote."""
+    path = case.folder / name
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
 
 
 def kinds(case: Case) -> list[str]:
@@ -62,13 +69,15 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     assert case.count() == 0, "nothing is written outside of the sandbox"
     (case.folder / "answer.txt").write_text("6\n")
     case.commit()
+    assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
+
+
+def test_uncommitted_changes_are_named_and_not_measured(case: Case) -> None:
     (case.folder / "answer.txt").write_text("7\n")
     case.write(judge_sh="exit 1\n")
-    dirty = case.run("-m", "dirty", "init", *FLAGS, "--name", "other")
-    assert dirty.exit_code == 0, dirty.stderr
-    assert "judge.sh, answer.txt have uncommitted changes: the baseline is that of HEAD" in dirty.stderr
-    case.git("checkout", "--quiet", "judge.sh")
-    assert "score = 6, in" in case.check("-m", "fast", "init", *FLAGS), "HEAD's number, not that of the climb"
+    ended = case.run("init", *FLAGS)
+    assert ended.exit_code == 0 and "score = 5, in" in ended.stdout, ended.stderr
+    assert "judge.sh, answer.txt have uncommitted changes: the baseline is that of HEAD" in ended.stderr
 
 
 def test_a_file_named_without_a_folder_is_that_one_alone_and_doctor_lists_the_few_that_match(case: Case) -> None:
@@ -122,7 +131,7 @@ def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_
     assert case.run("init").exit_code == 1, "it measures by the answers that are there"
     case.write(judge_sh="cat answer.txt\n")
     case.commit()
-    ended = case.run("init", "--regex", r"(\d+)")
+    ended = case.run("init", "--metric", r"maximize score /(\d+)/")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["metric"] == {"direction": "maximize", "regex": r"(\d+)", "name": "score"}
     assert said not in (case.folder / "goalseek.toml").read_text()
@@ -139,7 +148,7 @@ def test_what_a_user_added_to_a_manifest_without_a_number_stays(case: Case) -> N
     assert case.run("init").exit_code == 1, "it is measured again as it stands"
     case.write(judge_sh="echo score: 4; cat answer.txt\n")
     case.commit()
-    ended = case.run("init", "--regex", r"^(\d+)")
+    ended = case.run("init", "--metric", r"maximize /^(\d+)/")
     assert ended.exit_code == 0, ended.stderr
     plain = written(case)
     assert plain["metric"]["regex"] == r"^(\d+)"
@@ -151,14 +160,11 @@ def test_what_a_user_added_to_a_manifest_without_a_number_stays(case: Case) -> N
 def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_is_asked(case: Case) -> None:
     for flags, told in (
         (("--writable", "nope.txt"), "nope.txt"),
-        (("--regex", "score: (.*"), "does not compile"),
-        (("--regex", "score"), "groups"),
+        (("--metric", "maximize /score: (.*/"), "does not compile"),
+        (("--metric", "maximize /score/"), "groups"),
         (("--provider", "command"), "provider.command"),
         (("--provider", "nobody"), "nobody"),
-        (("--name", "No Name"), "name"),
         (("--run", "sh judge.sh"), "--score"),
-        (("--time", "sh judge.sh"), "--time-outputs"),
-        (("--time", "cat answer.txt"), "--time-outputs"),
     ):
         given = dict(zip(FLAGS[::2], FLAGS[1::2], strict=True)) | {flags[0]: flags[1]}
         ended = case.run("init", *(word for pair in given.items() for word in pair))
@@ -166,7 +172,7 @@ def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_i
         assert "goalseek.toml:" not in ended.stderr, "there is no such file whose line could be looked at"
     ended = case.run("init", "--writable", "answer.txt")
     assert ended.exit_code == 2 and "--writable" not in ended.stderr.splitlines()[0]
-    assert not [flag for flag in ("--run", "--direction", "--query", "--regex") if flag not in ended.stderr]
+    assert not [flag for flag in ("--run", "--score", "--metric") if flag not in ended.stderr]
     assert case.traces() == []
     assert not (case.folder / "goalseek.toml").exists()
 
@@ -202,15 +208,15 @@ def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
     assert json.loads(ended.stdout)["value"] == 5
     assert written(case)["metric"] == {"direction": "minimize", "query": "test"}
     (case.folder / "goalseek.toml").unlink()
-    assert case.run("init", *words, "points", "--direction", "maximise", "--query", "test").exit_code == 0
+    assert case.run("init", *words, "maximise points", "--query", "test").exit_code == 0
     assert written(case)["metric"] == {"name": "points", "direction": "maximize", "query": "test"}
 
 
 def test_a_score_that_the_candidate_prints_itself_is_said_and_named_by_its_word(case: Case) -> None:
     (case.folder / "train.sh").write_text("echo 'accuracy 0.9'\n")
     case.commit()
-    words = ("--writable", "train.sh", "--run", "sh train.sh", "--direction", "maximize")
-    ended = case.run("init", *words, "--regex", "accuracy ([0-9.]+)")
+    words = ("--writable", "train.sh", "--run", "sh train.sh")
+    ended = case.run("init", *words, "--metric", "maximize /accuracy ([0-9.]+)/")
     assert ended.exit_code == 0, ended.stderr
     (note,) = [line for line in ended.stdout.splitlines() if line.startswith("note: ")]
     assert note.startswith("note: run prints its own score: self-reported; read the number from a command that sees")
@@ -244,8 +250,8 @@ def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_
     case.commit()
     guess = guess_answers(case.folder, ["solution.txt", "hidden/score.sh", "hidden/labels.csv"])
     assert (guess.score, guess.hidden) == ("sh hidden/score.sh", ("hidden/**",))
-    with Shown(case.folder, "init", "--name", "demo") as terminal:
-        reply_to(terminal, ("what may change?", ","))
+    with Shown(case.folder, "init") as terminal:
+        reply_to(terminal, ("name of the project", "demo"), ("what may change?", ","))
         terminal.hear("name at least one; for example: experiment.py src/**")
         reply_to(terminal, ("what may change?", ""), ("what must stay hidden", ","))
         terminal.hear("name at least one; for example: score.py labels/**")
@@ -325,9 +331,10 @@ def reply_to(terminal: Shown, *answers: tuple[str, str]) -> None:
 def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
     case.write(judge_sh='read value < guess.txt; echo "score: $value"\n')
     case.commit()
-    with Shown(case.folder, "init", *FLAGS[:4], "--program", "--name", "demo") as terminal:
+    with Shown(case.folder, "init", *FLAGS[:4]) as terminal:
         reply_to(
             terminal,
+            ("name of the project", ""),
             ("which command runs it?", "cp answer.txt guess.txt"),
             ("which command scores that?", "sh judge.sh"),
             ("leave for the next one", "guess.csv"),
@@ -336,7 +343,7 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
         terminal.hear("left no output guess.csv")
         reply_to(terminal, ("leave for the next one", "guess.txt"))
         terminal.hear("score: 5")
-        reply_to(terminal, ("how is the number read?", r"maximize /score: (\S+)/"))
+        reply_to(terminal, ("how is the number read?", r"maximize /score: (\S+)/"), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -344,9 +351,12 @@ def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
 
 
 def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
-    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:]) as terminal:
         reply_to(
-            terminal, ("which command runs it?", "cp answer.txt guess.txt"), ("which command scores that?", "none")
+            terminal,
+            ("name of the project", ""),
+            ("which command runs it?", "cp answer.txt guess.txt"),
+            ("which command scores that?", "none"),
         )
         terminal.hear("Answer again")
         reply_to(terminal, ("which command scores that?", ""))
@@ -356,6 +366,7 @@ def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(ca
             ("which command scores that?", "cat guess.txt; echo score: 7"),
             ("leave for", "guess.txt"),
             ("how is the number read?", ""),
+            ("program.md", "no"),
         )
         terminal.hear("next:")
         terminal.hear("\n")
@@ -372,23 +383,17 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     flags = (*FLAGS[:2], *FLAGS[6:], "--run", run)
     ended = case.run("init", *flags)
     assert ended.exit_code == 1 and "`data/` is ignored by git and so not in the trees" in ended.stderr
-    assert "goalseek init --share data" in ended.stderr
-    (case.folder / "other").mkdir()
-    (case.folder / "other/plus.txt").touch()
-    with (case.folder / ".gitignore").open("a") as ignored:
-        ignored.write("other/\n")
-    case.commit()
-    assert case.run("init", "--share", "other").exit_code == 1
-    assert written(case)["scope"]["share"] == ["other"]
     (case.folder / "data/labels.csv").touch()
-    ended = case.run("init", "--share", "data")
+    edit(case, "[metric]", 'share = ["data"]\n\n[metric]')
+    ended = case.run("init")
     assert ended.exit_code == 0, ended.stderr
     assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
-    assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["other", "data"]}
+    assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["data"]}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *flags) as terminal:
         reply_to(
             terminal,
+            ("name of the project", ""),
             ("what must stay hidden", "judge.sh"),
             ("which command scores that?", "none"),
             ("that git ignores", ""),
@@ -402,10 +407,10 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
 
 
 def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Case) -> None:
-    flags = (*FLAGS, "--run", "sh judge.sh", "--outputs", "answer.txt", "--program")
-    with Shown(case.folder, "init", *flags) as terminal:
+    with Shown(case.folder, "init", *FLAGS, "--run", "sh judge.sh") as terminal:
+        reply_to(terminal, ("name of the project", ""), ("leave for", "answer.txt"))
         terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
-        reply_to(terminal, ("which command runs it?", "none"))
+        reply_to(terminal, ("which command runs it?", "none"), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -427,10 +432,10 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     (case.folder / "goalseek.toml").unlink()
     case.write(key_txt="1\n")
     case.commit()
-    with Shown(case.folder, "init", *words, "--run", "none", "--program") as terminal:
-        reply_to(terminal, ("what must stay hidden", "key.txt"))
+    with Shown(case.folder, "init", *words, "--run", "none") as terminal:
+        reply_to(terminal, ("name of the project", ""), ("what must stay hidden", "key.txt"))
         terminal.hear("eval/judge.sh scores, and is not hidden: hide eval/**?")
-        reply_to(terminal, ("what must stay hidden", ""))
+        reply_to(terminal, ("what must stay hidden", ""), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -440,24 +445,26 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
 
 def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case) -> None:
     case.check("init", *FLAGS)
-    service = case.folder / "service"
+    service = case.folder / case.folder.name
     service.mkdir()
     (service / "rank.txt").write_text("1\n")
     case.commit()
-    said = f"{case.folder}/goalseek.toml is there already, and its name is 'demo'"
-    ended = case.run("init", *FLAGS, folder=service)
-    assert ended.exit_code == 2 and said in ended.stderr and "two climbs need two names" in ended.stderr
-    assert not (service / "goalseek.toml").exists()
+    words = ("--writable", "rank.txt", *FLAGS[6:], "--run", "echo score: 3")
+    ended = case.run("init", *words, folder=service)
+    assert ended.exit_code == 2 and "two climbs need two names" in ended.stderr
+    edit(case, 'name = "repository"', 'name = "rank"', "repository/goalseek.toml")
+    assert case.run("init", folder=service).exit_code == 0, "it is named in what init left"
+    (service / "goalseek.toml").unlink()
     with Shown(service, "init", columns=300) as terminal:
-        reply_to(terminal, ("name of the project", "demo"))
-        terminal.hear(said)
+        reply_to(terminal, ("name of the project", "repository"))
+        terminal.hear(f"{case.folder}/goalseek.toml is there already, and its name is 'repository'")
         reply_to(terminal, ("name of the project", "billing"))
         terminal.hear("what may change?")
     (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
     seen = case.run("status", folder=service).stdout
     assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
     (service / "goalseek.toml").unlink()
-    ended = case.run("init", "--writable", "rank.txt", *FLAGS[6:], "--run", "echo score: 3", folder=service)
+    ended = case.run("init", *words, folder=service)
     assert ended.exit_code == 0 and "missing or torn" not in ended.stderr, ended.stderr
 
 
@@ -474,10 +481,11 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "hidden": ["judge.sh"]}
     (case.folder / "goalseek.toml").unlink()
-    with Shown(case.folder, "init", *words, "--score", "none", "--program", columns=200) as terminal:
+    with Shown(case.folder, "init", *words, "--score", "none", columns=200) as terminal:
+        reply_to(terminal, ("name of the project", ""))
         reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("which command runs it?", run))
         terminal.hear("tests/** is hidden from this command")
-        reply_to(terminal, ("globs, or none [none]", ""))
+        reply_to(terminal, ("globs, or none [none]", ""), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -506,9 +514,10 @@ def test_none_is_an_answer_of_flags_too(case: Case) -> None:
 def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) -> None:
     case.write(judge_sh='read value < x; echo "score: $value"\n')
     case.commit()
-    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], "--program") as terminal:
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:]) as terminal:
         reply_to(
             terminal,
+            ("name of the project", ""),
             ("which command runs it?", "./none.sh"),
             ("which command runs it?", "sh rout.sh"),
             ("which command runs it?", "cp answer.txt x"),
@@ -519,7 +528,7 @@ def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) 
             ("which command scores that?", "sh gold/mark.sh >&2"),
             ("which command scores that?", "sh judge.sh"),
         )
-        reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"))
+        reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -541,25 +550,26 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     assert '\n    [log]\n    branch_prefix = "climbs"\n' in ended.stderr, "as it can stand at the manifest's end"
     comment = (case.folder / "goalseek.toml").read_text()
     assert '\n#       [log]\n#       branch_prefix = "climbs"\n' in comment, "the remedy has its lines here too"
-    ended = case.run("init", "--branch-prefix", "tries")
+    (case.folder / "goalseek.toml").write_text(comment + '\n[log]\nbranch_prefix = "tries"\n')
+    ended = case.run("init")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["log"] == {"branch_prefix": "tries"}
-    (case.folder / "goalseek.toml").unlink()
-    assert case.run("init", "--yes", *FLAGS, "--branch-prefix", "goalseek").exit_code == 3, "it was asked for"
     (case.folder / "goalseek.toml").unlink()
     ended = case.run("init", "--yes", *FLAGS)
     assert ended.exit_code == 0, ended.stderr
     assert "'goalseek' is in the way" in ended.stderr and "branch begins with climbs" in ended.stderr
     assert written(case)["log"] == {"branch_prefix": "climbs"}
     (case.folder / "goalseek.toml").unlink()
-    with Shown(case.folder, "init", *FLAGS, "--program") as terminal:
+    with Shown(case.folder, "init", *FLAGS) as terminal:
         terminal.hear("'goalseek' is in the way")
         reply_to(
             terminal,
             ("begin with", "no name"),
             ("begin with", "goalseek"),
             ("begin with", ""),
+            ("name of the project", ""),
             ("which command runs it?", "none"),
+            ("program.md", "no"),
         )
         terminal.hear("next:")
         terminal.hear("\n")
@@ -581,6 +591,7 @@ def test_an_interruption_of_the_measurement_or_after_it_leaves_the_answers(case:
     case.write(judge_sh="echo score: 5; sleep 30\n")
     case.commit()
     with Shown(case.folder, "init", *FLAGS, "--run", "none") as terminal:
+        reply_to(terminal, ("name of the project", ""))
         terminal.hear("measuring once")
         terminal.hear("sandbox: ")
         terminal.type("\x03")
@@ -605,8 +616,8 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     for path in ("data/labels.csv", "judge/labels.csv"):
         (case.folder / path).parent.mkdir()
         (case.folder / path).write_text("1\n")
-    with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", "--program", columns=200) as terminal:
-        reply_to(terminal, ("what must stay hidden", "data/labels.csv"))
+    with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", columns=200) as terminal:
+        reply_to(terminal, ("name of the project", ""), ("what must stay hidden", "data/labels.csv"))
         terminal.hear("git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
         reply_to(terminal, ("what must stay hidden", "judge/**"))
         terminal.hear("judge is not committed: git add judge && git commit, then answer again")
@@ -637,7 +648,7 @@ def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
     case.write(judge_sh="echo nothing\n")
     case.commit()
     with Shown(case.folder, "init", *FLAGS) as terminal:
-        reply_to(terminal, ("which command runs it?", ""))
+        reply_to(terminal, ("name of the project", ""), ("which command runs it?", ""))
         terminal.hear("how is the number read?")
         terminal.type("\x03")
         assert terminal.ended() == 130
@@ -648,22 +659,24 @@ def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
 def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None:
     case.write(build_sh="mkdir -p bin && cp answer.txt bin/app\n", judge_sh='test "$(cat left.txt)" = 5\n')
     case.commit()
-    words = ("--writable", "answer.txt", "--hidden", "judge.sh", "--name", "demo")
-    commands = ("--run", "sh build.sh", "--outputs", "bin/app", "--time", "sleep 0.2; cat bin/app > left.txt")
-    ended = case.run("--json", "init", *words, *commands, "--time-outputs", "left.txt", "--score", "sh judge.sh")
+    timed = "sleep 0.2; cat bin/app > left.txt"
+    unchecked = "nothing checks what the timed program leaves: an empty program would win (goalseek help verifier)"
+    ended = case.run("init", *FLAGS[:4], "--run", "sh build.sh", "--score", f"time {timed}")
+    assert ended.exit_code == 1 and unchecked in ended.stderr
+    edit(case, "once = true", 'once = true\noutputs = ["bin/app"]')
+    check = '\noutputs = ["left.txt"]\n\n[[verify]]\nname = "score"\nrun = "sh judge.sh"\nsees = "hidden"'
+    edit(case, f'run = "{timed}"', f'run = "{timed}"{check}')
+    ended = case.run("--json", "init")
     assert ended.exit_code == 0, ended.stderr
     plain = written(case)
     assert plain["metric"] == {"name": "run_time", "direction": "minimize", "source": "wall", "command": "timing"}
     assert plain["verify"] == [
         {"name": "run", "run": "sh build.sh", "outputs": ["bin/app"], "once": True},
-        {"name": "timing", "run": commands[5], "outputs": ["left.txt"]},
+        {"name": "timing", "run": timed, "outputs": ["left.txt"]},
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
     assert 0.2 < json.loads(ended.stdout)["value"] < 5
-    unchecked = "nothing checks what the timed program leaves: an empty program would win (goalseek help verifier)"
     assert unchecked not in ended.stderr
-    (case.folder / "goalseek.toml").unlink()
-    assert unchecked in case.run("init", *words, *commands, "--score", "none").stderr
 
 
 def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
@@ -671,17 +684,17 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
     (case.folder / "hidden").mkdir()
     (case.folder / "hidden/input.txt").write_text("7\n")
     case.commit()
-    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh", "--name", "demo")
-    timed = "./app < hidden/input.txt > answer.csv"
-    check = ("--time-outputs", "answer.csv", "--score", "cmp answer.csv hidden/input.txt")
-    ended = case.run("init", *words, "--time", timed, *check)
-    assert ended.exit_code == 2 and ended.stderr.splitlines()[0].endswith("give --outputs"), ended.stderr
-    ended = case.run("init", *words, "--outputs", "app", "--time", timed, *check)
+    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh")
+    ended = case.run("init", *words, "--score", "time sh app < hidden/input.txt")
+    assert ended.exit_code == 2 and "no outputs are named: sh app < hidden/input.txt gets only" in ended.stderr
+    edit(case, "once = true", 'once = true\noutputs = ["app"]')
+    assert case.run("init").exit_code == 0
+    (case.folder / "goalseek.toml").unlink()
+    ended = case.run("init", *words, "--score", "time ./app < hidden/input.txt")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["verify"] == [
         {"name": "run", "run": "sh build.sh", "outputs": ["app"], "once": True},
-        {"name": "timing", "run": timed, "sees": "hidden", "outputs": ["answer.csv"]},
-        {"name": "score", "run": check[3], "sees": "hidden"},
+        {"name": "timing", "run": "./app < hidden/input.txt", "sees": "hidden"},
     ]
 
 
@@ -690,10 +703,10 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
     (case.folder / "hidden").mkdir()
     (case.folder / "hidden/input.txt").write_text("7\n")
     case.commit()
-    words = ("--writable", "build.sh", "--hidden", "hidden/**", "--name", "demo", "--program")
-    with Shown(case.folder, "init", *words, columns=200) as terminal:
+    with Shown(case.folder, "init", "--writable", "build.sh", "--hidden", "hidden/**", columns=200) as terminal:
         reply_to(
             terminal,
+            ("name of the project", ""),
             ("which command runs it?", "sh build.sh"),
             ("which command scores that?", "./app < hidden/input.txt > app.out"),
         )
@@ -706,7 +719,7 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
         reply_to(
             terminal, ("which command scores that?", ""), ("checks what that leaves", "cmp app.out hidden/input.txt")
         )
-        reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""))
+        reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""), ("program.md", "no"))
         terminal.hear("next:")
         terminal.hear("\n")
         assert terminal.ended() == 0
@@ -715,9 +728,19 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
 
 
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
-    ended = case.run("init", *FLAGS[:4], *FLAGS[6:], "--run", "sh judge.sh", "--sees", "both")
-    assert ended.exit_code == 0, ended.stderr
-    assert "candidate code can read the hidden files" in ended.stderr
+    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], columns=200) as terminal:
+        reply_to(
+            terminal,
+            ("name of the project", ""),
+            ("which command runs it?", "sh judge.sh"),
+            ("Run it beside them? yes or no", "yes"),
+            ("which command scores that?", "none"),
+        )
+        terminal.hear("candidate code can read the hidden files")
+        reply_to(terminal, ("program.md", "no"))
+        terminal.hear("next:")
+        terminal.hear("\n")
+        assert terminal.ended() == 0
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 

@@ -75,7 +75,7 @@ def test_in_a_repository_the_files_are_left_to_the_user_and_none_is_overwritten(
 def test_an_unknown_name_and_a_flag_that_would_be_ignored_are_refused(case: Case) -> None:
     refused = case.run("init", "--template", "cobol")
     assert refused.exit_code == 2 and "cpp, hyperfine, pytest, python, text" in refused.stderr
-    for flag in (("--writable", "a"), ("--yes",), ("-m", "fast"), ("--time", "true"), ("--program",)):
+    for flag in (("--writable", "a"), ("--yes",), ("-m", "fast"), ("--score", "true")):
         refused = case.run("init", "--template", "text", *flag)
         assert refused.exit_code == 2 and "--template" in refused.stderr, flag
     assert list(case.folder.iterdir()) == []

@@ -64,8 +64,8 @@ def test_init_names_it(project: Project) -> None:
     set_judge(project, READS_DATA)
     commit_with_data(project)
     project.manifest.unlink()
-    run = ("--run", "python hidden/judge.py", "--writable", "answer.json", "--hidden", "hidden/**", "--sees", "both")
-    ended = project.run("init", *run, "--direction", "maximize", "--query", "score")
+    run = ("--run", "python hidden/judge.py", "--writable", "answer.json")
+    ended = project.run("init", *run, "--metric", "maximize score")
     assert ended.exit_code == 1 and f'{IGNORED}: scope.share = ["data"]' in ended.stderr
 
 

@@ -122,7 +122,7 @@ def first_manifest(project: Project) -> Path:
     project.commit("no manifest")
     command = "cp answer.json $GOALSEEK_RUN_DIR/metrics.json"
     given = ["--run", command, "--metric", "maximize score", "--query", "score", "--writable", "answer.json"]
-    ended = project.run("init", "--yes", *given, "--name", "demo")
+    ended = project.run("init", "--yes", *given)
     assert ended.exit_code == 0, ended.stderr
     return project.manifest
 

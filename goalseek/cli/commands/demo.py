@@ -33,8 +33,7 @@ from goalseek.values import Outcome, Reason
 
 DEFAULT = "digits"
 _TUNE_ITERATIONS = 20
-_ANSWERS = """yes name writable hidden share command outputs timing timing_outputs score metric regex query direction
-    sees provider branch_prefix program manifest""".split()
+_ANSWERS = "yes writable hidden command score metric query provider manifest".split()
 _NOT_COPIED = ("__pycache__", ".git", ".goalseek")
 _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 

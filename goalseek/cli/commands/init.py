@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ from goalseek.cli.commands.demo import begin_with_template, commit_command, data
 from goalseek.cli.interview import (
     MAY_BE_EMPTY,
     Interview,
-    american,
     anchored,
     committed_files,
     free_branch_prefix,
+    guess_outputs,
     parse_globs,
-    parse_name,
     parse_reading,
     run_command,
+    timed_command,
 )
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask, print_message
@@ -45,7 +45,6 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.exposure import EXPOSED, unchecked_note
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.project.paths import refuse_name_of_other_folder
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 from goalseek.workspace.scope import manifest_scope
 
@@ -59,31 +58,39 @@ command = ["python3", "propose.py"]"""
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give."""
-    flags = {**vars(options), "run": options.command, "name": options.name and parse_name(options.name)}
-    given: dict[str, Any] = {key: flags[key] for key in "name provider sees branch_prefix".split() if flags[key]}
-    for key in ("run", "timing", "score"):
-        if flags[key]:
-            given[key] = "" if flags[key] == "none" else first_manifest.with_own_python(flags[key], folder)
-    for key in ("writable", "hidden", "outputs", "timing_outputs", "share"):
-        if flags[key] is not None:
-            given[key] = () if key in MAY_BE_EMPTY and flags[key] == ["none"] else tuple(flags[key])
+    given: dict[str, Any] = {"provider": options.provider} if options.provider else {}
+    timed = timed_command(options.score or "")
+    for key, text in (("run", options.command), ("timing", timed), ("score", not timed and options.score)):
+        if text:
+            given[key] = "" if text == "none" else first_manifest.with_own_python(text, folder)
+    for key in ("writable", "hidden"):
+        if (globs := getattr(options, key)) is not None:
+            given[key] = () if key in MAY_BE_EMPTY and globs == ["none"] else tuple(globs)
     return given | reading_in_flags(options)
 
 
-def first_answers(options: argparse.Namespace, folder: Path, paths: list[str], given: dict[str, Any]) -> Answers:
-    """The answers that flags and guesses give together: without ``--yes`` or a terminal, flags alone."""
-    guess = guess_answers(folder, paths)
-    if not (options.yes or _asks(options)):
+def first_answers(
+    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], interview: Interview
+) -> Answers:
+    """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person.
+
+    Without ``--yes`` or a terminal, flags alone count.
+    """
+    if is_left:
+        return replace(first_manifest.answers_in(path), **given)
+    guess, asks = guess_answers(path.parent, interview.paths), _asks(options)
+    if not (options.yes or asks):
         return replace(Answers(guess.name), **given)
-    if not _asks(options) and {"run", "timing", "score", "outputs"} & given.keys():
+    if not asks and {"run", "timing", "score"} & given.keys():
         guess = replace(guess, run="", score="", outputs=())
     if "query" in given:
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        unfit = {*answers.writable, *hidden_tests(run_command(answers), answers.hidden, paths)}
+        unfit = {*answers.writable, *hidden_tests(run_command(answers), answers.hidden, interview.paths)}
         answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in unfit))
-    return answers
+    answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, asks))
+    return interview.ask_all(answers, given) if asks else answers
 
 
 def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
@@ -96,29 +103,23 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
                 raise WrongAnswer(question, error.message, error.hint) from None
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
-    last = answers.timing or answers.score
-    takes_outputs = bool(last) and (not answers.timing or first_manifest.names_hidden(last, answers.hidden))
-    if takes_outputs and not (answers.run or answers.outputs):
-        answers = replace(answers, outputs=answers.writable)
+    if not answers.outputs and first_manifest.takes_outputs(answers):
+        named = guess_outputs("outputs", asdict(answers), paths) if answers.run else answers.writable
+        answers = replace(answers, outputs=named)
     answers = replace(answers, writable=tuple(anchored(pattern, paths) for pattern in answers.writable))
     if first_manifest.names_hidden(answers.run, answers.hidden) and answers.sees != "both":
         message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
-        hint = "give the command that runs the candidate by --run and --outputs, and this one by --score"
-        raise WrongAnswer("run", message, f"{hint}; or, where candidate code may read them, --sees both")
-    is_checked = bool(answers.timing and answers.score)
+        hint = "give the command that runs the candidate by --run, and this one by --score"
+        both = 'leave --hidden out, and add it to the manifest, with sees = "both" in [[verify]]'
+        raise WrongAnswer("run", message, f"{hint}; or, where candidate code may read them, {both}")
     required = {
         "--writable": ("writable", answers.writable),
-        "--run, --time or --score": ("score", answers.run or answers.timing or answers.score),
-        "--outputs": ("outputs", answers.outputs or not (answers.run and takes_outputs)),
-        "--time-outputs": ("timing_outputs", answers.timing_outputs or not is_checked),
-        "--direction": ("reading", answers.direction),
-        "--query or --regex": ("reading", answers.query or answers.regex or answers.timing),
+        "--run or --score": ("score", answers.run or answers.timing or answers.score),
+        "--metric": ("reading", answers.timing or (answers.direction and (answers.query or answers.regex))),
     }
     if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
         message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
         raise WrongAnswer(missing[0][1], message, "goalseek init --help says what they are")
-    if (answers.outputs and not last) or (answers.timing_outputs and not is_checked):
-        raise WrongAnswer("score", "goalseek init: no command takes these outputs", "give the one that does: --score")
     return answers
 
 
@@ -130,24 +131,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``init`` takes."""
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
-    parser.add_argument("--name", metavar="NAME", help="the project's name: a-z, 0-9 and - (default: the folder's)")
     parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
     parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never sees; repeatable")
-    parser.add_argument("--share", metavar="PATH", action="append", help="what git ignores and runs need; repeatable")
     parser.add_argument("--run", dest="command", metavar="CMD", help="the command that runs or builds the candidate")
-    parser.add_argument("--outputs", metavar="GLOB", action="append", help="what --run leaves for the next command")
-    parser.add_argument("--time", dest="timing", metavar="CMD", help="the command whose run time is the number")
-    outputs = "what --time leaves for --score"
-    parser.add_argument("--time-outputs", dest="timing_outputs", metavar="GLOB", action="append", help=outputs)
-    parser.add_argument("--score", metavar="CMD", help="the command that scores or checks, with the hidden files")
-    parser.add_argument("--metric", metavar="NAME", help="the metric's name, or 'maximize accuracy'")
-    parser.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'accuracy: ([0-9.]+)'")
-    parser.add_argument("--direction", type=american, choices=("maximize", "minimize"), help="which way is better")
-    parser.add_argument("--sees", choices=("candidate", "hidden", "both"), help="what --run sees (default: candidate)")
+    score = "the command that scores or checks, with the hidden files; or time CMD, whose run time is the number"
+    parser.add_argument("--score", metavar="CMD", help=score)
+    metric = "how the number is read: 'maximize accuracy', or 'minimize /loss: ([0-9.]+)/' in what is printed"
+    parser.add_argument("--metric", metavar="M", help=metric)
     parser.add_argument("--provider", metavar="P", help="who proposes the changes")
-    parser.add_argument("--branch-prefix", metavar="P", help="what the name of goalseek's branch begins with")
-    parser.add_argument("--program", action="store_true", help="write program.md too, which tells an agent what to do")
-    parser.epilog = "In init, --query is a JMESPath in $GOALSEEK_RUN_DIR/metrics.json: the metric, in place of --regex."
+    parser.epilog = (
+        "In init, --query is a JMESPath in $GOALSEEK_RUN_DIR/metrics.json: the metric. Edit the rest in the manifest; "
+        "one without a number yet is measured again by goalseek init."
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -162,17 +157,15 @@ def run(options: argparse.Namespace) -> int:
     paths = committed_files(path.parent)
     interview = Interview(path.parent, paths)
     given = answers_in_flags(options, path.parent)
-    if "name" in given and not is_left:
-        refuse_name_of_other_folder(given["name"], path.parent)
     try:
-        answers = _first_answers_of(options, path, is_left, given, interview)
+        answers = first_answers(options, path, is_left, given, interview)
         loaded, measurement = _measure(options, path, answers, interview)
     except (KeyboardInterrupt, Interrupted) as error:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
     try:
-        program = write_program(path.parent, options.program, _asks(options))
+        program = write_program(path.parent) if _asks(options) else None
     except (KeyboardInterrupt, Interrupted) as error:
         message, hint = f"interrupted; {path} is written", with_manifest_option("next: goalseek doctor", path)
         raise GoalseekError(message, hint, exit_code_of_interrupt(error)) from None
@@ -191,22 +184,6 @@ def run(options: argparse.Namespace) -> int:
     files = [os.path.relpath(file, folder) for file in (path, program, *_uncommitted_writable_files(loaded)) if file]
     print(f"next: {with_manifest_option(next_steps(loaded, interview.paths, files), path)}")
     return 0
-
-
-def _first_answers_of(
-    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], interview: Interview
-) -> Answers:
-    """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person."""
-    if is_left:
-        answers = first_manifest.answers_in(path)
-        if "share" in given:
-            given["share"] = tuple(dict.fromkeys((*answers.share, *given["share"])))
-        return replace(answers, **given)
-    answers = first_answers(options, path.parent, interview.paths, given)
-    if not (_asks(options) or (options.yes and "branch_prefix" not in given)):
-        return answers
-    answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, _asks(options)))
-    return interview.ask_all(answers, given) if _asks(options) else answers
 
 
 def _measure(
@@ -234,6 +211,7 @@ def _measure(
         write_atomic(path, first_manifest.manifest_text(plain, interrupted))
         print_message(options, f"measuring once: {commands}")
         try:
+            first_manifest.refuse_missing_outputs(answers)
             measurement = first_manifest.measure_first(loaded, line_view(options))
             write_atomic(path, first_manifest.manifest_text(plain, None))
             return loaded, measurement
@@ -251,24 +229,22 @@ def _measure(
 
 def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
     """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
-    query, regex, direction, name = (getattr(options, key) or "" for key in ("query", "regex", "direction", "metric"))
-    if query and regex:
-        raise GoalseekError("goalseek init: --query or --regex, not both", "a number is read in one way")
-    if re.match(r"(maximize|minimize)[\s:]", american(name)):
-        its_direction, its_query, pattern, its_name = parse_reading(name)
-        direction, name = direction or its_direction, its_name or its_query
-        query, regex = (query, regex) if query or regex else (its_query, pattern)
-    elif name and not regex:
-        query = query or name
+    query, metric = options.query or "", options.metric or ""
+    if re.match(r"(maximi|minimi)[sz]e[\s:]", metric):
+        direction, its_query, regex, name = parse_reading(metric)
+        name = name or its_query
+        query, regex = (query, "") if query else (its_query, regex)
+    else:
+        direction, regex, name, query = "", "", metric, query or metric
     given = {"query": query, "regex": regex} if query or regex else {}
     return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}
 
 
-def write_program(folder: Path, is_wanted: bool, asks: bool) -> Path | None:
-    """Writes the page for agents where it is wanted and there is none."""
+def write_program(folder: Path) -> Path | None:
+    """Writes the page for agents where there is none and a person wants it."""
     path = folder / _PROGRAM
     question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or not (is_wanted or (asks and ask(question, "yes", str.lower) in YES)):
+    if path.exists() or ask(question, "yes", str.lower) not in YES:
         return None
     path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     return path

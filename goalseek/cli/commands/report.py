@@ -49,17 +49,10 @@ def run(options: argparse.Namespace) -> int:
 
         _settle(options, choose_view(options))
         return 0
+    is_both, is_copy = options.file == "-" and wants_json(options), options.settle and options.results is not None
     refuse(
-        (
-            options.file == "-" and wants_json(options),
-            "-o - and --json would both write to standard output",
-            "name a file for the report",
-        ),
-        (
-            options.settle and options.results is not None,
-            "--settle measures: it needs the repository, not a copy of its records",
-            "leave one out",
-        ),
+        (is_both, "-o - and --json would both write to standard output", "name a file for the report"),
+        (is_copy, "--settle measures: it needs the repository, not a copy of its records", "leave one out"),
         (options.serve and bool(options.file or options.format), "--serve writes no file", "leave -o and --format out"),
         (
             options.port is not None and not options.serve,
