@@ -10,33 +10,26 @@ import sys
 import termios
 import time
 import tty
-import typing
 from collections.abc import Callable, Collection, Iterator
-
-from msgspec import structs
 
 from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.observer import Observer
-from goalseek.project.picture import seconds_since
+from goalseek.project.picture import Picture, seconds_since
 from goalseek.project.status import read_overview
 from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
 from goalseek.views.following import ClimbFollower
 from goalseek.views.lines import LineWatch, record_line
 from goalseek.views.live import LiveWatch
-from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, format_whole_seconds, panel_rows
+from goalseek.views.panel import format_whole_seconds
 from goalseek.views.terminal_text import (
     can_move_cursor,
-    choose_signs,
     clean_lines,
     one_line,
     painter,
     terminal_width,
 )
-
-if typing.TYPE_CHECKING:
-    from rich.text import Text
 
 
 def choose_view(options: argparse.Namespace) -> Observer:
@@ -53,12 +46,13 @@ def open_live_view(options: argparse.Namespace) -> Iterator[Observer]:
     if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
         yield choose_view(options)
         return
-    chatter = painter(sys.stderr, options.color)
-    watch = LiveWatch(painter(sys.stdout, options.color), options.verbose, chatter, options.color)
-    try:
+    with contextlib.closing(_live_view(options)) as watch:
         yield watch
-    finally:
-        watch.close()
+
+
+def _live_view(options: argparse.Namespace) -> LiveWatch:
+    chatter = painter(sys.stderr, options.color)
+    return LiveWatch(painter(sys.stdout, options.color), options.verbose, chatter, options.color)
 
 
 def line_view(options: argparse.Namespace) -> LineWatch:
@@ -73,73 +67,63 @@ _OUTPUT_AT_FIRST = 20
 
 def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
     """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
-    follower = ClimbFollower(loaded)
     with contextlib.suppress(KeyboardInterrupt):
         if wants_json(options):
-            _print_json_until_end(options, loaded, follower)
+            _print_json_until_end(options, loaded)
         elif can_move_cursor(sys.stdout) and not options.quiet:
-            _show_panel_until_key(options, follower)
+            _show_panel_until_key(options, loaded)
         else:
-            _print_lines_until_end(options, follower)
+            _print_lines_until_end(options, loaded)
     return 0
 
 
-def _show_panel_until_key(options: argparse.Namespace, follower: ClimbFollower) -> None:
-    from goalseek.views.screen import Screen
-
-    frame, at = follower.look(), time.monotonic()
-    signs, is_first = choose_signs(sys.stdout, LINE_DRAWING, ASCII), True
-
-    def draw_rows(columns: int) -> list[Text]:
-        since = time.monotonic() - at
-        now = structs.replace(frame, seconds=frame.seconds + since, since=frame.since + since)
-        return panel_rows(now, columns, signs)
-
-    screen = Screen(options.color, draw_rows)
-    screen.start()
-    try:
+def _show_panel_until_key(options: argparse.Namespace, loaded: ManifestFile) -> None:
+    with contextlib.closing(_live_view(options)) as watch:
+        follower, is_first = ClimbFollower(loaded, watch), True
+        follower.look()  # opens the panel before keys are read: each restores the terminal's modes that it found
         with _keys() as read_key:
             while True:
+                watch.ended = follower.ended
                 _print_news(options, follower, is_first)
                 is_first = False
                 if read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
                     return
-                frame, at = follower.look(), time.monotonic()
-    finally:
-        screen.stop()
+                follower.look()
 
 
-def _look_until_end(follower: ClimbFollower) -> Iterator[Frame]:
-    """The frame once a second, the last one when the climb has ended."""
-    while not (frame := follower.look()).ended:
-        yield frame
+def _look_until_end(follower: ClimbFollower) -> Iterator[Picture]:
+    """The picture once a second, the last one when the climb has ended."""
+    while (picture := follower.look()).is_at_work:
+        yield picture
         time.sleep(POLL_SECONDS)
-    yield frame
+    yield picture
 
 
-def _print_lines_until_end(options: argparse.Namespace, follower: ClimbFollower) -> None:
+def _print_lines_until_end(options: argparse.Namespace, loaded: ManifestFile) -> None:
     previous: Collection[tuple[int | None, str | None, str]] = ()
-    is_first = True
-    for frame in _look_until_end(follower):
+    follower, is_first = ClimbFollower(loaded, Observer()), True
+    for picture in _look_until_end(follower):
         _print_news(options, follower, is_first)
-        is_first, picture = False, frame.picture
-        if frame.ended:
-            print(frame.ended, flush=True)
+        is_first = False
+        if follower.ended:
+            print(follower.ended, flush=True)
             return
-        current = {(picture.iteration, picture.phase, picture.waits): frame.seconds}
-        if under_way := picture.under_way:
-            current = {(one.iteration, one.phase, one.waits): seconds_since(one.since) or 0.0 for one in under_way}
-        for (iteration, phase, waits), seconds in current.items():
+        current: dict[tuple[int | None, str | None, str], str | None] = {
+            (one.iteration, one.phase, one.waits): one.since for one in picture.under_way
+        } or {(picture.iteration, picture.phase, picture.waits): picture.phase_started_at}
+        for (iteration, phase, waits), since in current.items():
             if (iteration, phase, waits) in previous:
                 continue
-            text = f"waiting: {one_line(waits)}" if waits else f"{phase or ''}, for {format_whole_seconds(seconds)}"
+            duration = format_whole_seconds(seconds_since(since) or 0.0)
+            text = f"waiting: {one_line(waits)}" if waits else f"{phase or ''}, for {duration}"
             print(f"{iteration if iteration is not None else '-':>4}  {text}", flush=True)
         previous = current
 
 
-def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile, follower: ClimbFollower) -> None:
+def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile) -> None:
     """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
     previous = readable = None
+    follower = ClimbFollower(loaded, Observer())
     for _ in _look_until_end(follower):
         overview = read_overview(loaded, readable=readable)
         plain, readable = to_plain(overview), overview.readable

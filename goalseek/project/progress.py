@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budget_use
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
-from goalseek.values import DataClass, Outcome, Usage
+from goalseek.values import Outcome, Usage
 
 if TYPE_CHECKING:
     from goalseek.phase_values import Ahead
@@ -30,29 +29,23 @@ MIN_FRUITLESS = 5
 MEDIAN_OF = 15
 
 
-class Progress(DataClass):
-    """The values and budgets that a view shows before the next record.
+class Progress(Struct, frozen=True):
+    """What a view shows between two records: the standing, what the last records tell, and the budgets.
 
-    ``best`` and ``baseline`` are values of this epoch, None before the first; ``climb`` are the baseline's and those
-    of the keeps after it, oldest first; ``reasons`` of the last iterations are newest first. ``usual`` are the median
-    seconds of each phase. ``turn`` is that of the next proposal.
+    ``climb`` are the values of this epoch's baseline and of the keeps after it, oldest first; ``reasons`` of the last
+    iterations are newest first. ``usual`` are the median seconds of each phase. ``turn`` is that of the next proposal.
+    ``read_at`` is the time from which seconds are in no record; "" for now.
     """
 
     project: str
-    metric: str = ""
-    direction: str = ""
-    unit: str = ""
-    baseline: float | None = None
-    best: float | None = None
+    standing: Standing = Standing()
     climb: tuple[float, ...] = ()
-    kept: int = 0
-    tried: int = 0
-    stagnation: int = 0
     reasons: tuple[str, ...] = ()
     spendings: tuple[BudgetUse, ...] = ()
     turn: Turn = Turn(())
     proposers: tuple[Proposer, ...] = ()
-    usual: dict[str, float] = field(default_factory=dict)
+    usual: dict[str, float] = {}
+    read_at: str = ""
 
 
 def progress_of(
@@ -61,35 +54,26 @@ def progress_of(
     newest_first: Iterable[IterationRecord],
     own: str,
     invocation_spendings: tuple[BudgetUse, ...] = (),
+    read_at: str = "",
 ) -> Progress:
     """The progress of a standing and its last records.
 
     ``own`` is the provider's name and model, ``invocation_spendings`` are those of the invocation's own bounds.
     """
-    records, project = list(newest_first), manifest.project.name
-    spendings = (*invocation_spendings, *budget_use(manifest.limits, standing))
-    if standing.origin is None or standing.best is None:
-        return Progress(project, spendings=spendings)
-    keeps = [
-        record.metric.value for record in records if record.epoch == standing.epoch and record.outcome == Outcome.KEPT
-    ]
+    records = list(newest_first)
     tries = [record for record in records if record.outcome != Outcome.BASELINE]
+    keeps = [record for record in reversed(tries) if record.epoch == standing.epoch and record.outcome == Outcome.KEPT]
+    first = [standing.origin.value] if standing.origin else []
     return Progress(
-        project=project,
-        metric=standing.metric,
-        direction=standing.direction,
-        unit=standing.unit,
-        baseline=standing.origin.value,
-        best=standing.best.value,
-        climb=(standing.origin.value, *(value for value in reversed(keeps) if value is not None)),
-        kept=standing.keeps,
-        tried=standing.tries,
-        stagnation=standing.stagnation,
+        manifest.project.name,
+        standing,
+        climb=(*first, *(record.metric.value for record in keeps if record.metric.value is not None)),
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
-        spendings=spendings,
+        spendings=(*invocation_spendings, *budget_use(manifest.limits, standing)),
         turn=standing.next_turn(manifest.search, own),
         proposers=standing.proposers,
         usual=median_seconds(tries),
+        read_at=read_at,
     )
 
 

@@ -10,51 +10,45 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing, own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.project.observer import OUTPUT
-from goalseek.project.picture import Picture, describe_end, read_picture, seconds_since
-from goalseek.project.progress import Progress, own_label, progress_of
+from goalseek.project.observer import OUTPUT, Observer
+from goalseek.project.picture import Picture, describe_end, read_picture
+from goalseek.project.progress import own_label, progress_of
 from goalseek.project.stop import read_pending_run
-from goalseek.views.panel import Frame, format_silence
-from goalseek.views.terminal_text import TAIL_BYTES, last_clean_line, one_line
+from goalseek.views.terminal_text import one_line
 
 RECENT_RECORDS = 200
 
 
 class ClimbFollower:
-    """Reads the files of a climb repeatedly; a file that did not change is not read again.
+    """Reads the files of a climb repeatedly, and tells ``watch`` what they say, as the loop does of its own climb.
 
-    ``records`` are those since the look before, oldest first, and ``printed`` are the bytes printed since then. The
-    first look has no new records, and all of the output so far.
+    A file that did not change is not read again. ``records`` are those since the look before, oldest first, and
+    ``printed`` are the bytes printed since then; the first look has no new records, and all of the output so far.
+    ``ended`` says how a climb ended that is not at work; else it is "".
     """
 
-    def __init__(self, loaded: ManifestFile) -> None:
-        self._loaded = loaded
-        self._size = -1
-        self._seq: int | None = None
-        self._progress = Progress("")
-        self._progress_at = ""
-        self._offset = 0
-        self._tail = b""
+    def __init__(self, loaded: ManifestFile, watch: Observer) -> None:
         self.records: tuple[IterationRecord, ...] = ()
         self.printed = b""
+        self.ended = ""
+        self._loaded = loaded
+        self._watch = watch
+        self._size = -1
+        self._seq: int | None = None
+        self._offset = 0
 
-    def look(self) -> Frame:
-        """The present frame."""
+    def look(self) -> Picture:
+        """Tells what is new, and gives the present picture."""
         own = own_folder(self._loaded)
         picture = read_picture(self._loaded.state, is_held=own is not None and lock_holder(own) is not None)
-        self.records, self.printed = self._read_records(own), self._read_output()
-        if not picture.is_at_work:
-            return Frame(self._progress, ended=with_manifest_option(_ending(picture), self._loaded.path))
-        moments = (seconds_since(moment) for moment in (self._progress_at, picture.started_at))
-        return Frame(
-            self._progress,
-            picture,
-            seconds=seconds_since(picture.phase_started_at) or 0.0,
-            since=min((one for one in moments if one is not None), default=0.0),  # what is not in a record yet
-            says=format_silence(seconds_since(picture.silent_since) or 0.0) or last_clean_line(self._tail),
-        )
+        self.ended = "" if picture.is_at_work else with_manifest_option(_ending(picture), self._loaded.path)
+        self._watch.on_picture(picture)
+        self.records, self.printed = self._read_records(own, picture), self._read_output()
+        if self.printed:
+            self._watch.on_output(self.printed)
+        return picture
 
-    def _read_records(self, own: Path | None) -> tuple[IterationRecord, ...]:
+    def _read_records(self, own: Path | None, picture: Picture) -> tuple[IterationRecord, ...]:
         history = History(self._loaded.results)
         size = history.size()
         if size == self._size:
@@ -62,9 +56,9 @@ class ClimbFollower:
         standing = load_standing(self._loaded, own)
         standing = standing.for_run((own and read_pending_run(own)) or standing.run_id)
         newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
-        manifest = self._loaded.manifest
-        self._progress = progress_of(manifest, standing, newest, own_label(manifest, standing))
-        self._progress_at = standing.last.timestamp if standing.last else ""
+        manifest, last = self._loaded.manifest, standing.last.timestamp if standing.last else ""
+        read_at = max(last, picture.started_at)
+        self._watch.on_progress(progress_of(manifest, standing, newest, own_label(manifest, standing), read_at=read_at))
         previous, self._seq, self._size = self._seq, standing.seq, size
         return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
 
@@ -77,7 +71,6 @@ class ClimbFollower:
                 self._offset = file.tell()
         except OSError:
             return b""
-        self._tail = (self._tail + printed[-TAIL_BYTES:])[-TAIL_BYTES:]
         return printed
 
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
-from goalseek.project.picture import Picture
+from goalseek.project.picture import Picture, seconds_since
 from goalseek.project.progress import Progress
 from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
@@ -25,11 +25,15 @@ if typing.TYPE_CHECKING:
 
 
 class LiveWatch(LineWatch):
-    """The lines of ``LineWatch``, and below them the panel, from the first progress to the end. It must be closed."""
+    """The lines of ``LineWatch``, and below them the panel, from the first progress to the end. It must be closed.
+
+    ``ended`` says how a climb ended that is only followed, once it has.
+    """
 
     def __init__(self, paint: Paint, is_verbose: bool, paint_chatter: Paint, color: str) -> None:
         """``color`` is "auto", "always" or "never"."""
         super().__init__(paint, False, is_verbose, paint_chatter)
+        self.ended = ""
         self._color = color
         self._signs = choose_signs(sys.stdout, LINE_DRAWING, ASCII)
         self._screen: Screen | None = None
@@ -47,27 +51,30 @@ class LiveWatch(LineWatch):
 
     def on_progress(self, progress: Progress) -> None:
         """The panel shows it."""
-        self._progress, self._progress_at = progress, time.monotonic()
+        self._progress, self._progress_at = progress, time.monotonic() - (seconds_since(progress.read_at) or 0.0)
         self._open()
 
     def on_phase(self, iteration: int, name: str) -> None:
         """The panel shows it; also a line on stderr where ``is_verbose``."""
-        self._picture = structs.replace(self._picture, iteration=iteration, phase=name, turn="")
-        self._phase_start = self._printed_at = time.monotonic()
-        self._tail = b""
+        self._picture = structs.replace(self._picture, phase=None, phase_started_at=None, turn="")
+        self.on_picture(structs.replace(self._picture, iteration=iteration, phase=name))
         super().on_phase(iteration, name)
 
     def on_picture(self, picture: Picture) -> None:
         """The panel shows it; the time of a wait is added neither to the phase nor to the budget."""
-        now, before = time.monotonic(), self._picture
+        now, before, self._picture = time.monotonic(), self._picture, picture
         if before.waits and not picture.waits:
             self._phase_start += now - self._wait_start
             self._progress_at += now - self._wait_start
         if before.waits != picture.waits:
             self._wait_start = self._printed_at = now
+        if (before.iteration, before.phase) != (picture.iteration, picture.phase):
+            self._phase_start, self._printed_at = now - (seconds_since(picture.phase_started_at) or 0.0), now
+            self._tail = b""
         if before.turn != picture.turn:
             self._tail = b""
-        self._picture = picture
+        if before.started_at != picture.started_at:
+            self._progress_at = max(self._progress_at, now - (seconds_since(picture.started_at) or 0.0))
 
     def on_output(self, chunk: bytes) -> None:
         """The panel shows the last line of the output."""
@@ -108,6 +115,9 @@ class LiveWatch(LineWatch):
         now, picture = time.monotonic(), self._picture
         if is_ending():
             picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
-        says = format_silence(now - self._printed_at) or last_clean_line(self._tail)
+        silence = max(now - self._printed_at, seconds_since(picture.silent_since) or 0.0)
+        says = format_silence(silence) or last_clean_line(self._tail)
         frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
+        if self.ended:
+            frame = Frame(self._progress, ended=self.ended)
         return panel_rows(frame, columns, self._signs)

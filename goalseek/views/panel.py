@@ -65,14 +65,19 @@ class Frame(Struct, frozen=True):
 
 def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
     """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
-    progress, picture = frame.progress, frame.picture
+    progress, standing, picture = frame.progress, frame.progress.standing, frame.picture
     width = max(min(columns - 1, MAX_COLUMNS), 1)
     rows = [_title(frame, width, signs), _row(*_phase(frame, signs), width)]
-    if progress.best is not None and progress.baseline is not None:
-        rows.append(_best(progress, progress.best, progress.baseline, width, signs))
-        rows.append(_row("tries", _tries(progress, signs), "", width))
-        rows.append(_row("last", _reasons(progress, width, signs), "", width))
-        lines = proposer_lines(progress.turn, progress.proposers, progress.unit)
+    if standing.best and standing.origin:
+        rows.append(_best(progress, standing.best.value, standing.origin.value, width, signs))
+        tries = f"{standing.keeps} kept of {standing.tries}"
+        if standing.keeps and standing.stagnation:
+            tries += f"{signs.dot}{standing.stagnation} since the last kept change"
+        rows.append(_row("tries", tries, "", width))
+        whole = (signs.dot.join(progress.reasons[:count]) for count in range(len(progress.reasons), 0, -1))
+        reasons = next((text for text in whole if cell_width(text) <= width - _LABEL), "")  # newest first
+        rows.append(_row("last", reasons, "", width))
+        lines = proposer_lines(progress.turn, progress.proposers, standing.unit)
         rows += [_row(label, text, "", width) for label, text in lines]
     rows += [_bar(budget, frame.since, width, signs) for budget in progress.spendings]
     rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in picture.under_way]
@@ -138,13 +143,11 @@ def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
 
 
 def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    against = (
-        f"baseline {format_number(baseline, progress.unit)}, {format_number(best - baseline, progress.unit, sign='+')}"
-        if best != baseline
-        else "the baseline's"
-    )
-    best_text = format_number(best, progress.unit)
-    row = _row("best", f"{best_text} {progress.metric}, {against}", "", width)
+    unit, against = progress.standing.unit, "the baseline's"
+    if best != baseline:
+        against = f"baseline {format_number(baseline, unit)}, {format_number(best - baseline, unit, sign='+')}"
+    best_text = format_number(best, unit)
+    row = _row("best", f"{best_text} {progress.standing.metric}, {against}", "", width)
     row.stylize("green bold", _LABEL, _LABEL + len(best_text))
     room = width - row.cell_len - 3
     if signs.heights and len(progress.climb) > 1 and room >= 4:
@@ -157,19 +160,6 @@ def sparkline(values: tuple[float, ...], heights: str) -> str:
     low, high = min(values) / 2, max(values) / 2  # halves: the difference of two large numbers stays finite
     span = (high - low) or 1.0
     return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)
-
-
-def _tries(progress: Progress, signs: Signs) -> str:
-    since = (
-        f"{signs.dot}{progress.stagnation} since the last kept change" if progress.kept and progress.stagnation else ""
-    )
-    return f"{progress.kept} kept of {progress.tried}{since}"
-
-
-def _reasons(progress: Progress, width: int, signs: Signs) -> str:
-    """As many whole reasons as fit, newest first."""
-    rows = (signs.dot.join(progress.reasons[:count]) for count in range(len(progress.reasons), 0, -1))
-    return next((row for row in rows if cell_width(row) <= width - _LABEL), "")
 
 
 def _bar(budget: BudgetUse, since: float, width: int, signs: Signs) -> Text:

@@ -20,6 +20,8 @@ from project import FILES, MANIFEST, Ended, Project, answer, home, living
 from shown import on_a_terminal
 
 from goalseek.manifest.loading import load
+from goalseek.project.observer import Observer
+from goalseek.project.progress import Progress
 from goalseek.views.following import ClimbFollower
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
@@ -63,7 +65,14 @@ class TestStatus:
         climbed.kill_when(home("here"), "iterate", "--new")
         (seen,) = rows(climbed.run("status", "--json"))
         assert (seen["outcomes"], seen["stagnation"], seen["spend"]["iterations"]) == ({}, 0, 0)
-        assert ClimbFollower(load(climbed.manifest)).look().progress.stagnation == 0
+        told: list[int] = []
+
+        class Hearing(Observer):
+            def on_progress(self, progress: Progress) -> None:
+                told.append(progress.standing.stagnation)
+
+        ClimbFollower(load(climbed.manifest), Hearing()).look()
+        assert told == [0]
 
     def test_after_a_climb_it_names_best_last_and_counts_and_a_query_takes_a_part(self, climbed: Project) -> None:
         (seen,) = rows(climbed.run("status", "--json"))

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from goalseek.humanize import format_moment
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.project.limits import BudgetUse
 from goalseek.project.picture import OpenIteration, Picture
 from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import Proposer, Turn
 from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, Signs, format_silence, panel_rows, sparkline
 
+
+def measured(value: float) -> MeasuredCommit:
+    return MeasuredCommit(1, 1, "commit", "tree", value)
+
+
+STANDING = Standing(metric="score", origin=measured(1.0), best=measured(3.0), keeps=2, tries=7, stagnation=4)
 SCENE = Progress(
     "demo",
-    metric="score",
-    direction="maximize",
-    baseline=1.0,
-    best=3.0,
+    STANDING,
     climb=(1.0, 2.0, 3.0),
-    kept=2,
-    tried=7,
-    stagnation=4,
     reasons=("worse", "within_noise", "better"),
     usual={"VERIFY": 62.0, "PLAN": 0.4},
 )
 NOW = Picture("running", iteration=8, phase="VERIFY", turn="run 2, the incumbent")
-WAITING = structs.replace(NOW, status="waiting", next="waits for gpu0")
+WAITING = replace(NOW, status="waiting", next="waits for gpu0")
 MEASURING = Frame(SCENE, NOW, seconds=61.9, since=45.0, says="epoch 3")
 
 
@@ -41,7 +41,7 @@ def shown(frame: Frame, columns: int = 80, signs: Signs = ASCII) -> list[str]:
 
 
 def measuring(scene: Progress) -> Frame:
-    return structs.replace(MEASURING, progress=scene)
+    return replace(MEASURING, progress=scene)
 
 
 def bar(name: str, spent: float, most: float, of: str = "", columns: int = 80) -> tuple[str, str]:
@@ -70,12 +70,14 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
         "  last        worse · within_noise · better",
         "  prints      epoch 3",
     ]
-    assert shown(Frame(replace(SCENE, stagnation=0, best=1.0, climb=(1.0,))))[1:4] == [
+    assert shown(Frame(replace(SCENE, standing=replace(STANDING, stagnation=0, best=STANDING.origin), climb=(1.0,))))[
+        1:4
+    ] == [
         " " * 14,
         "  best        1 score, the baseline's",
         "  tries       2 kept of 7",
     ]
-    assert [row[:14].strip() for row in shown(Frame(replace(SCENE, baseline=None, best=None)))] == [
+    assert [row[:14].strip() for row in shown(Frame(replace(SCENE, standing=Standing())))] == [
         "-- demo ------",
         "",
         "prints",
@@ -140,11 +142,11 @@ def test_no_row_is_wider_than_the_terminal_or_a_hundred_cells(columns: int) -> N
     long = replace(
         SCENE,
         project="a-name-" * 20,
-        metric="改善" * 40,
+        standing=replace(STANDING, metric="改善" * 40),
         climb=tuple(map(float, range(90))),
         spendings=(BudgetUse("tokens", 1.0, 2.0, "all runs"), BudgetUse("time", 1.0, 2.0)),
     )
-    drawn = panel_rows(structs.replace(MEASURING, progress=long, says="x" * 200), columns, LINE_DRAWING)
+    drawn = panel_rows(replace(MEASURING, progress=long, says="x" * 200), columns, LINE_DRAWING)
     assert max(row.cell_len for row in drawn) <= max(min(columns - 1, 100), 1)
     assert len(drawn) == 8
 

@@ -10,6 +10,7 @@ import pytest
 from rich.style import Style
 
 import goalseek
+from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.project.limits import BudgetUse
 from goalseek.project.picture import Picture
 from goalseek.project.progress import Progress
@@ -28,15 +29,16 @@ PALETTES = {
 }
 LEAST = 1.9
 WITHOUT_COLOUR = {"1", "2"}
+
+
+def measured(value: float) -> MeasuredCommit:
+    return MeasuredCommit(1, 1, "commit", "tree", value)
+
+
 SCENE = Progress(
     project="demo",
-    metric="score",
-    baseline=1.0,
-    best=2.0,
+    standing=Standing(metric="score", origin=measured(1.0), best=measured(2.0), keeps=2, tries=3, stagnation=1),
     climb=(1.0, 1.5, 2.0),
-    kept=2,
-    tried=3,
-    stagnation=1,
     reasons=("worse", "better"),
     usual={"VERIFY": 3.0},
     spendings=(BudgetUse("time", 99, 100, "run"), BudgetUse("tokens", 1, 100, "run")),
