@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from goalseek.errors import GoalseekError
 from goalseek.files import sync, write_atomic
@@ -161,9 +162,7 @@ class _Auditor:
             standing = self._standing
             if standing and snapshot and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
-                expected = {name: value for name, value in to_plain(standing).items() if name in snapshot}
-                stored = {name: snapshot[name] for name in expected}  # one of another version has other fields
-                yield from row_deviations(what, SNAPSHOT, expected, stored)
+                yield from row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
         if self._standing:
             yield from self._check_refs(self._standing)
         yield from self._check_results_file()
@@ -296,6 +295,14 @@ def _read_snapshot(path: Path) -> dict[str, object] | None:
     except (OSError, ValueError, IndexError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
+
+
+def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
+    """Both without the fields that only one has, at any depth: a snapshot of another version has other fields."""
+    if not isinstance(expected, dict) or not isinstance(stored, dict):
+        return expected, stored
+    both = {name: _shared_fields(value, stored[name]) for name, value in expected.items() if name in stored}
+    return {name: pair[0] for name, pair in both.items()}, {name: pair[1] for name, pair in both.items()}
 
 
 def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
