@@ -30,8 +30,8 @@ from goalseek.project.limits import (
     RUN_STOP_REASONS,
     best_home_hint,
     budget_warnings,
+    find_limit,
     has_spending_limit,
-    limit_before_phase,
     median_iteration_seconds,
     why_stop,
 )
@@ -200,7 +200,7 @@ class Invocation:
             return False
         usage = Usage.total([beside.usage, *[beside.call] * beside.proposing])
         standing = project.standing.for_run(project.run_id).spending(beside.seconds, usage)
-        return limit_before_phase(Phase.PLAN, limits, standing, project.activity.clock.now(), beside.call) is None
+        return find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), beside.call) is None
 
     def _script_end(self, beside: Beside) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""

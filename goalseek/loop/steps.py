@@ -17,7 +17,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, limit_before_phase
+from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, find_limit
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.launch import usage_left
@@ -247,7 +247,7 @@ class StepRunner:
         if self._limits is None or phase not in LIMITS_BY_PHASE:
             return None
         standing, now = self.standing().spending(0.0, self.foresee()), self._project.activity.clock.now()
-        return limit_before_phase(phase, self._limits, standing, now, self.usage_log.usual())
+        return find_limit(phase, self._limits, standing, now, self.usage_log.usual())
 
     def _is_up_to_others(self, stop: Stop) -> bool:
         return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.foresee() != Usage()

@@ -59,8 +59,7 @@ def why_stop(
         _failure_stop(limits, standing, failures_before)
         or _target_stop(metric, standing)
         or _stagnation_stop(limits, standing)
-        or _budget_stop(limits, standing, LIMITS_BY_PHASE[Phase.PLAN], iteration_seconds, reserved_seconds)
-        or _deadline_stop(limits, now, iteration_seconds, reserved_seconds)
+        or find_limit(Phase.PLAN, limits, standing, now, None, iteration_seconds, reserved_seconds)
     )
 
 
@@ -71,23 +70,41 @@ def is_target_reached(metric: Metric, value: float) -> bool:
     return value >= metric.target if metric.direction == "maximize" else value <= metric.target
 
 
-def limit_before_phase(
-    phase: str, limits: Limits, standing: Standing, now: datetime, call: Usage | None = None
+def find_limit(
+    phase: str,
+    limits: Limits,
+    standing: Standing,
+    now: datetime,
+    call: Usage | None = None,
+    iteration_seconds: float | None = None,
+    reserved_seconds: float = 0.0,
 ) -> Stop | None:
-    """The budget or the deadline that is reached before a phase begins which would spend more of it, or None.
+    """The budget or the deadline that is reached, of those that a phase would spend more of; or None.
 
-    ``standing`` has what the iteration has spent so far. VERIFY asks no provider: it may spend time only. ``call`` is
-    what the provider's answer to the phase usually takes: one that cannot fit is not asked for.
+    ``standing`` has what is spent so far. ``call`` is what the provider's answer to the phase usually takes: one that
+    cannot fit is not asked for. ``iteration_seconds`` and ``reserved_seconds`` are as in ``why_stop``.
     """
     if phase not in LIMITS_BY_PHASE:
         return None
-    spent = _budget_stop(limits, standing, LIMITS_BY_PHASE[phase]) or _deadline_stop(limits, now)
-    return spent or (_costly_call_stop(limits, standing, call) if call and phase != Phase.VERIFY else None)
-
-
-def limit_in_call(limits: Limits, standing: Standing, now: datetime) -> Stop | None:
-    """The budget or the deadline that is reached while a call runs, or None; ``standing`` has what it spent so far."""
-    return _budget_stop(limits, standing, _CALL_LIMITS) or _deadline_stop(limits, now)
+    budgets = [budget for budget in budgets_of(limits, standing) if budget.name in LIMITS_BY_PHASE[phase]]
+    for budget in budgets:
+        why = f"{budget.limit_text} is reached, {budget.spent_text} spent" if budget.remaining <= 0 else ""
+        if not why and budget.name == StopReason.TIME:
+            why = _shortage_text(budget.limit_text, budget.remaining, iteration_seconds, reserved_seconds)
+        if why:
+            return Stop(budget.name, why, budget.hint)
+    if limits.deadline is not None:
+        limit_text, remaining = f"limits.deadline = {limits.deadline.isoformat()}", _seconds_until(limits.deadline, now)
+        why = f"{limit_text} is past" if remaining <= 0 else ""
+        if why := why or _shortage_text(limit_text, remaining, iteration_seconds, reserved_seconds):
+            return Stop(StopReason.DEADLINE, why, f"{RAISE_LIMIT}, then: goalseek iterate")
+    amounts = {StopReason.TOKENS: call.tokens, StopReason.COST: call.cost_usd or 0.0} if call else {}
+    for budget in budgets:
+        if (amount := amounts.get(budget.name, 0)) > budget.remaining:
+            cost_text = f"a call takes about {budget.format(amount)} and would not fit"
+            why = f"{budget.limit_text} leaves {budget.format(budget.remaining)}; {cost_text}"
+            return Stop(budget.name, why, budget.hint)
+    return None
 
 
 def has_spending_limit(limits: Limits) -> bool:
@@ -97,7 +114,7 @@ def has_spending_limit(limits: Limits) -> bool:
 
 def dollars_left(limits: Limits, standing: Standing) -> float | None:
     """The dollars that the run may still spend, at least 0; None without such a limit."""
-    remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.COST]
+    remaining = [budget.remaining for budget in budgets_of(limits, standing) if budget.name == StopReason.COST]
     return max(min(remaining), 0.0) if remaining else None
 
 
@@ -106,7 +123,7 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
     ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
-    remaining = [budget.remaining for budget in _budgets(limits, standing) if budget.reason == StopReason.TIME]
+    remaining = [budget.remaining for budget in budgets_of(limits, standing) if budget.name == StopReason.TIME]
     if (until_deadline := seconds_to_deadline(limits, now)) is not None:
         remaining.append(until_deadline)
     return max(min(remaining), 0.0) if remaining else None
@@ -121,8 +138,8 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     """A sentence, by budget, for each that is three quarters spent, and for a cost limit that cannot be checked."""
     warnings = {
         budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.spent_text}"
-        for budget in _budgets(limits, standing)
-        if WARNING_SHARE * budget.limit <= budget.spent < budget.limit
+        for budget in budgets_of(limits, standing)
+        if WARNING_SHARE * budget.most <= budget.spent < budget.most
     }
     usage = standing.spend.usage
     if limits.cost_usd is not None and standing.spend.iterations and usage.cost_usd is None:
@@ -146,26 +163,64 @@ class BudgetUse(Struct, frozen=True):
     of: str = ""
     is_partial: bool = False
 
+    @property
+    def key(self) -> str:
+        """The manifest's key: ``limits.total.cost_usd``."""
+        name = "cost_usd" if self.name == StopReason.COST else self.name
+        return f"limits.total.{name}" if self.of else f"limits.{name}"
 
-def budget_use(limits: Limits, standing: Standing) -> tuple[BudgetUse, ...]:
-    """What is spent of each budget that is set."""
-    return tuple(
-        BudgetUse(
-            budget.reason,
-            budget.spent,
-            budget.limit,
-            "all runs" if budget.key.startswith("limits.total") else "",
-            budget.is_partial,
+    @property
+    def remaining(self) -> float:
+        """What is left of it; below 0 where more was spent."""
+        return self.most - self.spent
+
+    def format(self, amount: float) -> str:
+        """An amount of what it bounds, in words."""
+        return _FORMATS[self.name](amount)
+
+    @property
+    def spent_text(self) -> str:
+        """The amount that is spent, as far as it is known."""
+        return f"{'at least ' if self.is_partial else ''}{self.format(self.spent)}"
+
+    @property
+    def limit_text(self) -> str:
+        """The limit as in the manifest: ``limits.tokens = 2000000``."""
+        return f"{self.key} = {self.format(self.most)}"
+
+    @property
+    def hint(self) -> str:
+        """What to do where it is reached."""
+        return RAISE_LIMIT if self.of else f"{RAISE_LIMIT}, or begin a new run with: {NEW_RUN_COMMAND}"
+
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys((StopReason.ITERATIONS, StopReason.TOKENS), lambda count: str(int(count))),
+    StopReason.TIME: format_duration,
+    StopReason.COST: format_number,
+}
+
+
+def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
+    """What is spent of each budget that is set: of the run, then of all runs together."""
+    for of, budget, spend in (("", limits, standing.spend), ("all runs", limits.total, standing.total)):
+        cost = round(spend.usage.cost_usd or 0.0, 9)
+        rows: tuple[tuple[StopReason, float, float | None], ...] = (
+            (StopReason.ITERATIONS, spend.iterations, budget.iterations),
+            (StopReason.TIME, spend.seconds, budget.time),
+            (StopReason.TOKENS, spend.tokens, budget.tokens),
+            (StopReason.COST, cost, budget.cost_usd),
         )
-        for budget in _budgets(limits, standing)
-    )
+        for name, spent, most in rows:
+            if most is not None:
+                yield BudgetUse(name, spent, most, of, name == StopReason.COST and spend.usage.cost_is_partial)
 
 
 def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
     """What is spent of each limit that is set, in words: ``iterations 4 of 10``."""
     texts = [
-        f"{budget.key.removeprefix('limits.')} {budget.spent_text} of {budget.format_amount(budget.limit)}"
-        for budget in _budgets(limits, standing)
+        f"{budget.key.removeprefix('limits.')} {budget.spent_text} of {budget.format(budget.most)}"
+        for budget in budgets_of(limits, standing)
     ]
     if limits.stagnation_stop is not None:
         texts.append(f"stagnation_stop {standing.stagnation} of {limits.stagnation_stop}")
@@ -181,51 +236,6 @@ def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float |
     from statistics import median
 
     return median(seconds)
-
-
-class _Budget(Struct, frozen=True):
-    """One limit on what is spent: its key, the reason of the stop where it is reached, the format of its amounts."""
-
-    key: str
-    reason: StopReason
-    spent: float
-    limit: float
-    format_amount: Callable[[float], str]
-    hint: str
-    is_partial: bool = False
-
-    @property
-    def remaining(self) -> float:
-        """What is left of it; below 0 where more was spent."""
-        return self.limit - self.spent
-
-    @property
-    def spent_text(self) -> str:
-        """The amount that is spent, as far as it is known."""
-        return f"{'at least ' if self.is_partial else ''}{self.format_amount(self.spent)}"
-
-    @property
-    def limit_text(self) -> str:
-        """The limit as in the manifest: ``limits.tokens = 2000000``."""
-        return f"{self.key} = {self.format_amount(self.limit)}"
-
-
-def _budgets(limits: Limits, standing: Standing) -> Iterator[_Budget]:
-    """The budgets that are set: of the run, then of all runs together."""
-    run_row = ("limits", limits, standing.spend, f"{RAISE_LIMIT}, or begin a new run with: {NEW_RUN_COMMAND}")
-    for table, budget, spend, hint in (run_row, ("limits.total", limits.total, standing.total, RAISE_LIMIT)):
-        rows: tuple[tuple[StopReason, float, float | None, Callable[[float], str]], ...] = (
-            (StopReason.ITERATIONS, spend.iterations, budget.iterations, _whole),
-            (StopReason.TIME, spend.seconds, budget.time, format_duration),
-            (StopReason.TOKENS, spend.tokens, budget.tokens, _whole),
-            (StopReason.COST, round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd, format_number),
-        )
-        for reason, spent, limit, format_amount in rows:
-            if limit is not None:
-                is_cost = reason == StopReason.COST
-                key = "cost_usd" if is_cost else reason
-                is_partial = is_cost and spend.usage.cost_is_partial
-                yield _Budget(f"{table}.{key}", reason, spent, limit, format_amount, hint, is_partial)
 
 
 def _failure_stop(limits: Limits, standing: Standing, failures_before: int) -> Stop | None:
@@ -261,51 +271,6 @@ def best_home_hint(standing: Standing) -> str:
     return "; or take the best home: goalseek promote" if standing.has_kept else ""
 
 
-def _budget_stop(
-    limits: Limits,
-    standing: Standing,
-    reasons: tuple[str, ...],
-    iteration_seconds: float | None = None,
-    reserved_seconds: float = 0.0,
-) -> Stop | None:
-    for budget in _budgets(limits, standing):
-        if budget.reason in reasons and budget.remaining <= 0:
-            why = f"{budget.limit_text} is reached, {budget.spent_text} spent"
-            return Stop(budget.reason, why, budget.hint)
-        if budget.reason == StopReason.TIME and (
-            why := _shortage_text(budget.limit_text, budget.remaining, iteration_seconds, reserved_seconds)
-        ):
-            return Stop(StopReason.TIME, why, budget.hint)
-    return None
-
-
-def _costly_call_stop(limits: Limits, standing: Standing, call: Usage) -> Stop | None:
-    amounts = {StopReason.TOKENS: call.tokens, StopReason.COST: call.cost_usd or 0.0}
-    for budget in _budgets(limits, standing):
-        amount = amounts.get(budget.reason, 0)
-        if amount > budget.remaining:
-            cost_text = f"a call takes about {budget.format_amount(amount)} and would not fit"
-            why = f"{budget.limit_text} leaves {budget.format_amount(budget.remaining)}; {cost_text}"
-            return Stop(budget.reason, why, budget.hint)
-    return None
-
-
-def _deadline_stop(
-    limits: Limits, now: datetime, iteration_seconds: float | None = None, reserved_seconds: float = 0.0
-) -> Stop | None:
-    if limits.deadline is None:
-        return None
-    limit_text = f"limits.deadline = {limits.deadline.isoformat()}"
-    remaining = _seconds_until(limits.deadline, now)
-    is_past = remaining <= 0
-    why = (
-        f"{limit_text} is past"
-        if is_past
-        else _shortage_text(limit_text, remaining, iteration_seconds, reserved_seconds)
-    )
-    return Stop(StopReason.DEADLINE, why, f"{RAISE_LIMIT}, then: goalseek iterate") if why else None
-
-
 def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float | None, reserved_seconds: float) -> str:
     """Why an iteration could not end in the time that a limit leaves; "" where it can."""
     if iteration_seconds is None or iteration_seconds + reserved_seconds <= remaining:
@@ -318,10 +283,6 @@ def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float |
 def _seconds_until(moment: datetime, now: datetime) -> float:
     aware = moment if moment.tzinfo else moment.astimezone(UTC)
     return (aware - now).total_seconds()
-
-
-def _whole(count: float) -> str:
-    return str(int(count))
 
 
 class Clock(Struct, frozen=True):

@@ -16,7 +16,7 @@ from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import FRESH, Manifest, Metric
-from goalseek.project.limits import BudgetUse, budget_use
+from goalseek.project.limits import BudgetUse, budgets_of
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import Outcome, Usage
@@ -69,7 +69,7 @@ def progress_of(
         standing,
         climb=(*first, *(record.metric.value for record in keeps if record.metric.value is not None)),
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
-        spendings=(*invocation_spendings, *budget_use(manifest.limits, standing)),
+        spendings=(*invocation_spendings, *budgets_of(manifest.limits, standing)),
         turn=standing.next_turn(manifest.search, own),
         proposers=standing.proposers,
         usual=median_seconds(tries),

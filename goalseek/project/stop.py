@@ -54,12 +54,8 @@ class Ends(Struct, frozen=True):
 
     def spendings(self, count: int, seconds: float) -> tuple[BudgetUse, ...]:
         """What is spent of the invocation's own bounds."""
-        spendings = []
-        if self.count is not None:
-            spendings.append(BudgetUse(StopReason.ITERATIONS, count, self.count, "now"))
-        if self.seconds is not None:
-            spendings.append(BudgetUse(StopReason.TIME, seconds, self.seconds, "now"))
-        return tuple(spendings)
+        rows = ((StopReason.ITERATIONS, count, self.count), (StopReason.TIME, seconds, self.seconds))
+        return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
         """The stop for the bound that is reached after so many iterations and seconds of the invocation; or None."""

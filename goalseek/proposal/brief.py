@@ -16,10 +16,11 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
+from goalseek.project.limits import budgets_of
 from goalseek.proposal.measurement_text import describe_measurement, describe_rule, describe_smallest_gain
 from goalseek.proposal.past_tries import rank_rejected
 from goalseek.statistics.guards import describe_bounds
-from goalseek.values import Outcome
+from goalseek.values import Outcome, StopReason
 from goalseek.workspace.scope import Scope
 
 
@@ -247,17 +248,11 @@ def as_json(brief: dict[str, Any]) -> str:
 def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
     """What is left of each limit that is set: of the run's or of all runs', whichever is less."""
     remaining: dict[str, Any] = {}
-    for budget, spend in ((limits, standing.spend), (limits.total, standing.total)):
-        rows: tuple[tuple[str, float | None, float], ...] = (
-            ("iterations", budget.iterations, spend.iterations),
-            ("seconds", budget.time, round(spend.seconds)),
-            ("tokens", budget.tokens, spend.tokens),
-            ("cost_usd", budget.cost_usd, spend.usage.cost_usd or 0.0),
-        )
-        for key, limit, spent in rows:
-            if limit is not None:
-                amount = max(round(limit - spent, 6), 0)
-                remaining[key] = min(remaining.get(key, amount), amount)
+    keys = {StopReason.TIME: "seconds", StopReason.COST: "cost_usd"}
+    for budget in budgets_of(limits, standing):
+        spent = round(budget.spent) if budget.name == StopReason.TIME else budget.spent
+        key, amount = keys.get(budget.name, str(budget.name)), max(round(budget.most - spent, 6), 0)
+        remaining[key] = min(remaining.get(key, amount), amount)
     if limits.deadline is not None:
         remaining["deadline"] = limits.deadline.isoformat()
     return remaining

@@ -11,13 +11,13 @@ from goalseek.errors import LimitReached
 from goalseek.humanize import format_duration, format_moment
 from goalseek.manifest.tables import Limits
 from goalseek.process import seconds_with_sleep
-from goalseek.project.limits import has_spending_limit, limit_in_call, seconds_to_deadline
+from goalseek.project.limits import find_limit, has_spending_limit, seconds_to_deadline
 from goalseek.project.picture import SILENT_SECONDS
 from goalseek.project.project import PAUSE_SECONDS, Project
 from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.usage import UsageLog
 from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.values import Stop, StopReason, Usage
+from goalseek.values import Phase, Stop, StopReason, Usage
 
 LOOK_SECONDS = 3.0
 _LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
@@ -84,7 +84,7 @@ class CallWatch:
         if project.ends_at is not None and now >= project.ends_at:
             return Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
         spent = self._standing.spending(now - self._looked_at, Usage())
-        return limit_in_call(self._limits, spent, project.activity.clock.now())
+        return find_limit(Phase.REVIEW, self._limits, spent, project.activity.clock.now())  # any call may spend as much
 
     def _requested_stop(self, silence: float) -> Stop | None:
         return take_stop_request(self._project.repository.own) if silence >= STOPPABLE_SECONDS else None

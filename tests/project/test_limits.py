@@ -12,7 +12,7 @@ from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, Project, ScopeTable
-from goalseek.project.limits import BudgetUse, budget_warnings, limit_before_phase, median_iteration_seconds, why_stop
+from goalseek.project.limits import BudgetUse, budget_warnings, find_limit, median_iteration_seconds, why_stop
 from goalseek.project.picture import describe_end
 from goalseek.project.progress import progress_of
 from goalseek.project.stop import Ends, parse_until
@@ -116,18 +116,18 @@ def test_before_a_phase_that_spends_the_limits_are_asked_with_what_the_iteration
     limits = Limits(total=budget) if is_total else of_run(budget)
     begun = half_way(spend=Spend(spent.iterations), total=Spend(spent.iterations))
     standing = begun.spending(spent.seconds, spent.usage)
-    stop = limit_before_phase(phase, limits, standing, NOON)
+    stop = find_limit(phase, limits, standing, NOON)
     asked = ("time",) if phase == "VERIFY" else ("iterations", "time", "tokens", "cost")
     spends = phase in ("PLAN", "APPLY_CHANGE", "VERIFY")
     assert reason_of(stop) == (expected if spends and expected in asked else None)
     before = half_way(spend=Spend(nearly.iterations), total=Spend(nearly.iterations))
-    assert limit_before_phase(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
+    assert find_limit(phase, limits, before.spending(nearly.seconds, nearly.usage), NOON) is None
 
 
 @given(st.timedeltas(timedelta(-1), timedelta(1)))
 def test_before_a_phase_that_spends_the_deadline_is_asked(away: timedelta) -> None:
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
-        stop = limit_before_phase(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
+        stop = find_limit(phase, replace(NONE, deadline=NOON + away), best(0.5), NOON)
         assert reason_of(stop) == ("deadline" if away <= timedelta() else None)
 
 
@@ -148,10 +148,10 @@ def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
 ) -> None:
     spent = half_way(spend=Spend(1, 1.0, Usage(60, cost_usd=0.75)), total=Spend(9, 9.0, Usage(170)))
     for phase in ("PLAN", "APPLY_CHANGE", "REVIEW"):
-        stop = limit_before_phase(phase, limits, spent, NOON, call)
+        stop = find_limit(phase, limits, spent, NOON, call)
         assert reason_of(stop) == expected
         assert not stop or "would not fit" in stop.why
-    assert limit_before_phase("VERIFY", limits, spent, NOON, call) is None
+    assert find_limit("VERIFY", limits, spent, NOON, call) is None
 
 
 SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
