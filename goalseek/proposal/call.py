@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
@@ -16,7 +16,7 @@ from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import PROVIDER_FAILED, Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Context, Edit, PastIteration, Rejection
+from goalseek.phase_values import Context, Edit, PastIteration, Rejection, Session
 from goalseek.project.config import Config
 from goalseek.project.limits import dollars_left, seconds_left
 from goalseek.project.project import Project
@@ -31,6 +31,7 @@ from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage
+from goalseek.workspace.workspace import Workspace
 
 
 class Briefing(Struct, frozen=True):
@@ -80,85 +81,112 @@ class CallEdits(Protocol):
         """Bring the workspace back to where the call began."""
 
 
-class _PlanEdits(NamedTuple):
-    """Files that were written while planning: they are part of no change."""
+class _IterationCall(AgentLaunch, kw_only=True):
+    """The host of a call of an iteration. ``sent_prompt`` is what was asked last, ``edits`` are None for a plan's."""
 
-    undo: Callable[[], None]
+    briefing: Briefing
+    request: Request
+    name: str
+    workspace: Workspace
+    edits: CallEdits | None = None
+    sent_prompt: str = ""
 
-    def save(self, secrets: Redactor) -> None:
-        return None
+    def note_prompt(self, prompt: str) -> None:
+        self.sent_prompt = prompt
+        write_prompt(self.briefing.run_folder, self.name, prompt)
+
+    def wait(self, seconds: float, why: str) -> bool:
+        return wait(self.project, self.manifest.limits, seconds, why)
+
+    def begin(self, name: str, model: str) -> None:
+        if self.briefing.usage_log.cut_off and not self.session(name, model):
+            self._undo()
+
+    def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
+        usage_log = self.briefing.usage_log
+        if not is_told:
+            self.project.watch.on_note(why)
+        usage_log.note_failure(self.project.activity.last_phase, why, usage)
+        if usage_log.cut_off and not self.request.review:
+            usage_log.set_edits(self.edits.save(self.secrets) if self.edits else None)
+        else:
+            self._undo()
+
+    def save_session(self, session: Session) -> None:
+        self.briefing.usage_log.set_session(session)
+
+    def go_on_prompt(self) -> str:
+        cut_off = self.briefing.usage_log.cut_off
+        return go_on_prompt(self.request, self.nonce, cut_off.edits) if cut_off else ""
+
+    def baseline_file(self, path: str) -> bytes | None:
+        baseline, objects = self.project.standing.baseline, self.project.repository.objects
+        entry = objects.entry(baseline.tree, self.project.places.prefix + path) if baseline else None
+        return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
+
+    def dollars_left(self) -> float | None:
+        return dollars_left(self.manifest.limits, self.briefing.usage_log.spending.standing())
+
+    def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
+        record_table = self.project.provider_table().record
+        if record_table is None or (rejected is None and not (reply.title or reply.output or patch)):
+            return  # the latter is a command without ask_plan, which was not asked
+        rejection = None
+        if rejected:
+            edits = None if rejected.edits is None else ()
+            rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
+        number, text = self.context.iteration, patch.decode("utf-8", "surrogateescape")
+        recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
+        line = json.dumps(recording.as_plain(self.secrets.redact_text), indent=1) + "\n"
+        write_atomic(self.project.folder / record_table / file_name(number, self.name), line, durable=True)
+
+    def _undo(self) -> None:
+        self.briefing.usage_log.drop_session()
+        if self.edits:
+            self.edits.undo()
+        else:
+            self.workspace.clean()
 
 
 def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = None) -> Call:
     """The call of a provider in the workspace, with its prompt. A reviewer has another HOME, and begins anew always."""
     project, config, context = briefing.project, briefing.config, briefing.context
-    manifest, usage_log = config.manifest, briefing.usage_log
     brief = {**briefing.brief, "minutes": _minutes(briefing, request.phase)}
     if request.review:
         brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
-    secrets = credentials_of(manifest)
+    secrets = credentials_of(config.manifest)
     prompt, resumed_prompt, file_list = map(
-        secrets.redact_text, make_prompts(config.templates, manifest, briefing.context, brief, request, nonce)
+        secrets.redact_text, make_prompts(config.templates, config.manifest, context, brief, request, nonce)
     )
-    sent_prompt = [prompt]
-
-    def note_prompt(text: str) -> None:
-        sent_prompt[0] = text
-        write_prompt(briefing.run_folder, name, text)
-
-    note_prompt(prompt)
     workspace = project.workspace(config, briefing.standing)
-    label = f"{project.run_id} {context.iteration}{' review' if request.review else ''}"
-
-    kept = edits or _PlanEdits(workspace.clean)
-
-    def undo() -> None:
-        usage_log.drop_session()
-        kept.undo()
-
-    def note_failed_call(why: str, usage: Usage, is_told: bool = False) -> None:
-        if not is_told:
-            project.watch.on_note(why)
-        usage_log.note_failure(project.activity.last_phase, why, usage)
-        if usage_log.cut_off and not request.review:
-            usage_log.set_edits(kept.save(secrets))
-        else:
-            undo()
-
-    def begin(name: str, model: str) -> None:
-        if usage_log.cut_off and not launch.session(name, model):
-            undo()
-
-    def go_on() -> str:
-        cut_off = usage_log.cut_off
-        return go_on_prompt(request, nonce, cut_off.edits) if cut_off else ""
-
-    launch = AgentLaunch(
+    prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
+    host = _IterationCall(
         project=project,
-        manifest=manifest,
+        manifest=config.manifest,
         tree=workspace.root,
-        label=label,
+        label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
         prompt=prompt,
         brief=brief,
         context=context,
         phase=request.phase,
         nonce=nonce,
-        usage_log=usage_log,
+        usage_log=briefing.usage_log,
         secrets=secrets,
-        again=note_failed_call,
-        note_prompt=note_prompt,
-    )
-    return launch.call(
-        history=briefing.history,
-        writable=workspace.cached("writable", lambda: _writable_paths(briefing, workspace.tree.entries)),
-        wait=lambda seconds, why: wait(project, manifest.limits, seconds, why),
-        went=usage_log.set_session,
+        briefing=briefing,
+        request=request,
         name=name,
-        keep=recorder(project, context.iteration, name, lambda: sent_prompt[0], secrets),
-        baseline_file=lambda path: _baseline_file(project, path),
-        dollars_left=lambda: dollars_left(manifest.limits, usage_log.spending.standing()),
+        workspace=workspace,
+        edits=edits,
+    )
+    host.note_prompt(prompt)
+    return host.call(
+        history=briefing.history,
+        writable=workspace.cached(
+            "writable", lambda: tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
+        ),
+        name=name,
         resumed_prompt=resumed_prompt,
         file_list=file_list,
         answered=frozenset(
@@ -166,8 +194,6 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
             for record in project.ledger.recent
             if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
         ),
-        begin=begin,
-        go_on=go_on,
     )
 
 
@@ -198,47 +224,6 @@ def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Reje
     except Rejected as rejected:
         rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
-
-
-def _writable_paths(briefing: Briefing, paths: Iterable[str]) -> tuple[str, ...]:
-    """The existing files that the provider may edit, as it names them."""
-    prefix_length, kind = len(briefing.project.places.prefix), briefing.config.scope.kind
-    return tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
-
-
-def _baseline_file(project: Project, path: str) -> bytes | None:
-    """What a writable file below the manifest's folder held at the baseline; None where there was no such file."""
-    baseline, objects = project.standing.baseline, project.repository.objects
-    entry = objects.entry(baseline.tree, project.places.prefix + path) if baseline else None
-    return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
-
-
-def recorder(
-    project: Project, iteration: int, name: str, sent_prompt: Callable[[], str], secrets: Redactor
-) -> Callable[[Reply, Rejected | None, bytes], None]:
-    """Writes the recording of a call when it has ended; does nothing where the manifest records none.
-
-    A call repeated after a kill replaces its recording. ``sent_prompt`` gives what was asked last in this call.
-    """
-    record_table = project.provider_table().record
-    if record_table is None:
-        return lambda reply, rejected, patch: None
-    folder = project.folder / record_table
-
-    def record(reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
-        if rejected is None and not (reply.title or reply.output or patch):
-            return  # nobody was asked: a command without ask_plan
-        rejection = None
-        if rejected:
-            edits = None if rejected.edits is None else ()
-            rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
-        recording = Recording(
-            iteration, name, sent_prompt(), reply, patch.decode("utf-8", "surrogateescape"), rejection
-        )
-        text = json.dumps(recording.as_plain(secrets.redact_text), indent=1) + "\n"
-        write_atomic(folder / file_name(iteration, name), text, durable=True)
-
-    return record
 
 
 _WHOLE_MINUTES = 600.0

@@ -25,7 +25,7 @@ from goalseek.proposal.usage import CallEntry, UsageLog
 from goalseek.proposal.watch import CallWatch
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Printed
-from goalseek.providers.provider import Call, LaunchSpec
+from goalseek.providers.provider import Call, CallHost, LaunchSpec
 from goalseek.sandbox.environment import credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
@@ -45,12 +45,11 @@ def forget_calls(*lanes: CachePaths) -> None:
             remove_if_exists(lane.call)
 
 
-class AgentLaunch(Struct, frozen=True):
+class AgentLaunch(CallHost, Struct):
     """How the program of one call is started: tree, HOME, prompt file, environment.
 
     HOME is reused while ``label`` is equal; reviewer and author have different ones. ``phase`` is what is asked for. A
-    program is written to ``usage_log`` before it starts, and what it is asked is given to ``note_prompt``. It may then
-    be ended by a limit; ``again`` is the call's.
+    program is written to ``usage_log`` before it starts, and may then be ended by a limit.
     """
 
     project: Project
@@ -64,8 +63,6 @@ class AgentLaunch(Struct, frozen=True):
     nonce: str
     usage_log: UsageLog | None = None
     secrets: Redactor = field(default_factory=Redactor)
-    again: Callable[..., None] = lambda why, usage, is_told=False: None
-    note_prompt: Callable[[str], None] = lambda prompt: None
 
     def call(self, **more: Any) -> Call:
         """The call for this program; ``more`` are its fields that have nothing to do with a program."""
@@ -78,15 +75,12 @@ class AgentLaunch(Struct, frozen=True):
             nonce=self.nonce,
             metric=self.manifest.metric.name,
             direction=self.manifest.metric.direction,
-            start=self.start,
+            host=self,
             usage_file=self.files / "usage.json",
             prompt_file=self.files / "prompt.md",
             home_at=self.project.confines.home_at(self.home.path),
             confined=self.project.confines.level.name != "none",
             search=self.manifest.sandbox.agent_search,
-            again=self.again,
-            session=self.session,
-            read_home=self.read_home,
             secrets=self.secrets,
             **more,
         )
@@ -122,6 +116,9 @@ class AgentLaunch(Struct, frozen=True):
         """The newest file of that HOME that matches, without credentials; "" where there is none."""
         return _read_home(self.home, self._home_label(name), pattern, self.secrets)
 
+    def note_prompt(self, prompt: str) -> None:
+        """Notes what a program is asked, before it starts."""
+
     def start(self, spec: LaunchSpec) -> ProgramResult:
         """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials.
 
@@ -130,7 +127,10 @@ class AgentLaunch(Struct, frozen=True):
         project, confines = self.project, self.project.confines
         prompt = spec.prompt or self.prompt
         self.note_prompt(prompt)
-        self._write_files(prompt)
+        recreate_folder(self.files)
+        (self.files / "usage.json").touch()
+        (self.files / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
+        (self.files / "brief.json").write_text(self.secrets.redact_text(as_json(self.brief)))
         credentials = inherited_variables(spec.login.variables)
         contract = {
             "GOALSEEK_ITERATION": str(self.context.iteration),
@@ -150,7 +150,8 @@ class AgentLaunch(Struct, frozen=True):
         self.secrets.add_files(file.real for file in spec.login.files)
         with self._hold_login(spec):
             access = self._program_access(spec)
-            placeholders = self._placeholder_files(access)
+            shown = [path.relative_to(confines.top) for path in access.readable if path.is_relative_to(confines.top)]
+            placeholders = [file for path in shown if not (file := self.tree / path).exists()]
             launch = confines.launch(access, spec.arguments, environment, self.folder)
             on_output = self.secrets.stream(project.watch.on_output)
             try:
@@ -200,35 +201,22 @@ class AgentLaunch(Struct, frozen=True):
             raise LimitReached(watch.stop)
         return result
 
-    def _write_files(self, prompt: str) -> None:
-        recreate_folder(self.files)
-        (self.files / "usage.json").touch()
-        (self.files / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
-        (self.files / "brief.json").write_text(self.secrets.redact_text(as_json(self.brief)))
-
     def _home_label(self, name: str) -> str:
         return f"{self.label} {name}"
 
     def _program_access(self, spec: LaunchSpec) -> ProgramAccess:
+        # The agent's own program, where it is a file of the user's checkout: that is run, not the workspace's.
+        program = Path(spec.arguments[0])
+        own = [program] if program.is_relative_to(self.project.confines.top) and program.is_file() else []
         return ProgramAccess(
             tree=self.tree,
             commands=[list(spec.named or spec.arguments)],
-            readable=(self.files / "prompt.md", self.files / "brief.json", *self._checkout_program(spec)),
+            readable=(self.files / "prompt.md", self.files / "brief.json", *own),
             writable=(self.files / "usage.json",),
             network=self.manifest.sandbox.agent_network,
             home=self.home.path if spec.home or spec.login.files else None,
             credentials=tuple(file.real for file in spec.login.files),
         )
-
-    def _checkout_program(self, spec: LaunchSpec) -> tuple[Path, ...]:
-        """The agent's own program where it is a file of the user's checkout: that is run, not the workspace's."""
-        program = Path(spec.arguments[0])
-        return (program,) if program.is_relative_to(self.project.confines.top) and program.is_file() else ()
-
-    def _placeholder_files(self, access: ProgramAccess) -> list[Path]:
-        top = self.project.confines.top
-        paths = [path.relative_to(top) for path in access.readable if path.is_relative_to(top)]
-        return [file for path in paths if not (file := self.tree / path).exists()]
 
     @contextlib.contextmanager
     def _hold_login(self, spec: LaunchSpec) -> Iterator[None]:

@@ -87,19 +87,21 @@ class AgentProvider(CommandProvider):
 
         One that was cut off goes on in its session always.
         """
-        go_on = call.go_on()
-        session = call.session(self.name, self.model) if may_resume or go_on else None
+        go_on = call.host.go_on_prompt()
+        session = call.host.session(self.name, self.model) if may_resume or go_on else None
         try:
             return self.ask(call, session, planned)
         except SessionGone as gone:
-            call.again(f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage)
+            call.host.on_retry(
+                f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage
+            )
             prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
             return self.ask(replace(call, prompt=prompt), planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
-        prompt = (session and (call.go_on() or call.resumed_prompt)) or call.prompt
+        prompt = (session and (call.host.go_on_prompt() or call.resumed_prompt)) or call.prompt
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
         call = replace(call, prompt=prompt)
@@ -128,7 +130,7 @@ class AgentProvider(CommandProvider):
             ),
         )
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
-        printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.read_home(self.name, path))
+        printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.host.read_home(self.name, path))
         answer = self._read(printed)
         usage = _without_zero_cost(usage_of_call(answer, session))
         output = shorten(stdout + stderr)
@@ -136,7 +138,7 @@ class AgentProvider(CommandProvider):
         if result.exit_code is None:  # it was ended in such a wait
             answer = structs.replace(answer, trouble=Trouble("rate_limited", "it waits for its model in silence"))
         if next_session := session_after(answer, session, self.model):
-            call.went(next_session)
+            call.host.save_session(next_session)
         refuse_trouble(self.name, answer, session, output, usage)
         plan = find_plan(answer.text, call.nonce) or Reply(_first_line(answer, call))
         plan = replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
@@ -186,7 +188,7 @@ class AgentProvider(CommandProvider):
 
     def _dollars_left(self, call: Call) -> float:
         """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
-        left = None if self.is_subscription() else call.dollars_left()
+        left = None if self.is_subscription() else call.host.dollars_left()
         return 0.0 if left is None else max(left, _LEAST_DOLLARS)
 
     def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:

@@ -189,7 +189,7 @@ class ProviderChain(Struct, frozen=True):
                 following = self._first_open(providers, failures)
                 if is_failure and not following:
                     raise
-                call.again(f"{text}; {following.name} is asked" if following else text, failed.usage)
+                call.host.on_retry(f"{text}; {following.name} is asked" if following else text, failed.usage)
                 failed.usage = Usage()
                 if failures and not following:
                     raise list(failures.values())[-1] from None
@@ -219,7 +219,7 @@ class ProviderChain(Struct, frozen=True):
         state = min(closed, key=lambda state: state.closed_until)
         until = state.closed_until
         seconds = max(until - seconds_with_sleep(), 0.0)
-        if not call.wait(seconds, state.words):
+        if not call.host.wait(seconds, state.words):
             why = f"{state.problem}; it is closed until {format_moment(seconds)} at least, longer than this run goes on"
             raise GoalseekError(why, "goalseek iterate goes on later", StopReason.PROVIDER)
         if state.closed_until == until:  # else another call has looked meanwhile
@@ -233,7 +233,7 @@ class ProviderChain(Struct, frozen=True):
         state, count = self._state(provider), 0
         state.is_recorded = (provider.name, provider.model) in call.answered
         while True:
-            call.begin(provider.name, provider.model)
+            call.host.begin(provider.name, provider.model)
             try:
                 reply = ask(provider)
             except Rejected as rejected:
@@ -242,7 +242,7 @@ class ProviderChain(Struct, frozen=True):
                     state.note_answer()
                     raise
                 interpret(rejected, provider, state.has_answered)
-                goes_on = rejected.usage.tokens and call.session(provider.name, provider.model)
+                goes_on = rejected.usage.tokens and call.host.session(provider.name, provider.model)
                 if rejected.kind == "rate_limited" and goes_on:
                     state.looks = count = 0  # it answers as often as a limit per minute allows
                 seconds = seconds_before_retry(rejected, count, state.looks, has_next)
@@ -250,9 +250,9 @@ class ProviderChain(Struct, frozen=True):
                     raise
                 count += 1
                 is_quick = rejected.meaning is Meaning.FAILED
-                call.again(state.describe(provider.name, rejected), rejected.usage, is_told=is_quick)
+                call.host.on_retry(state.describe(provider.name, rejected), rejected.usage, is_told=is_quick)
                 rejected.usage = Usage()
-                if not call.wait(seconds, state.problem if is_quick else state.words):
+                if not call.host.wait(seconds, state.problem if is_quick else state.words):
                     raise
             else:
                 state.note_answer()

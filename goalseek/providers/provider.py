@@ -50,29 +50,65 @@ class LaunchSpec:
     waits: str = ""
 
 
+class CallHost:
+    """What a provider can have done for its call. The defaults are those of a call that belongs to no iteration."""
+
+    def start(self, spec: LaunchSpec) -> ProgramResult:
+        """Runs a program in ``Call.folder``, with the prompt on its standard input."""
+        raise NotImplementedError
+
+    def wait(self, seconds: float, why: str) -> bool:
+        """Waits; gives False at once where the run ends before."""
+        return False
+
+    def begin(self, name: str, model: str) -> None:
+        """To be called before a provider is asked, which never sees the edits of another."""
+
+    def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
+        """To be called before the same question is asked again, with the cost of the failed try.
+
+        Undoes the edits of that one, unless its session can go on. ``is_told``: the wait that follows says why.
+        """
+
+    def session(self, name: str, model: str) -> Session | None:
+        """The last session of this iteration with that program and model; None where it cannot be resumed."""
+        return None
+
+    def save_session(self, session: Session) -> None:
+        """To be called with the session of this call."""
+
+    def go_on_prompt(self) -> str:
+        """What to ask in the session of a call that was cut off; "" where none was."""
+        return ""
+
+    def read_home(self, name: str, pattern: str) -> str:
+        """The text of the newest file in the HOME of that name; "" where there is none."""
+        return ""
+
+    def baseline_file(self, path: str) -> bytes | None:
+        """The bytes that a file of ``Call.writable`` had at the baseline; None where there was none."""
+        return None
+
+    def dollars_left(self) -> float | None:
+        """What the run may still spend; None without such a limit."""
+        return None
+
+    def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
+        """To be called with the reply, or the rejection, and the patch of the call."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One question to a provider. ``history`` is what was tried under this ruler, newest first.
 
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
-    names the existing files that it may edit, relative to ``folder``. ``start`` runs a program there, with the prompt
-    on its standard input. ``usage_file`` is where such a program may report its usage. ``prompt_file`` and ``home_at``
-    are where it finds its prompt and its HOME. ``resumed_prompt`` asks the same of an agent that goes on in the session
-    of its last answer, without what it was told there; "" where a session changes nothing.
-
-    ``confined``: a sandbox is in force. ``wait(seconds, why)`` waits, or gives False at once where the run ends before.
-    ``again(why, usage)`` must be called before the same question is asked again, with the cost of the failed try; it
-    undoes that one's edits, unless its session can go on. ``is_told``: the wait that follows says why. ``begin(name,
-    model)`` must be called before a provider is asked, which never sees the edits of another. ``go_on()`` is what to
-    ask in the session of a call that was cut off; "" where none was. ``session(name, model)`` is the last session of
-    this iteration with that program and model, None where it cannot be resumed; ``went`` must be called with the
-    session of this call. ``read_home(name, pattern)`` gives the text of the newest file in the HOME of that name, ""
-    where there is none. ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase,
-    numbered from its second call on. ``keep`` is called with the reply, or the rejection, and the patch of the call.
-    ``baseline_file(path)`` gives the bytes that a file of ``writable`` had at the baseline, None where there was none.
-    ``dollars_left()`` is what the run may still spend, None without such a limit. ``answered`` are name and model of
-    each provider whose answers are recorded in this run. ``search``: the agent may search the web.
-    ``file_list`` is the part of ``prompt`` that lists files.
+    names the existing files that it may edit, relative to ``folder``. A program may report its usage in ``usage_file``;
+    ``prompt_file`` and ``home_at`` are where it finds its prompt and its HOME. ``confined``: a sandbox is in force.
+    ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from its
+    second call on. ``resumed_prompt`` asks the same of an agent that goes on in the session of its last answer, without
+    what it was told there; "" where a session changes nothing. ``answered`` are name and model of each provider whose
+    answers are recorded in this run. ``search``: the agent may search the web. ``file_list`` is the part of ``prompt``
+    that lists files.
     """
 
     phase: str
@@ -85,23 +121,13 @@ class Call:
     nonce: str
     metric: str
     direction: str
-    start: Callable[[LaunchSpec], ProgramResult]
+    host: CallHost
     usage_file: Path
     prompt_file: Path = Path("prompt.md")
     home_at: Path = Path("/home/goalseek")
     confined: bool = False
-    wait: Callable[[float, str], bool] = lambda seconds, why: False
-    again: Callable[..., None] = lambda why, usage, is_told=False: None
-    begin: Callable[[str, str], None] = lambda name, model: None
-    go_on: Callable[[], str] = lambda: ""
-    session: Callable[[str, str], Session | None] = lambda name, model: None
-    went: Callable[[Session], None] = lambda session: None
-    read_home: Callable[[str, str], str] = lambda name, pattern: ""
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""
-    keep: Callable[[Reply, Rejected | None, bytes], None] = lambda reply, rejected, patch: None
-    baseline_file: Callable[[str], bytes | None] = lambda path: None
-    dollars_left: Callable[[], float | None] = lambda: None
     resumed_prompt: str = ""
     answered: frozenset[tuple[str, str]] = frozenset()
     search: bool = False

@@ -6,6 +6,7 @@ tried, and the same history gives the same proposal in any process.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import itertools
@@ -69,13 +70,14 @@ class TuneProvider(Provider):
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
         pending = [setting for one in call.context.ahead if (setting := parse(one.title, constants))]
-        sampler, note = _choose_sampler(self.model, constants)
+        sampler, note = self.model, []
+        if sampler == "cmaes" and sum(not constant.domain.options for constant in constants.values()) < 2:
+            sampler, note = "tpe", ["cmaes needs two numbers at least; tpe took its place."]
         seed = _digest(self._seed, call.context.attempt, len(past))
         known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past), *pending]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            optuna = _import_optuna()
-            study = _Study(optuna, _make_sampler(optuna, sampler, present, seed, self._seed), call.direction, constants)
+            study = _Study(sampler, present, (seed, self._seed), call.direction, constants)
             study.tell(present, call.context.incumbent_value, "COMPLETE")
             for setting, attempt in past:
                 if setting != present:
@@ -154,12 +156,40 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
 class _Study:
     """An Optuna study in memory with the settings of the past, which suggests the next."""
 
-    def __init__(self, optuna: Any, sampler: Any, direction: str, constants: Mapping[str, Constant]) -> None:
-        self._optuna = optuna
+    def __init__(
+        self, sampler: str, present: Setting, seeds: tuple[int, int], direction: str, constants: Mapping[str, Constant]
+    ) -> None:
+        """Of the ``seeds`` the first is another one for each proposal, the second the same for all of a climb."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna: Any = optuna
         self._constants = constants
-        self._must_replay = isinstance(sampler, optuna.samplers.CmaEsSampler)
-        self._distributions = {name: _distribution(optuna, constant) for name, constant in constants.items()}
-        self._study = optuna.create_study(direction=direction, sampler=sampler)
+        self._must_replay = sampler == "cmaes"
+        self._distributions = {name: self._distribution(constant.domain) for name, constant in constants.items()}
+        samplers, (seed, base) = self._optuna.samplers, seeds
+        if sampler == "random":
+            chosen = samplers.RandomSampler(seed=seed)
+        else:
+            chosen = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True, constant_liar=True)
+        if sampler == "cmaes":
+            chosen = samplers.CmaEsSampler(
+                x0={constant: value for constant, value in present.items() if not isinstance(value, str)},
+                seed=_digest(base) % 2**31,
+                n_startup_trials=0,
+                independent_sampler=chosen,
+                warn_independent_sampling=False,
+            )
+        self._study = self._optuna.create_study(direction=direction, sampler=chosen)
+
+    def _distribution(self, domain: Domain) -> Any:
+        distributions = self._optuna.distributions
+        if domain.options:
+            return distributions.CategoricalDistribution(domain.options)
+        if domain.kind == "float":
+            return distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
+        low, high = int(domain.low), int(domain.high)
+        return distributions.IntDistribution(low, high - (high - low) % domain.step, domain.log, domain.step)
 
     def tell(self, setting: Setting, value: float | None, state: str) -> None:
         if self._must_replay and state == "COMPLETE" and self._study.trials:
@@ -181,20 +211,16 @@ class _Study:
         return {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
 
 
-def _marked_constants(contents: Iterable[tuple[str, bytes]]) -> dict[str, Constant]:
-    """The constants of files that are given as path and content. Raises GoalseekError where there is none."""
+def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
+    """The constants of files. Raises GoalseekError where there is none."""
     constants = tunables.by_name(
-        constant for path, content in contents for constant in tunables.find_constants(path, content)
+        constant for file in files for constant in tunables.find_constants(file.path, file.read())
     )
     if not constants:
         raise GoalseekError(
             "no constant is marked in the writable files", f"mark one by a comment, and commit it: {tunables.EXAMPLE}"
         )
     return constants
-
-
-def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
-    return _marked_constants((file.path, file.read()) for file in files)
 
 
 def _notes_of_clamped(constants: Mapping[str, Constant]) -> list[str]:
@@ -217,45 +243,13 @@ def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Set
     """The values that these constants had at the baseline, which no title names; none where it had other constants."""
     paths = dict.fromkeys(constant.path for constant in constants.values())
     try:
-        marked = _marked_constants((path, call.baseline_file(path) or b"") for path in paths)
+        contents = {path: call.host.baseline_file(path) or b"" for path in paths}
+        marked = _constants_of(WritableFile(path, functools.partial(contents.__getitem__, path)) for path in paths)
     except GoalseekError:
         return []
     if marked.keys() != constants.keys():
         return []
     return [{name: constant.domain.nearest(marked[name].value) for name, constant in constants.items()}]
-
-
-def _choose_sampler(sampler: str, constants: Mapping[str, Constant]) -> tuple[str, list[str]]:
-    numbers = sum(not constant.domain.options for constant in constants.values())
-    if sampler != "cmaes" or numbers > 1:
-        return sampler, []
-    return "tpe", ["cmaes needs two numbers at least; tpe took its place."]
-
-
-def _make_sampler(optuna: Any, name: str, present: Setting, seed: int, base: int) -> Any:
-    """Optuna's sampler. ``seed`` is another one for each proposal, ``base`` the same for all of a climb."""
-    if name == "random":
-        return optuna.samplers.RandomSampler(seed=seed)
-    tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True, constant_liar=True)
-    if name != "cmaes":
-        return tpe
-    return optuna.samplers.CmaEsSampler(
-        x0={constant: value for constant, value in present.items() if not isinstance(value, str)},
-        seed=_digest(base) % 2**31,
-        n_startup_trials=0,
-        independent_sampler=tpe,
-        warn_independent_sampling=False,
-    )
-
-
-def _distribution(optuna: Any, constant: Constant) -> Any:
-    domain = constant.domain
-    if domain.options:
-        return optuna.distributions.CategoricalDistribution(domain.options)
-    if domain.kind == "float":
-        return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
-    low, high = int(domain.low), int(domain.high)
-    return optuna.distributions.IntDistribution(low, high - (high - low) % domain.step, domain.log, domain.step)
 
 
 def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
@@ -291,10 +285,3 @@ def _line(name: str, old: Value, new: Value) -> str:
 
 def _digest(*parts: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
-
-
-def _import_optuna() -> Any:
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna

@@ -35,13 +35,12 @@ def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> None:
 
 def find_on_path(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
     """A warning about an interpreter on PATH that no command names, but that its scripts may call; at most one."""
-    found: dict[Finding, None] = {}
     for _, variables, folder in () if policy.mounts else _commands(manifest, policy):
         for word in _PYTHONS:
             for path in _installs_for(word, variables, folder, policy):
                 text = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
-                found[Finding("note", f"{text}imports by it may be your checkout", _remedy(path))] = None
-    return list(found)[:1]
+                return [Finding("note", f"{text}imports by it may be your checkout", _remedy(path))]
+    return []
 
 
 def _installs(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[str, Path]]:

@@ -15,7 +15,7 @@ from goalseek.phase_values import Plan, Session
 from goalseek.providers import fallback
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed, refuse_exit_code
-from goalseek.providers.provider import Call, Provider, Reply
+from goalseek.providers.provider import Call, CallHost, Provider, Reply
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox import environment
 from goalseek.sandbox.supervisor import ProgramResult
@@ -64,7 +64,7 @@ class Saying(Provider):
         return self.plan(call)
 
 
-class Night:
+class Night(CallHost):
     """A chain of such providers on a clock that only waits move, in a run of ``left`` seconds."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *providers: Provider) -> None:
@@ -73,15 +73,17 @@ class Night:
         self.again: list[tuple[str, Usage]] = []
         monkeypatch.setattr(fallback, "seconds_with_sleep", lambda: self.now)
         self.chain = ProviderChain(providers, providers)
-        again = lambda why, usage, is_told=False: self.again.append((why, usage))  # noqa: E731
         self.answered: set[tuple[str, str]] = set()
         self.has_session = True
-        self._call = replace(tune_call(folder, []), wait=self._wait, again=again, session=self._session)
+        self._call = replace(tune_call(folder, []), host=self)
 
-    def _session(self, name: str, model: str) -> Session | None:
+    def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
+        self.again.append((why, usage))
+
+    def session(self, name: str, model: str) -> Session | None:
         return Session("one") if self.has_session else None
 
-    def _wait(self, seconds: float, why: str) -> bool:
+    def wait(self, seconds: float, why: str) -> bool:
         if seconds > self.left:
             return False
         self.waits.append(seconds)

@@ -21,7 +21,7 @@ from goalseek.providers.credentials import Source, find_login
 from goalseek.providers.fallback import add_cost
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
-from goalseek.providers.provider import Call, LaunchSpec
+from goalseek.providers.provider import Call, CallHost, LaunchSpec
 from goalseek.providers.registry import load_maker, make_provider
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.redaction import Redactor
@@ -33,7 +33,7 @@ SKIPPING = ("--dangerously-skip-permissions", "--dangerously-bypass-approvals-an
 GOING_ON = ("claude", "codex", "gemini", "opencode")
 
 
-class Asked:
+class Asked(CallHost):
     """Calls to a provider and its fallbacks, whose programs are started without a sandbox and without waiting."""
 
     def __init__(self, folder: Path, name: str, confined: bool = False, **table: Any) -> None:
@@ -50,18 +50,13 @@ class Asked:
         (folder / "prompt.md").write_text(self.prompt)
         self._base = replace(
             tune_call(folder / "workspace", []),
-            start=self._start,
+            host=self,
             prompt_file=folder / "prompt.md",
             home_at=self.home,
             confined=confined,
-            wait=self._wait,
-            again=lambda why, usage, is_told=False: self.again.append((why, usage)),
-            session=self._session,
-            went=lambda session: self.sessions.update({self.started[-1].home: session}),
-            read_home=lambda name, pattern: self._read_home(pattern),
         )
 
-    def _start(self, asked: LaunchSpec) -> ProgramResult:
+    def start(self, asked: LaunchSpec) -> ProgramResult:
         self.started.append(asked)
         self.sessions[asked.home] = None
         for path, text in asked.home_files.items():
@@ -75,15 +70,21 @@ class Asked:
         )
         return ProgramResult(done.returncode, 0.1, False, 0, done.stdout, done.stderr)
 
-    def _read_home(self, pattern: str) -> str:
+    def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
+        self.again.append((why, usage))
+
+    def save_session(self, session: Session) -> None:
+        self.sessions[self.started[-1].home] = session
+
+    def read_home(self, name: str, pattern: str) -> str:
         newest = sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)[-1:]
         return "".join(path.read_text() for path in newest)
 
-    def _session(self, name: str, model: str) -> Session | None:
+    def session(self, name: str, model: str) -> Session | None:
         found = self.sessions.get(name)
         return found if found and found.model == model else None
 
-    def _wait(self, seconds: float, why: str) -> bool:
+    def wait(self, seconds: float, why: str) -> bool:
         self.waits.append((seconds, why))
         self.left -= seconds if (fits := seconds <= self.left) else 0.0
         return fits

@@ -17,9 +17,8 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, CallHost, Provider, Reply, WritableFile
 from goalseek.providers.tune import make, parse, title
-from goalseek.sandbox.supervisor import ProgramResult
 
 Loss = Callable[[dict[str, Any]], float]
 SAMPLERS = ("tpe", "cmaes", "random")
@@ -32,8 +31,9 @@ SOURCE = (
 )
 
 
-def start(asked: LaunchSpec) -> ProgramResult:
-    raise AssertionError(f"tune starts no program, yet: {asked.arguments}")
+class Held(CallHost):
+    def __init__(self, baseline_file: Callable[[str], bytes | None]) -> None:
+        self.baseline_file = baseline_file  # type: ignore[method-assign]
 
 
 def call(folder: Path, value: float = 10.0, history: Sequence[PastIteration] = (), attempt: int = 0) -> Call:
@@ -45,7 +45,7 @@ def call(folder: Path, value: float = 10.0, history: Sequence[PastIteration] = (
     writable = tuple(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
     return Call(
         phase="plan", context=context, history=tuple(history), folder=folder, writable=writable, prompt="", brief={}, nonce="5F3A9C",
-        metric="loss", direction="minimize", start=start, usage_file=folder.parent / "usage.json",
+        metric="loss", direction="minimize", host=CallHost(), usage_file=folder.parent / "usage.json",
     )  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sam
     file = tmp_path / "x.py"
     file.write_text("A = 1  # goalseek: int 1..3\nB = 1  # goalseek: int 1..2\n")
     baseline = title(values_in(tmp_path))
-    asked = replace(call(tmp_path, 2.0), baseline_file={"x.py": file.read_bytes()}.get)
+    asked = replace(call(tmp_path, 2.0), host=Held({"x.py": file.read_bytes()}.get))
     for iteration in range(5):
         plan = plan_of(tune(tmp_path, sampler).plan(asked))
         assert plan.title != baseline
@@ -220,7 +220,7 @@ def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sam
     with pytest.raises(Rejected, match="every setting of A, B was tried"):
         tune(tmp_path, sampler).plan(asked)
     for other in (None, b"A = 9\n", b"A = 9  # goalseek: int 3..1\n", b"A = 1  # goalseek: int 1..3\n"):
-        assert tune(tmp_path).plan(replace(asked, baseline_file=lambda path, other=other: other)).title == baseline
+        assert tune(tmp_path).plan(replace(asked, host=Held(lambda path, other=other: other))).title == baseline
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -106,12 +106,14 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
     try:
         screened = _screening_of(iteration, changes, attempt_folder)
         if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
-            call.keep(reply, refusal, b"")
+            call.host.record(reply, refusal, b"")
             remove_if_exists(attempt_folder / "changes.diff")  # of a turn that was cut off before
             raise refusal
         screened.screen(changes)
         diff = _write_diff(objects, parent_tree, screened, attempt_folder)
-        call.keep(reply, failure, _diff_trees(objects, prior_tree, diff.tree).patch if prior_entries else diff.patch)
+        call.host.record(
+            reply, failure, _diff_trees(objects, prior_tree, diff.tree).patch if prior_entries else diff.patch
+        )
     finally:
         workspace.restore(changes)
     with (attempt_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:

@@ -55,7 +55,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     reply, failure = ask(lambda: iteration.provider.plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
-    call.keep(reply, failure, b"")
+    call.host.record(reply, failure, b"")
     if failure:
         raise failure
     answer = (reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later, reply.script)

@@ -60,7 +60,7 @@ def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision)
     shown = {**edits, **_instructions_to_undo(iteration, candidate.tree)}
     with _showing_candidate(iteration.reviewers_workspace, shown):
         reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
-    call.keep(reply, failure, b"")
+    call.host.record(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
     final_decision = decision
     if reply.title != APPROVED:
