@@ -40,20 +40,20 @@ def reporting_end(project: Project) -> Iterator[None]:
     An early end has the last line only if the block recorded something.
     A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
-    notifier = Notifier(
-        lambda: project.loaded, project.make_programs, project.watch.on_note, not project.is_by_timetable
-    )
-    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, notifier)
+    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, Notifier(project))
     first_seq = project.standing.seq
-    with _writing_early_end(project, lambda stop: _report_failure(project, stop, first_seq)):
+
+    def report_failure(stop: Stop) -> None:
+        line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > first_seq else ""
+        project.watch.on_failed(_with_manifest_named(project, replace(stop, line=line)))
+
+    with _writing_early_end(project, report_failure):
         yield
     stop = project.stop or Stop(StopReason.COUNT, "done")
     line = last_line(project.standing, project.loaded.manifest)
     if line and (finding := differences_from_head(project).finding):
         line += f" · {finding}"
-    stop = _with_manifest_named(project, replace(stop, line=line))
-    _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], stop)
-    project.watch.on_stopped(stop)
+    project.watch.on_stopped(_write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], replace(stop, line=line)))
 
 
 @contextlib.contextmanager
@@ -61,8 +61,7 @@ def recording_end(project: Project) -> Iterator[None]:
     """Writes how the block of a requested baseline or a step ends to ``state.json``, and reports it nowhere else."""
     with _writing_early_end(project, lambda stop: None):
         yield
-    stop = Stop(StopReason.COUNT, "done", "goalseek iterate goes on")
-    _write_final_state(project, "completed", _with_manifest_named(project, stop))
+    _write_final_state(project, "completed", Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
 
 
 @contextlib.contextmanager
@@ -78,28 +77,20 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
         raise
     except (KeyboardInterrupt, Interrupted):
         stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
-        _write_final_state(project, "interrupted", stop)
-        report(stop)
+        report(_write_final_state(project, "interrupted", stop))
         raise
     except Exception as error:
         fault = fault_of(project, error)
         if fault is None:
             stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
-            _write_final_state(project, "failed", stop)
-            report(stop)
+            report(_write_final_state(project, "failed", stop))
             raise
-        stop = _with_manifest_named(project, Stop(fault.stop_reason, fault.message, fault.hint))
-        if fault.exit_code != USAGE or project.activity.is_shown:
-            _write_final_state(project, _STATUS.get(fault.exit_code, "failed"), stop)
-        report(stop)
+        stop, status = Stop(fault.stop_reason, fault.message, fault.hint), _STATUS.get(fault.exit_code, "failed")
+        is_written = fault.exit_code != USAGE or project.activity.is_shown
+        report(_write_final_state(project, status, stop) if is_written else stop)
         if fault is error:
             raise
         raise fault from error
-
-
-def _report_failure(project: Project, stop: Stop, first_seq: int) -> None:
-    line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > first_seq else ""
-    project.watch.on_failed(_with_manifest_named(project, replace(stop, line=line)))
 
 
 def _with_manifest_named(project: Project, stop: Stop) -> Stop:
@@ -108,10 +99,11 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
     return replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
 
-def _write_final_state(project: Project, status: str, stop: Stop) -> None:
-    """Writes the last ``state.json`` of an invocation."""
+def _write_final_state(project: Project, status: str, stop: Stop) -> Stop:
+    """Writes the last ``state.json`` of an invocation, and gives the stop as it stands there."""
+    stop = _with_manifest_named(project, stop)
     if project.standing.seq < 0 and not project.activity.is_shown:
-        return
+        return stop
     last = project.standing.last_iteration
     try:
         project.show(status, last if last >= 0 else None, None, stop_reason=stop.reason, next=stop.next)
@@ -119,6 +111,7 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> None:
         with contextlib.suppress(OSError):
             remove_if_exists(project.loaded.state)  # a full disk has room for the new one then
             project.activity.beat()
+    return stop
 
 
 def last_line(standing: Standing, manifest: Manifest) -> str:

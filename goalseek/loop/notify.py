@@ -6,21 +6,18 @@ The events have one shape, whose published JSON Schema is generated from ``Notif
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
+from goalseek.project.project import Project
 from goalseek.project.status import UNSENT
 from goalseek.sandbox.environment import check_notify_command, notify_launch
-from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
@@ -68,25 +65,12 @@ class Notifier(Observer):
     change is not run.
     """
 
-    def __init__(
-        self,
-        loaded: Callable[[], ManifestFile],
-        make_programs: Callable[[], Supervisor],
-        on_problem: Callable[[str], None],
-        tells_count: bool = True,
-    ) -> None:
-        """``loaded`` gives the manifest as it is now; ``make_programs`` gives what runs the program, for each event;
-        ``on_problem`` takes a note.
-
-        ``tells_count`` is whether the end after so many iterations as were asked for is sent.
-        """
-        self._tells_count = tells_count
-        self._loaded = loaded
-        self._make_programs = make_programs
-        self._on_problem = on_problem
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._watch = project.watch
         self._asked: dict[int, str] = {}  # the line of each question, by its iteration
-        if problem := check_notify_command(loaded()):
-            on_problem(f"notify: {problem}")
+        if problem := check_notify_command(project.loaded):
+            self._watch.on_note(f"notify: {problem}")
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""
@@ -101,10 +85,10 @@ class Notifier(Observer):
 
     def on_question(self, question: Question) -> None:
         """Sent for "needs_human", as the person may be elsewhere; once, whoever asks it again."""
-        number, why, path = question.iteration, question.verdict.why, self._loaded().path
+        number, why, path = question.iteration, question.verdict.why, self._project.loaded.path
         line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
         self._asked[number] = line = with_manifest_option(line, path)
-        if _is_stored_question(self._loaded(), question):
+        if self._is_stored_question(question):
             return
         following = with_manifest_option(commands_for(question), path)
         about = {"iteration": number, "title": question.title, "next": following}
@@ -112,7 +96,7 @@ class Notifier(Observer):
 
     def on_stopped(self, stop: Stop) -> None:
         """Sent as the end."""
-        if stop.reason != StopReason.COUNT or self._tells_count:
+        if stop.reason != StopReason.COUNT or not self._project.is_by_timetable:
             self._notify_end(stop)
 
     def on_failed(self, stop: Stop) -> None:
@@ -124,7 +108,7 @@ class Notifier(Observer):
 
         The same end with nothing recorded since is not sent again: cron may come to it every minute.
         """
-        if _is_stored_end(self._loaded(), stop):
+        if self._is_stored_end(stop):
             return
         names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
         why = stop.why.partition("\n")[0]
@@ -136,27 +120,39 @@ class Notifier(Observer):
 
     def _notify(self, names: set[str], line: str, **fields: Any) -> None:
         """Sends an event where ``[notify] on`` has one of these names."""
-        loaded = self._loaded()
+        loaded = self._project.loaded
         name = loaded.manifest.project.name
         command, subscribed = loaded.manifest.notify.command, loaded.manifest.notify.on
         if not command or not names & set(subscribed):
             return
         try:
             line = f"{name}: {' '.join(line.split())}"
-            notification = Notification(project=name, line=line, **fields, **_result(loaded))
+            standing, best = self._project.standing, self._project.standing.best
+            notification = Notification(
+                project=name,
+                line=line,
+                **fields,
+                best=BestCommit(best.iteration, best.value, best.commit) if best else None,
+                settled=standing.settled,
+                holdout=standing.holdout,
+            )
             problem = check_notify_command(loaded)
             failure = str(problem) if problem else self._run(command, loaded, to_line(notification))
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:
-            self._on_problem(f"notify: {failure}")
-        with contextlib.suppress(OSError):
-            _store_failure(loaded.logs / UNSENT, failure)
+            self._watch.on_note(f"notify: {failure}")
+        with contextlib.suppress(OSError):  # status shows the failures since one was sent
+            if failure:
+                with (loaded.logs / UNSENT).open("a", encoding="utf-8") as file:
+                    file.write(" ".join(failure.split()) + "\n")
+            else:
+                remove_if_exists(loaded.logs / UNSENT)
 
     def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
         stdin = line.encode() + b"\n"
-        with self._make_programs() as programs:
+        with self._project.make_programs() as programs:
             result = programs.run(notify_launch(loaded), timeout=MAX_SECONDS, stdin=stdin)
         if result.timed_out:
             return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
@@ -165,48 +161,25 @@ class Notifier(Observer):
             return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
 
+    def _is_stored_end(self, stop: Stop) -> bool:
+        """Whether the last end that was sent is this one, with the same ``[notify]``; stores it as the last."""
+        loaded = self._project.loaded
+        path, why = loaded.logs / _LAST_END, stop.why.partition("\n")[0]
+        line = to_line({"end": [stop.reason, why, self._project.standing.seq, loaded.manifest.notify]})
+        with contextlib.suppress(OSError, ValueError):
+            if path.read_text(encoding="utf-8") == line:
+                return True
+        with contextlib.suppress(OSError):
+            write_atomic(path, line)
+        return False
 
-def _store_failure(path: Path, failure: str) -> None:
-    """Stores that a notification failed, and why; "" says that one was sent, so that earlier failures are over."""
-    if not failure:
-        remove_if_exists(path)
-        return
-    with path.open("a", encoding="utf-8") as file:
-        file.write(" ".join(failure.split()) + "\n")
-
-
-def _is_stored_end(loaded: ManifestFile, stop: Stop) -> bool:
-    """Whether the last end that was sent is this one, with the same ``[notify]``; stores it as the last."""
-    path = loaded.logs / _LAST_END
-    why = stop.why.partition("\n")[0]
-    end = [stop.reason, why, load_standing(loaded).seq, loaded.manifest.notify]
-    line = to_line({"end": end})
-    with contextlib.suppress(OSError, ValueError):
-        if path.read_text(encoding="utf-8") == line:
+    def _is_stored_question(self, question: Question) -> bool:
+        """Whether this question was sent already; stores that it is."""
+        path, sent = self._project.loaded.logs / _QUESTIONS, []
+        with contextlib.suppress(OSError, ValueError):
+            sent = path.read_text(encoding="utf-8").split()
+        if question.decided in sent:
             return True
-    with contextlib.suppress(OSError):
-        write_atomic(path, line)
-    return False
-
-
-def _is_stored_question(loaded: ManifestFile, question: Question) -> bool:
-    """Whether this question was sent already; stores that it is."""
-    path, sent = loaded.logs / _QUESTIONS, []
-    with contextlib.suppress(OSError, ValueError):
-        sent = path.read_text(encoding="utf-8").split()
-    if question.decided in sent:
-        return True
-    with contextlib.suppress(OSError):
-        write_atomic(path, "\n".join([*sent[-_QUESTIONS_MOST:], question.decided, ""]))
-    return False
-
-
-def _result(loaded: ManifestFile) -> dict[str, Any]:
-    """The fields of the best, of the settled difference if there is one, and of the holdout's looks."""
-    standing = load_standing(loaded)
-    best = standing.best
-    return {
-        "best": BestCommit(best.iteration, best.value, best.commit) if best else None,
-        "settled": standing.settled,
-        "holdout": standing.holdout,
-    }
+        with contextlib.suppress(OSError):
+            write_atomic(path, "\n".join([*sent[-_QUESTIONS_MOST:], question.decided, ""]))
+        return False

@@ -5,16 +5,19 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
 from project import Project, answer, home, living
 from test_queue import begin
 
+from goalseek.ledger.standing import Standing
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load, published_schema
 from goalseek.project.observer import Observer, Observers
+from goalseek.project.project import Project as OpenProject
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop
 
@@ -256,8 +259,9 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     loaded: ManifestFile = load(project.manifest)
     monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)
     shown = Notes()
-    notifier = notify.Notifier(lambda: loaded, lambda: Supervisor("owner"), shown.on_note)
-    Observers(shown, notifier).on_stopped(Stop("count", "done"))
+    one = SimpleNamespace(loaded=loaded, watch=shown, standing=Standing(), is_by_timetable=False)
+    one.make_programs = lambda: Supervisor("owner")
+    Observers(shown, notify.Notifier(cast(OpenProject, one))).on_stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
 
 
