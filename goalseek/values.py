@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
-if TYPE_CHECKING:
-    import msgspec
+import msgspec
+from msgspec import Struct
 
 
 class Outcome(StrEnum):
@@ -186,7 +186,7 @@ _OPTIONAL: dict[str, object] = {  # the fields that are left out where they have
 }
 
 
-class Usage(DataClass):
+class Usage(Struct, frozen=True):
     """What provider calls cost: input tokens without those from a cache, cached and output tokens, dollars.
 
     ``about_usd`` is what calls under a subscription said that they cost: nobody pays it, and no limit counts it.
@@ -244,7 +244,7 @@ def _sum(cost: Number | None, other: Number | None) -> Number | None:
     return other if cost is None else cost if other is None else cost + other
 
 
-class VerifierRun(DataClass):
+class VerifierRun(Struct, frozen=True):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
 
     of: str
@@ -253,7 +253,7 @@ class VerifierRun(DataClass):
     seconds: Number
 
 
-class CommandRun(DataClass):
+class CommandRun(Struct, frozen=True):
     """One verify command as it ended; ``killed`` counts what had to be killed at its end."""
 
     name: str
@@ -276,7 +276,7 @@ class Stop(DataClass):
         return EXIT_CODES[self.reason]
 
 
-class Attempt(DataClass):
+class Attempt(Struct, frozen=True):
     """Another try of the same iteration, of a repair or a review; one that never became a commit has no hash.
 
     ``base_commit_hash`` is the incumbent that it was a change of, where the tries after it are of a later one.
@@ -327,8 +327,6 @@ def to_line(value: Any) -> str:
 
 def from_plain(kind: type[Value], plain: Any) -> Value:
     """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
-    import msgspec
-
     try:
         return msgspec.convert(plain, kind, str_keys=True)
     except msgspec.ValidationError as error:
@@ -345,6 +343,4 @@ def from_line(kind: type[Value], line: str | bytes) -> Value:
 
 @functools.cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    import msgspec
-
     return msgspec.json.Decoder(kind)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -87,8 +89,8 @@ def _look(evaluation: Evaluation, side: str) -> None:
         current.append(begun)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):
-        record = _measure(evaluation, commit, replace(begun, seconds=0.0))
-    record = replace(record, timestamp=project.ledger.now())
+        record = _measure(evaluation, commit, structs.replace(begun, seconds=0.0))
+    record = structs.replace(record, timestamp=project.ledger.now())
     with landing(project) as current:
         current.append(record)
     seconds.forget()
@@ -104,21 +106,21 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     config = replace(config, manifest=with_holdout(config.manifest, holdout))
     tree = origin_tree(evaluation) if side == "baseline" else commit.tree
     target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
-    failed = replace(begun, reason="failed")
+    failed = structs.replace(begun, reason="failed")
     try:
         evidence = measure_target(project, replace(target, own_folder=holdout.command), unused_seed(project))
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
-        return replace(failed, why=f"the look at the {side} failed: {error.message}")
+        return structs.replace(failed, why=f"the look at the {side} failed: {error.message}")
     if refusal := rejection_of(config.manifest.metric, (), evidence):
-        return replace(failed, why=f"the look at the {side} failed: {refusal[1]}")
+        return structs.replace(failed, why=f"the look at the {side} failed: {refusal[1]}")
     measurement = measurement_of(evidence)
     value, unit = measurement.value, config.manifest.metric.unit
-    record = replace(begun, reason=Reason.MEASURED, value=value, seconds=measurement.seconds)
+    record = structs.replace(begun, reason=Reason.MEASURED, value=value, seconds=measurement.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if side == "baseline" or baseline_value is None:
-        return replace(record, why=f"{side} {format_number(value, unit)}")
+        return structs.replace(record, why=f"{side} {format_number(value, unit)}")
     claim = standing.settled
     claimed_values = (claim.baseline, claim.best) if claim else (standing.origin.value, standing.best.value)
     claimed_gain = gain_of(standing.direction, *claimed_values)
@@ -128,4 +130,4 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
         f"baseline {before}, best {after}: a gain of "
         f"{format_number(gain, unit)}, where the verifier's is {format_number(claimed_gain, standing.unit)}"
     )
-    return replace(record, gap=claimed_gain - gain, why=why)
+    return structs.replace(record, gap=claimed_gain - gain, why=why)

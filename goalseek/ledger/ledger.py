@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
@@ -69,8 +70,8 @@ class Ledger:
 
         ``ruler`` (JSON) begins an epoch. Raises GoalseekError where somebody else moved the ledger.
         """
-        record = replace(record, seq=self.standing.seq + 1, seal="")
-        sealed = replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
+        record = structs.replace(record, seq=self.standing.seq + 1, seal="")
+        sealed = structs.replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
         if ruler is not None:
             write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
         line, before = to_line(sealed), self.head

@@ -1,17 +1,16 @@
-"""Records: the lines of ``results.jsonl``, a frozen dataclass for each kind, fields in the order of the line."""
+"""Records: the lines of ``results.jsonl``, a type for each kind, fields in the order of the line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import field
 from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek.statistics.intervals import SettledDifference
-from goalseek.values import Attempt, CommandRun, DataClass, Number, Outcome, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, CommandRun, Number, Outcome, Usage, VerifierRun, from_line
 
 SCHEMA = 2
 READABLE_SCHEMAS = (1, SCHEMA)
@@ -24,7 +23,7 @@ class NewerSchema(ValueError):
     """The record of a later version, which may mean what this one does not know."""
 
 
-class Head(DataClass, kw_only=True):
+class Head(Struct, kw_only=True, frozen=True):
     """The first fields of every record. ``timestamp`` is UTC; ``epoch`` counts the rulers."""
 
     schema: int = SCHEMA
@@ -36,7 +35,7 @@ class Head(DataClass, kw_only=True):
     timestamp: str
 
 
-class RunRecord(Head, kw_only=True):
+class RunRecord(Head, kw_only=True, frozen=True):
     """A run began."""
 
     began: str
@@ -47,7 +46,7 @@ class RunRecord(Head, kw_only=True):
     seal: str = ""
 
 
-class MeasurementRecord(Head, kw_only=True):
+class MeasurementRecord(Head, kw_only=True, frozen=True):
     """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
 
     tree: str
@@ -61,7 +60,7 @@ class MeasurementRecord(Head, kw_only=True):
     seal: str = ""
 
 
-class MetricResult(DataClass):
+class MetricResult(Struct, frozen=True):
     """The metric of one iteration; ``delta`` is positive where better, ``odds`` is e^LLR where a rule gave odds.
 
     ``incumbent`` is the median of those of the incumbent's runs that the candidate was compared with. ``needed`` is the
@@ -79,14 +78,14 @@ class MetricResult(DataClass):
     needed: Number | None = None
 
 
-class Isolation(DataClass):
+class Isolation(Struct, frozen=True):
     """The level that held: of the sandbox, and of the verifier's weakest command."""
 
     sandbox: str
     verifier: str
 
 
-class IterationRecord(Head, kw_only=True):
+class IterationRecord(Head, kw_only=True, frozen=True):
     """One iteration, whatever came of it. Paths are C-quoted as git does.
 
     ``base_commit_hash`` is the incumbent that a candidate is a change of; a baseline has none, nor has schema 1.
@@ -192,7 +191,7 @@ class IterationRecord(Head, kw_only=True):
                 commits = []
 
 
-class SettleRecord(Head, kw_only=True):
+class SettleRecord(Head, kw_only=True, frozen=True):
     """The claim: baseline and best, which was kept in ``iteration``, measured afresh in turn.
 
     ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
@@ -224,7 +223,7 @@ class SettleRecord(Head, kw_only=True):
         return SettledDifference(len(self.pairs), self.baseline, self.best, *figures).no_gain
 
 
-class HoldoutRecord(Head, kw_only=True):
+class HoldoutRecord(Head, kw_only=True, frozen=True):
     """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.
 
     ``of`` is "baseline" or "best", which was kept in ``iteration``. ``gap`` is the verifier's gain less the holdout's,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -280,7 +279,7 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
         about_usd=usage.about_usd,
         cost_is_partial=usage.cost_is_partial,
     )
-    return usage if charge == replace(usage, estimated=False) else replace(charge, estimated=True)
+    return usage if charge == structs.replace(usage, estimated=False) else structs.replace(charge, estimated=True)
 
 
 FORECAST_ITERATIONS = 20

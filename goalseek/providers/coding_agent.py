@@ -204,7 +204,7 @@ class AgentProvider(CommandProvider):
 
 def _without_zero_cost(usage: Usage) -> Usage:
     """The usage without a cost of 0 for some tokens: the agent has no price for that model."""
-    return replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
+    return structs.replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
@@ -235,7 +235,7 @@ def usage_of_call(answer: Answer, session: Session | None) -> Usage:
     earlier = {name: getattr(previous, name) or 0 for name in totals}
     if any(totals[name] < earlier[name] * _ROUNDING for name in totals):
         return usage
-    return replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
+    return structs.replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
 
 
 def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:
@@ -249,4 +249,4 @@ def session_after(answer: Answer, session: Session | None, model: str) -> Sessio
         return None
     previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
-    return Session(answer.session, model, replace(previous, **totals))
+    return Session(answer.session, model, structs.replace(previous, **totals))

@@ -279,7 +279,7 @@ def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_su
                 + usage.cached_tokens * (price.input if price.cached is None else price.cached)
                 + usage.output_tokens * price.output
             ) / _PRICE_TOKENS
-            usage = replace(usage, cost_usd=cost, estimated=True)
+            usage = structs.replace(usage, cost_usd=cost, estimated=True)
     if is_subscription and usage.cost_usd is not None:
-        return replace(usage, cost_usd=None, about_usd=usage.cost_usd)
+        return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)
     return usage

@@ -21,9 +21,11 @@ import math
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
+
+from msgspec import structs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
@@ -165,7 +167,9 @@ class Climb:
         assert candidate.standing.incumbent
         record = record_of(candidate.number, verdict.outcome, candidate.runs, verdict.odds, reason=verdict.reason)
         self.standing = self.standing.after(
-            replace(record, base_commit_hash=candidate.standing.incumbent.commit, benches=self.benches, host="here")
+            structs.replace(
+                record, base_commit_hash=candidate.standing.incumbent.commit, benches=self.benches, host="here"
+            )
         )
 
 

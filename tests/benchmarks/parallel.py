@@ -23,12 +23,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import tomli_w
+from msgspec.structs import replace
 
 import goalseek
 from goalseek.ledger.records import IterationRecord

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from functools import reduce
 from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from project import Project, Projects, answer
 from records import iteration
 

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from records import iteration, measurement, run
 
 from goalseek.ledger.records import IterationRecord, Record, RunRecord

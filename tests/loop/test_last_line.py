@@ -3,12 +3,12 @@
 import codecs
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import nights
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 from noisy import METRIC, NOISY
 from project import FILES, Project, Projects, answer, held_out
 from records import HEAD, SETTLED

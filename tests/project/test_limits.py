@@ -213,8 +213,8 @@ def test_the_pace_is_the_median_of_the_last_five_iterations() -> None:
     took = [iteration(9 - place, 9 - place, "kept", "better", seconds={"PLAN": seconds}) for place, seconds in
             enumerate([1.0, 2.0, 30.0, 4.0, 5.0, 1000.0])]  # fmt: skip
     assert median_iteration_seconds(took) == 4.0
-    assert median_iteration_seconds([replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
-    assert median_iteration_seconds([replace(took[0], outcome="baseline")]) is None
+    assert median_iteration_seconds([structs.replace(took[0], outcome="baseline"), *took[1:2]]) == 2.0
+    assert median_iteration_seconds([structs.replace(took[0], outcome="baseline")]) is None
     assert median_iteration_seconds([]) is None
 
 

@@ -3,13 +3,13 @@
 import json
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from project import Project, answer, home
 from records import iteration
 from reviewing import REPORT, USAGE, tokens

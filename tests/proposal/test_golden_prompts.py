@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
@@ -111,9 +112,11 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
             ("train.py", "judge/labels.txt")[: len(DIFFS.get(number, "1"))] if outcome != "skipped" and number else ()
         )
         gain = None if value is None else round(value - (0.8812 if number == 1 else 0.912), 4)
-        metric = replace(record.metric, value=value, delta=gain, needed=0.019 if reason == "within_noise" else None)
+        metric = structs.replace(
+            record.metric, value=value, delta=gain, needed=0.019 if reason == "within_noise" else None
+        )
         seen = SEEN.get(number, "")
-        records.append(replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
+        records.append(structs.replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
     project: Any = SimpleNamespace(
         standing=Standing(epoch=0),
         ledger=SimpleNamespace(recent=records, seal=None),

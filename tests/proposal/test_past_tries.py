@@ -41,10 +41,10 @@ def test_the_sentence_of_a_command_that_sees_the_candidate_and_every_other_sente
     why, runs = "train ended with 1: KeyError", (CommandRun("train", 1, 1),)
     record = iteration(1, 1, "reverted", "verify_failed", why=why, verify=runs)
     assert past_try(record, (TRAIN, SCORE)).why == why
-    missing = replace(record, reason="no_metric", why="accuracy: 'nan?' is not a number")
+    missing = structs.replace(record, reason="no_metric", why="accuracy: 'nan?' is not a number")
     assert past_try(missing, (TRAIN,)).why == missing.why
     assert past_try(missing, (TRAIN, SCORE)).why == "the measurement gave no metric"
-    assert past_try(replace(record, verify=()), (TRAIN, SCORE)).why == "the verifier failed"
+    assert past_try(structs.replace(record, verify=()), (TRAIN, SCORE)).why == "the verifier failed"
     for source, command, is_told in (("stdout", "train", True), ("stdout", "score", False), ("json", "train", False)):
         guard = Guard(name="accuracy", source=source, command=command)
         assert (past_try(missing, (TRAIN, SCORE), (guard,)).why == missing.why) == is_told

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from noise_sessions import baseline_state, metric_of, record_of, runs_of
 
 from goalseek.ledger.records import IterationRecord, MetricResult

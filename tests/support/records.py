@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from goalseek.ledger.chain import entry_message
 from goalseek.ledger.records import (

@@ -8,16 +8,20 @@ writes the published files again.
 from __future__ import annotations
 
 import ast
+import dataclasses
+import functools
 import inspect
 import itertools
 import json
 import tomllib
-from typing import Any
+from typing import Any, get_type_hints
 
-from goalseek.ledger.records import KINDS, READABLE_SCHEMAS
+from msgspec import NODEFAULT, Struct, structs
+
+from goalseek.ledger.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.manifest import tables, validation
 from goalseek.manifest.loading import SCHEMAS, schema_file
-from goalseek.values import DataClass
+from goalseek.values import Attempt, CommandRun, DataClass, Usage, VerifierRun
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REASONS = {
@@ -109,9 +113,30 @@ def _notification() -> dict[str, Any]:
     )
 
 
+@functools.cache
+def _twin(kind: Any) -> Any:
+    """A dataclass with the fields of a Struct, of which pydantic makes schemas."""
+    fields = []
+    hints = get_type_hints(kind, include_extras=True)
+    for one in structs.fields(kind):
+        default = (
+            _twin(type(one.default))(**structs.asdict(one.default)) if isinstance(one.default, Struct) else one.default
+        )
+        known = {} if default is NODEFAULT else {"default": default}
+        known |= {} if one.default_factory is NODEFAULT else {"default_factory": one.default_factory}
+        fields.append((one.name, hints[one.name], dataclasses.field(**known)))
+    return dataclasses.make_dataclass(
+        kind.__name__, fields, namespace={"__doc__": kind.__doc__}, kw_only=True, frozen=True
+    )
+
+
 def _schema_of(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
 
+    for struct in (*KINDS.values(), MetricResult, Isolation, Usage, VerifierRun, CommandRun, Attempt):
+        struct.__get_pydantic_core_schema__ = classmethod(
+            lambda kind, source, handler: handler.generate_schema(_twin(kind))
+        )
     document: dict[str, Any] = TypeAdapter(kind).json_schema()
     return document
 

@@ -11,7 +11,6 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 import records
+from msgspec.structs import replace
 from project import Project
 from rich.cells import cell_len
 from shown import on_a_terminal, read_soon

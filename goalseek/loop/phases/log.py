@@ -5,7 +5,7 @@ The ledger's commit is the only point at which an iteration counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from goalseek._version import __version__
 from goalseek.git.paths import quote_path
@@ -34,7 +34,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     """
     project = iteration.project
     project.shares.list_again()
-    record = replace(_make_record(iteration, result, ruler), active_seconds=iteration.active_seconds)
+    record = structs.replace(_make_record(iteration, result, ruler), active_seconds=iteration.active_seconds)
     with landing(project) as current:
         _begin_run(iteration, record, current)
         sealed_record = current.append(record, ruler.to_json() if ruler else None)

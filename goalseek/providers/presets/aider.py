@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec import structs
 
 from goalseek.providers.credentials import api_keys
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
@@ -33,7 +34,7 @@ def read(printed: Printed) -> Answer:
                 usage = usage.plus(Usage(sent, 0, received, dollars(inner(event, "properties", "cost"))))
     cached = sum(round(float(number) * _SCALE[unit]) for number, unit in _CACHED.findall(printed.stdout))
     cached = min(cached, usage.input_tokens)
-    usage = replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
+    usage = structs.replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
     if printed.exit_code:
         return Answer("", usage, trouble=Trouble("undeclared", f"it ended with {printed.exit_code}"))
     if failure:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from goalseek.providers.credentials import Source, api_keys
 from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
@@ -120,8 +121,8 @@ def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple
         fresh = count(inner(row, "inputTokens")) + count(inner(row, "cacheCreationInputTokens"))
         usage = usage.plus(Usage(fresh, count(inner(row, "cacheReadInputTokens")), count(inner(row, "outputTokens"))))
     if usage.tokens:
-        return replace(usage, cost_usd=cost), (*_TOKENS, "cost_usd")
-    return replace(_counts(result.get("usage")), cost_usd=cost), ("cost_usd",) if cost else ()
+        return structs.replace(usage, cost_usd=cost), (*_TOKENS, "cost_usd")
+    return structs.replace(_counts(result.get("usage")), cost_usd=cost), ("cost_usd",) if cost else ()
 
 
 PRESET = Preset(

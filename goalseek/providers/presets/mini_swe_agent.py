@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from goalseek.providers.credentials import api_keys
 from goalseek.providers.outcome import kind_of_status
@@ -41,7 +42,7 @@ def read(printed: Printed) -> Answer:
         usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "completion_tokens"))))
         if inner(message, "role") == "assistant" and isinstance(inner(message, "content"), str):
             texts.append(message["content"])
-    usage = replace(usage, cost_usd=dollars(inner(info, "model_stats", "instance_cost")))
+    usage = structs.replace(usage, cost_usd=dollars(inner(info, "model_stats", "instance_cost")))
     status = str(info.get("exit_status") or "")
     if status in _ENDED_WELL:
         return Answer("\n".join([*texts, str(info.get("submission") or "")]), usage)
