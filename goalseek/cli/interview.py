@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.output import YES, ask
+from goalseek.cli.output import YES, ask_person
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers
 from goalseek.doctor.isolation import hidden_tests, scorer_to_hide
@@ -101,7 +101,7 @@ class Interview:
         if question == "reading":
             named = f"{answers.metric} /{answers.regex}/".lstrip()
             default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
-            direction, query, regex, name = ask(_QUESTIONS[question], default, parse_reading)
+            direction, query, regex, name = ask_person(_QUESTIONS[question], default, parse_reading)
             if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
                 return self._offer_time(answers, direction)
             name = name or ("" if answers.regex and answers.direction else answers.metric)
@@ -111,10 +111,10 @@ class Interview:
         if question == "score":
             return self._ask_score(answers)
         if question == "name":
-            return replace(answers, name=ask(_QUESTIONS[question], answers.name, self._free_name))
+            return replace(answers, name=ask_person(_QUESTIONS[question], answers.name, self._free_name))
         patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
         if question == "hidden":
-            unfit = {*answers.writable, *hidden_tests(run_command(answers), patterns, self.paths)}
+            unfit = {*answers.writable, *hidden_tests(candidate_command(answers), patterns, self.paths)}
             patterns = tuple(pattern for pattern in patterns if pattern not in unfit)
         shown = format_globs(patterns) or ("none" if question in MAY_BE_EMPTY else "")
 
@@ -127,7 +127,7 @@ class Interview:
                 else parse_globs(text, committed, self._folder, _EXAMPLES[question])
             )
 
-        changes: dict[str, Any] = {question: ask(_QUESTIONS[question], shown, read)}
+        changes: dict[str, Any] = {question: ask_person(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
 
     def _free_name(self, text: str) -> str:
@@ -149,10 +149,10 @@ class Interview:
         while True:
             command = self._command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
-            if not sees or ask(_CONSENT.format(command=command), "no", str.lower) in YES:
+            if not sees or ask_person(_CONSENT.format(command=command), "no", str.lower) in YES:
                 answers = replace(answers, run=command, sees=sees)
                 break
-        if globs := hidden_tests(run_command(answers), answers.hidden, self.paths):
+        if globs := hidden_tests(candidate_command(answers), answers.hidden, self.paths):
             print(f"    {format_globs(globs)} is hidden from this command", file=sys.stderr)
             return self.ask("hidden", answers)
         return answers
@@ -172,7 +172,9 @@ class Interview:
         return answers if command else replace(answers, outputs=())
 
     def _command(self, question: str, default: str) -> str:
-        text = ask(_QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run"))
+        text = ask_person(
+            _QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run")
+        )
         return "" if text == "none" else first_manifest.with_own_python(text, self._folder)
 
 
@@ -182,7 +184,7 @@ def timed_command(text: str) -> str:
     return match[1] if match else ""
 
 
-def run_command(answers: Answers) -> VerifyCommand:
+def candidate_command(answers: Answers) -> VerifyCommand:
     """The command that runs the candidate, as the manifest would have it."""
     return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
 
@@ -220,7 +222,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
     except GoalseekError as error:
         print(error.message, file=sys.stderr)
         if asks:
-            return ask(_PREFIX, _OTHER_PREFIX, read)
+            return ask_person(_PREFIX, _OTHER_PREFIX, read)
         print(f"the name of goalseek's branch begins with {_OTHER_PREFIX}", file=sys.stderr)
         return read(_OTHER_PREFIX)
 

@@ -74,7 +74,7 @@ YES = ("y", "yes")
 Value = TypeVar("Value")
 
 
-def ask(question: str, default: str, read: Callable[[str], Value]) -> Value:
+def ask_person(question: str, default: str, read: Callable[[str], Value]) -> Value:
     """Asks until ``read`` takes the answer. An empty answer is the default.
 
     Raises GoalseekError where the terminal is closed.

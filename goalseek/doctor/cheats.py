@@ -13,7 +13,7 @@ from msgspec import structs
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
 from goalseek.findings import Finding, Level
-from goalseek.git.merge import PatchError, apply_patch
+from goalseek.git.merge import PatchError, patch_tree
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest
@@ -82,7 +82,7 @@ def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
     try:
-        after = apply_patch(objects, tree, path.read_bytes(), project.places.prefix)
+        after = patch_tree(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
         return Cheat(name, f"cannot be read: {error.strerror}")
     except PatchError as error:

@@ -47,7 +47,7 @@ MAX_FAILURES = 3
 Run = MeasuredValue | Failure
 
 
-def run_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Run]:
+def repeat_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Run]:
     """Runs a shell command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``; see ``_repeat``.
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.

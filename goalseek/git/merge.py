@@ -26,7 +26,7 @@ class PatchError(Exception):
     """A text that is no patch, or a patch that does not fit the tree; the message names the hunk, or is git's own."""
 
 
-def apply_patch(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
+def patch_tree(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
     """Applies a patch to a tree as ``git apply`` does, all of it or nothing; gives the new tree.
 
     Paths are relative to the top, as ``git diff`` prints them; where none of them begins with ``prefix``, the

@@ -29,7 +29,7 @@ _VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is anoth
 Links = tuple[tuple[Path, str], ...]
 
 
-def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
+def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """How to start a program under bubblewrap; ``folder`` is a path on disk inside something shown.
 
     Makes the empty folders in the tree that shared folders are mounted on. HOME and TMPDIR become the view's. Raises

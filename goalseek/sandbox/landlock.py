@@ -54,7 +54,7 @@ def gaps(version: int, is_sharing_refused: bool) -> tuple[str, ...]:
     return (*GAPS, *older_gaps, *(() if is_sharing_refused else (_SHARING,)))
 
 
-def launch(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
+def launch_under_landlock(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """How to start a program restricted to its view; ``folder`` is a real path. HOME and TMPDIR are throw-away folders.
 
     Links in the throw-away HOME lead to what is shown of the user's.

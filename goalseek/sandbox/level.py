@@ -15,7 +15,9 @@ from goalseek import process
 from goalseek.errors import GoalseekError
 from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock, landlock_exec
+from goalseek.sandbox.bubblewrap import launch_in_bubblewrap
 from goalseek.sandbox.executables import resolve_links
+from goalseek.sandbox.landlock import launch_under_landlock
 from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
 
@@ -70,7 +72,7 @@ class SandboxLevel(Struct, frozen=True):
         if self.name == "none":
             return Launch(tuple(arguments), dict(environment), folder)
         _check_view(view)
-        how = bubblewrap.launch if self.name == "bubblewrap" else landlock.launch
+        how = launch_in_bubblewrap if self.name == "bubblewrap" else launch_under_landlock
         return how(view, arguments, environment, folder)
 
 
@@ -123,7 +125,7 @@ def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
 @functools.cache
 def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
     """Why a level does not work here; None if it does."""
-    how: Callable[..., Launch] = bubblewrap.launch if name == "bubblewrap" else landlock.launch
+    how: Callable[..., Launch] = launch_in_bubblewrap if name == "bubblewrap" else launch_under_landlock
     with tempfile.TemporaryDirectory(prefix="goalseek-") as temporary:
         folder = Path(temporary).resolve()
         add_own(folder)

@@ -275,7 +275,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self._lock = lock
 
 
-def run_in_terminal(launch: Launch) -> int:
+def launch_in_terminal(launch: Launch) -> int:
     """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal.
 
     Of a restricted one, no descendant outlives it or this process; 126 if it cannot be started. Any other that does

@@ -26,7 +26,7 @@ _WITH_OUTCOME = 78
 _LEAST_TAIL = 12
 
 
-class LogTable(Struct, frozen=True):
+class RecordTable(Struct, frozen=True):
     """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
 
     Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.

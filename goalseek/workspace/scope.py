@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from goalseek.git.ignore import literal_pattern, matcher
+from goalseek.git.paths import first_overlap
 from goalseek.manifest.rules import authors_of
 from goalseek.workspace.forbidden_names import instruction_part
 
@@ -37,11 +38,6 @@ def parents(path: str) -> Iterator[str]:
 def paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
     """Those of the paths that begin with the prefix, a folder's, relative to that folder."""
     return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
-
-
-def overlap(path: str, other: str) -> bool:
-    """Whether two paths are the same, or one lies below the other."""
-    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
 def overlap_matcher(paths: Iterable[str]) -> Callable[[str], bool]:
@@ -101,7 +97,7 @@ class Scope:
 
     def share_at(self, path: str) -> str | None:
         """The shared path that a file at ``path`` would replace: the same, above or below it; None for most paths."""
-        return next((shared for shared in self.shared if overlap(path, shared)), None)
+        return first_overlap(path, self.shared)
 
     def names(self, path: str, part: str) -> bool:
         """Whether a writable glob spells out this part of the path, and does not only match it by a wildcard."""

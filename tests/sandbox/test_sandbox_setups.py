@@ -215,9 +215,9 @@ def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level:
     )
     starter = f"""
 from pathlib import Path, PosixPath
-from goalseek.sandbox.supervisor import run_in_terminal
+from goalseek.sandbox.supervisor import launch_in_terminal
 from goalseek.sandbox.view import Launch
-run_in_terminal({ready!r})"""
+launch_in_terminal({ready!r})"""
     tool = subprocess.Popen([sys.executable, "-c", starter])
     until((room.tree / "started").exists)
     tool.kill()

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.git.paths import looks_like_git
+from goalseek.git.paths import looks_like_git, overlap
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, overlap, overlap_matcher
+from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, overlap_matcher
 
 part = st.sampled_from(["a", "b", "src", "hidden", "x.py", "y.txt", "é", "a b"])
 path = st.lists(part, min_size=1, max_size=4).map("/".join)

@@ -32,7 +32,7 @@ from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import environment
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess
-from goalseek.sandbox.supervisor import run_in_terminal
+from goalseek.sandbox.supervisor import launch_in_terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         with place as (access, environment, folder):
             access = structs.replace(access, commands=[command, *access.commands])
             try:
-                return run_in_terminal(policy.launch(access, command, environment, folder))
+                return launch_in_terminal(policy.launch(access, command, environment, folder))
             except FileNotFoundError:
                 raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD") from None
 

@@ -21,16 +21,16 @@ from goalseek.cli.interview import (
     MAY_BE_EMPTY,
     Interview,
     anchored,
+    candidate_command,
     committed_files,
     free_branch_prefix,
     guess_outputs,
     parse_globs,
     parse_reading,
-    run_command,
     timed_command,
 )
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import YES, ask, print_message
+from goalseek.cli.output import YES, ask_person, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
@@ -87,7 +87,7 @@ def first_answers(
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        unfit = {*answers.writable, *hidden_tests(run_command(answers), answers.hidden, interview.paths)}
+        unfit = {*answers.writable, *hidden_tests(candidate_command(answers), answers.hidden, interview.paths)}
         answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in unfit))
     answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, asks))
     return interview.ask_all(answers, given) if asks else answers
@@ -244,7 +244,7 @@ def write_program(folder: Path) -> Path | None:
     """Writes the page for agents where there is none and a person wants it."""
     path = folder / _PROGRAM
     question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or ask(question, "yes", str.lower) not in YES:
+    if path.exists() or ask_person(question, "yes", str.lower) not in YES:
         return None
     path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     return path

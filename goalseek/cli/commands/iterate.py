@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_jobs(manifest.manifest, options.jobs)
     try:
         if options.detach:
-            return detach(options, manifest)
+            return climb_in_background(options, manifest)
         override = provider_from_options(manifest, options.provider, options.model)
         with (
             open_live_view(options) as watch,
@@ -93,7 +93,7 @@ def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
 _LINES_SHOWN = 20
 
 
-def detach(options: argparse.Namespace, manifest: ManifestFile) -> int:
+def climb_in_background(options: argparse.Namespace, manifest: ManifestFile) -> int:
     """Starts a climb in the background, waits until its first phase begins, shows its notes, and says how to watch it.
 
     Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.

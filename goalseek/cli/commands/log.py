@@ -19,7 +19,7 @@ from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.values import Outcome, Reason
-from goalseek.views.log_table import LogTable
+from goalseek.views.log_table import RecordTable
 from goalseek.views.terminal_text import painter, terminal_width
 
 _FLUSH_SECONDS = 0.1
@@ -82,7 +82,7 @@ def _selection(options: argparse.Namespace) -> Selection:
 
 
 def _print(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:
-    lines = LogTable(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
+    lines = RecordTable(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
     rest = iter(records)
     first = list(islice(rest, 1))
     if first and sys.stdout.isatty():

@@ -16,7 +16,7 @@ from goalseek.cli.output import apply_query, print_json, print_message, wants_js
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.evaluation.noise_runs import Run, noise_target, repeat_measurements, run_command
+from goalseek.evaluation.noise_runs import Run, noise_target, repeat_command, repeat_measurements
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     """Measures and prints the statistics; gives 1 where a run failed."""
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
     if options.command is not None:
-        return _run_command(options)
+        return _repeat_command(options)
     for name in _ONLY_WITH_RUN:
         is_given = getattr(options, name) is not None
         refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
-def _run_command(options: argparse.Namespace) -> int:
+def _repeat_command(options: argparse.Namespace) -> int:
     sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
     is_maximized = bool(options.wall) and options.direction == "maximize"
     refuse(
@@ -107,7 +107,7 @@ def _run_command(options: argparse.Namespace) -> int:
     climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_wall=bool(options.wall), is_project=False)
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
-    results = run_command(options.command, start_folder(options), reading, timeout, options.count)
+    results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
     return _measure(options, results, climb, what, plain)
 
 

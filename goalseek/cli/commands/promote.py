@@ -37,7 +37,7 @@ from goalseek.workspace.scope import manifest_scope
 
 
 @dataclass(frozen=True)
-class Plan:
+class Promotion:
     """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit.
 
     ``why_none`` says why there is none to make.
@@ -94,16 +94,16 @@ def run(options: argparse.Namespace) -> int:
         _refuse_patch(Path(options.patch))
     if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
-            make_plan = _planner(options, manifest, repository, left_out)
-            return _carry_out(options, manifest, repository, make_plan, _Measured())
+            make_promotion = _promotion_maker(options, manifest, repository, left_out)
+            return _carry_out(options, manifest, repository, make_promotion, _Measured())
     with open_project(manifest, line_view(options), doing="promote") as project:
         check_fit(project)
-        make_plan = _planner(options, manifest, project.repository, left_out)
+        make_promotion = _promotion_maker(options, manifest, project.repository, left_out)
         measured = _Measured(project if options.measure else None)
-        if is_ablating and (ablation := _ablate(options, project, make_plan(project.repository.objects))):
-            make_plan = _planner(options, manifest, project.repository, left_out.union(ablation.left_out))
+        if is_ablating and (ablation := _ablate(options, project, make_promotion(project.repository.objects))):
+            make_promotion = _promotion_maker(options, manifest, project.repository, left_out.union(ablation.left_out))
             measured = replace(measured, ablation=ablation)
-        return _carry_out(options, manifest, project.repository, make_plan, measured)
+        return _carry_out(options, manifest, project.repository, make_promotion, measured)
 
 
 @dataclass(frozen=True)
@@ -121,33 +121,33 @@ def _refuse_patch(path: Path) -> None:
             raise InterruptedError
 
 
-def _ablate(options: argparse.Namespace, project: Project, plan: Plan) -> Ablation | None:
+def _ablate(options: argparse.Namespace, project: Project, promotion: Promotion) -> Ablation | None:
     """The ablation of the changes that would go home; None where there are none."""
-    if not plan.promoted or plan.chain is None:
+    if not promotion.promoted or promotion.chain is None:
         return None
     say = partial(print_message, options)
-    return ablate(project, plan.chain, _iterations_of(plan), options.pairs or PAIRS, say)
+    return ablate(project, promotion.chain, _iterations_of(promotion), options.pairs or PAIRS, say)
 
 
-def _iterations_of(plan: Plan) -> set[int]:
-    return {number for commit in plan.promoted for number in commit.iterations}
+def _iterations_of(promotion: Promotion) -> set[int]:
+    return {number for commit in promotion.promoted for number in commit.iterations}
 
 
-def _preview_ablation(options: argparse.Namespace, manifest: ManifestFile, plan: Plan) -> str:
+def _preview_ablation(options: argparse.Namespace, manifest: ManifestFile, promotion: Promotion) -> str:
     """What an ablation would cost, by the recorded seconds of the best."""
     standing = load_standing(manifest)
     assert standing.best
-    count, metric = len(_iterations_of(plan)), manifest.manifest.metric
+    count, metric = len(_iterations_of(promotion)), manifest.manifest.metric
     runs = count_runs(metric, standing, count, options.pairs or PAIRS)
     seconds = runs * sum(standing.best.seconds.values())
     changes, cost = pluralize(count, "change"), f"{pluralize(runs, 'run')}, about {format_duration(seconds)}"
     return f"--ablate measures the best without each of {changes}, then without all that earn nothing: {cost}"
 
 
-def _planner(
+def _promotion_maker(
     options: argparse.Namespace, manifest: ManifestFile, repository: Repository, left_out: Set[int]
-) -> Callable[[Objects], Plan]:
-    """A function that makes the plan, and the trees of its commits among the objects that it is given."""
+) -> Callable[[Objects], Promotion]:
+    """A function that makes the promotion, and the trees of its commits among the objects that it is given."""
     if options.branch is not None:
         as_user.refuse_branch(repository, options.branch)
     paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
@@ -175,19 +175,19 @@ def _planner(
             raise GoalseekError(message, "see: goalseek promote")
         return promote.leave_out(objects, chain, left_out)
 
-    def make_plan(objects: Objects) -> Plan:
+    def make_promotion(objects: Objects) -> Promotion:
         if head and head != base:
             chain = chain_on(objects, repository.tree_of(head))
             if taken := promote.iterations_in(objects, chain, repository.tree_of(head)):
-                return Plan(base, (), (), _describe_taken(options, chain, taken))
+                return Promotion(base, (), (), _describe_taken(options, chain, taken))
         chain = chain_on(objects, tree)
         commits = promote.replay(objects, chain, tree)
         expected = replace(chain, end=whole.end)
         unlike = promote.unmeasured_files(objects, expected, tree, commits[-1].tree, is_writable) if commits else ()
         squashed = promote.squash(objects, chain, commits, tree) if options.squash else commits
-        return Plan(base, tuple(squashed), unlike, chain=chain)
+        return Promotion(base, tuple(squashed), unlike, chain=chain)
 
-    return make_plan
+    return make_promotion
 
 
 def _left_out(options: argparse.Namespace) -> set[int]:
@@ -218,7 +218,7 @@ def _carry_out(
     options: argparse.Namespace,
     manifest: ManifestFile,
     repository: Repository,
-    make_plan: Callable[[Objects], Plan],
+    make_promotion: Callable[[Objects], Promotion],
     measured: _Measured,
 ) -> int:
     """Checks first, then measures, then writes: after an early end the same command can be repeated."""
@@ -228,21 +228,21 @@ def _carry_out(
     for line in ablation.sentences if ablation else ():
         print(one_line(line)) if is_page else print_message(options, one_line(line))
     with as_user.temporary_objects(repository) as objects:
-        plan = make_plan(objects)
-        if options.patch is not None and plan.promoted:
-            last = as_user.commit_without_hooks(repository, objects, plan.promoted, plan.base)
-            patch = as_user.format_mailbox(objects, plan.base, last)
-    if not plan.promoted:
-        print_message(options, plan.why_none)
+        promotion = make_promotion(objects)
+        if options.patch is not None and promotion.promoted:
+            last = as_user.commit_without_hooks(repository, objects, promotion.promoted, promotion.base)
+            patch = as_user.format_mailbox(objects, promotion.base, last)
+    if not promotion.promoted:
+        print_message(options, promotion.why_none)
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
             stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)
-        if (options.branch or project) and plan.promoted:
-            plan = make_plan(repository.objects)
-        if options.branch and plan.promoted:
-            commit = as_user.commit_all(repository, plan.promoted, plan.base)
-        if project and plan.promoted:
-            base, tree = repository.tree_of(plan.base), plan.promoted[-1].tree
+        if (options.branch or project) and promotion.promoted:
+            promotion = make_promotion(repository.objects)
+        if options.branch and promotion.promoted:
+            commit = as_user.commit_all(repository, promotion.promoted, promotion.base)
+        if project and promotion.promoted:
+            base, tree = repository.tree_of(promotion.base), promotion.promoted[-1].tree
             result = settle_on_base(project, base, tree, partial(print_message, options))
         if commit:
             as_user.make_branch(repository, options.branch, commit)
@@ -255,22 +255,22 @@ def _carry_out(
     elif wants_json(options):
         rows = [
             {"iterations": change.iterations, "message": change.message, "files": change.files}
-            for change in plan.promoted
+            for change in promotion.promoted
         ]
         fields = {
-            "base": plan.base,
+            "base": promotion.base,
             "without": sorted(_left_out(options)),
             "branch": options.branch,
             "commit": commit,
             "commits": rows,
         }
-        print_json(options, {**fields, "unlike_best": plan.unlike, "measured": result, "ablation": ablation})
-    elif plan.promoted:
+        print_json(options, {**fields, "unlike_best": promotion.unlike, "measured": result, "ablation": ablation})
+    elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
             print_message(options, note)
-        _show(options, manifest, plan, commit, result)
-    if options.ablate and not ablation and plan.promoted:
-        print_message(options, _preview_ablation(options, manifest, plan))
+        _show(options, manifest, promotion, commit, result)
+    if options.ablate and not ablation and promotion.promoted:
+        print_message(options, _preview_ablation(options, manifest, promotion))
     return BAD_FINDING if result and result.is_worse else 0
 
 
@@ -285,27 +285,31 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
 
 
 def _show(
-    options: argparse.Namespace, manifest: ManifestFile, plan: Plan, commit: str | None, result: BaseComparison | None
+    options: argparse.Namespace,
+    manifest: ManifestFile,
+    promotion: Promotion,
+    commit: str | None,
+    result: BaseComparison | None,
 ) -> None:
     paint = painter(sys.stdout, options.color)
-    print(f"{pluralize(len(plan.promoted), 'commit')} on {plan.base[:12]}:")
-    for change in plan.promoted:
+    print(f"{pluralize(len(promotion.promoted), 'commit')} on {promotion.base[:12]}:")
+    for change in promotion.promoted:
         title, *_, last = map(one_line, change.message.strip().split("\n"))
         print(f"  {', '.join(map(str, change.iterations)):>4}  {title}  {paint(last, 'green')}")
         for path in change.files:
             print(f"        {paint(path, 'grey')}")
     is_measured = result is not None or (options.ablate and options.onto is None)
-    if plan.unlike and not is_measured:
-        unlike = ", ".join(plan.unlike)
+    if promotion.unlike and not is_measured:
+        unlike = ", ".join(promotion.unlike)
         why = (
             f"without that, {unlike} differ from the best commit"
             if options.without
             else f"the base changed {unlike} as well"
         )
         print(f"{why}, so nobody has measured this result; --measure does")
-    elif not plan.unlike:
+    elif not promotion.unlike:
         print("its writable files are those of the best commit, as it was measured")
-    numbers = {number for change in plan.promoted for number in change.iterations}
+    numbers = {number for change in promotion.promoted for number in change.iterations}
     if note := note_of_changed_shares(manifest, numbers):
         print(f"{note}; --measure compares base and result afresh")
     if result:
