@@ -291,18 +291,14 @@ def check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Itera
 
 
 def own_work_fault(reviewer: ProviderTable, authors: Sequence[ProviderTable]) -> str:
-    """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other."""
-    if not any(_is_same(reviewer, table) for table in authors):
+    """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other.
+
+    The provider "command" is the same with the same command line; "replay" never is: its recordings are of another.
+    """
+    same = [table for table in authors if table.name == reviewer.name != "replay"]
+    if not any(table.name != "command" or table.command == reviewer.command for table in same):
         return ""
     return f"{reviewer.name!r} proposes the changes itself, and nobody reviews his own: name another provider"
-
-
-def _is_same(table: ProviderTable, other: ProviderTable) -> bool:
-    """Whether both tables mean one agent; for the provider "command", whether both have the same command line.
-
-    "replay" never counts as the same: its recordings are of another agent.
-    """
-    return table.name == other.name != "replay" and (table.name != "command" or table.command == other.command)
 
 
 _CHATTER = re.compile(r"^(Invalid|Bad) jmespath expression: |: Parse error at column .*$|, for expression:?$|:$", re.I)

@@ -70,7 +70,9 @@ class CallWatch:
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at
         self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
-        self.stop = self._limit_stop(now) or self._requested_stop(silence)
+        self.stop = self._limit_stop(now)
+        if self.stop is None and silence >= STOPPABLE_SECONDS:
+            self.stop = take_stop_request(self._project.repository.own)
         self.is_waiting = self.stop is None and now - self._waits_since >= SILENT_SECONDS
         return self.is_waiting or self.stop is not None
 
@@ -85,9 +87,6 @@ class CallWatch:
             return Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
         spent = self._standing.spending(now - self._looked_at, Usage())
         return find_limit(Phase.REVIEW, self._limits, spent, project.activity.clock.now())  # any call may spend as much
-
-    def _requested_stop(self, silence: float) -> Stop | None:
-        return take_stop_request(self._project.repository.own) if silence >= STOPPABLE_SECONDS else None
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:

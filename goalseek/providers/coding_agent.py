@@ -140,7 +140,10 @@ class AgentProvider(CommandProvider):
         if next_session := session_after(answer, session, self.model):
             call.host.save_session(next_session)
         refuse_trouble(self.name, answer, session, output, usage)
-        plan = find_plan(answer.text, call.nonce) or Reply(_first_line(answer, call))
+        plan = find_plan(answer.text, call.nonce)
+        if plan is None:  # a plan must be in a block; a change may be named by what was printed first
+            lines = [line for line in answer.text.splitlines() if line.strip()]
+            plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else "")
         plan = replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
         return replace(plan, output=answer.text or output, usage=usage, tried=find_tried(answer.text))
 
@@ -212,12 +215,6 @@ def _fill(word: str, values: dict[str, str]) -> str:
         if placeholder in word:
             return word.replace(placeholder, value)
     return word
-
-
-def _first_line(answer: Answer, call: Call) -> str:
-    """The title of a change for which the agent printed no block: its first line. A plan must be in a block."""
-    lines = [line for line in answer.text.splitlines() if line.strip()]
-    return clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else ""
 
 
 _LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit

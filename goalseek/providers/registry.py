@@ -44,7 +44,15 @@ def make_provider(
     planners = tables_of(table.plan) if table.plan else tables
     by_table = {key: _build(key, folder) for key in (*tables, *planners)}
     reviewers = (_build_reviewer(table_of(review.provider), authors_of(table, rotate), folder),) if review else ()
-    rotated = {entry.label: _build_rotated(entry, folder) for entry in map(table_of, rotate) if entry.name != FRESH}
+    rotated: dict[str, Provider] = {}
+    for entry in map(table_of, rotate):
+        try:
+            if entry.name != FRESH:
+                rotated[entry.label] = _build(entry, folder)
+        except GoalseekError as error:
+            hint = f'{error.hint}; "{FRESH}" is the provider itself, without its session'
+            message, end = f"search.rotate: {error.message}", error.stop_reason or error.exit_code
+            raise GoalseekError(message, hint, end) from error
     return ProviderChain(
         tuple(by_table[key] for key in planners),
         tuple(by_table[key] for key in tables),
@@ -52,14 +60,6 @@ def make_provider(
         reviewers,
         rotated,
     )
-
-
-def _build_rotated(table: ProviderTable, folder: Path) -> Provider:
-    try:
-        return _build(table, folder)
-    except GoalseekError as error:
-        hint = f'{error.hint}; "{FRESH}" is the provider itself, without its session'
-        raise GoalseekError(f"search.rotate: {error.message}", hint, error.stop_reason or error.exit_code) from error
 
 
 def _build_reviewer(table: ProviderTable, authors: Sequence[ProviderTable], folder: Path) -> Reviewer:
@@ -92,11 +92,6 @@ def load_maker(name: str) -> Maker:
     if name in PRESETS:
         preset: Preset = importlib.import_module(f"goalseek.providers.presets.{name.replace('-', '_')}").PRESET
         return preset
-    return _load_plugin(name)
-
-
-def _load_plugin(name: str) -> Maker:
-    """The entry point of this name: a Preset, or a function of table and folder."""
     from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
 
     points = entry_points(group="goalseek.providers")

@@ -123,23 +123,19 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
     recordings: dict[int, dict[str, Recording]] = {}
     for path in sorted(folder.glob("*.json")):
         if match := _NAME.fullmatch(path.name):
-            recordings.setdefault(int(match[1]), {})[match[2]] = _read_recording(path)
+            try:
+                recording: Recording = from_plain(Recording, json.loads(path.read_bytes()))
+            except (OSError, ValueError, RecursionError) as error:
+                message = f"{path} is not a recording: {error}"
+                raise GoalseekError(message, "take it from where it was made", StopReason.PROVIDER) from None
+            if recording.schema != _SCHEMA:
+                message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
+                raise GoalseekError(message, "record it again", StopReason.PROVIDER)
+            recordings.setdefault(int(match[1]), {})[match[2]] = recording
     if not recordings:
         message = f"provider.recordings: {folder} has no recordings"
         raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))
-
-
-def _read_recording(path: Path) -> Recording:
-    try:
-        recording: Recording = from_plain(Recording, json.loads(path.read_bytes()))
-    except (OSError, ValueError, RecursionError) as error:
-        message = f"{path} is not a recording: {error}"
-        raise GoalseekError(message, "take it from where it was made", StopReason.PROVIDER) from None
-    if recording.schema != _SCHEMA:
-        message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
-        raise GoalseekError(message, "record it again", StopReason.PROVIDER)
-    return recording
 
 
 def _redact_texts(value: Any, redact: Callable[[str], str]) -> Any:

@@ -91,7 +91,10 @@ class TuneProvider(Provider):
         choice = choice or _draw_untried(constants, known, seed)
         changed = [name for name in constants if choice[name] != constants[name].value]
         files = tuple(dict.fromkeys(constants[name].path for name in changed))
-        lines = [_line(name, constants[name].value, choice[name]) for name in constants]
+        lines = []
+        for name, constant in constants.items():
+            change = f" -> {tunables.format_value(choice[name])}" if name in changed else ", as before"
+            lines.append(f"{name}: {tunables.format_value(constant.value)}{change}")
         return Reply(title(choice), "\n".join([*lines, *note, *_notes_of_clamped(constants)]), files)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
@@ -276,11 +279,6 @@ def _draw(domain: Domain, rng: random.Random) -> Value:
     if domain.log:
         return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
     return domain.nearest(rng.uniform(domain.low, domain.high))
-
-
-def _line(name: str, old: Value, new: Value) -> str:
-    change = ", as before" if old == new else f" -> {tunables.format_value(new)}"
-    return f"{name}: {tunables.format_value(old)}{change}"
 
 
 def _digest(*parts: int) -> int:

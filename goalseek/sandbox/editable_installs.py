@@ -28,7 +28,16 @@ _PYTHONS = ("python3", "python")
 
 def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> None:
     """Raises GoalseekError if a shared environment, or that of a program in a verify command, has one."""
-    for what, path in () if policy.mounts else _installs(manifest, policy):
+    if policy.mounts:
+        return
+    shared = ((f"scope.share: {name}", _installs_in(policy.folder / name, policy.top)) for name in manifest.scope.share)
+    found = [(what, path) for what, paths in shared for path in paths]
+    for command, variables, folder in _commands(manifest, policy):
+        find = functools.partial(which, path=variables["PATH"], folder=folder)
+        for word in sorted({word.text for word in parse_command(command).words(find)}):
+            paths = _installs_for(word, variables, folder, policy)
+            found += [(f"{word}, as the verifier finds it,", path) for path in paths]
+    for what, path in found:
         message = f"{what} has this repository installed editable ({path.name}): every candidate would measure your "
         raise GoalseekError(f"{message}checkout", _remedy(path), StopReason.SANDBOX)
 
@@ -41,18 +50,6 @@ def find_on_path(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
                 text = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
                 return [Finding("note", f"{text}imports by it may be your checkout", _remedy(path))]
     return []
-
-
-def _installs(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[str, Path]]:
-    """What has one, in words, and its file or folder."""
-    for name in manifest.scope.share:
-        for path in _installs_in(policy.folder / name, policy.top):
-            yield f"scope.share: {name}", path
-    for command, variables, folder in _commands(manifest, policy):
-        find = functools.partial(which, path=variables["PATH"], folder=folder)
-        for word in sorted({word.text for word in parse_command(command).words(find)}):
-            for path in _installs_for(word, variables, folder, policy):
-                yield f"{word}, as the verifier finds it,", path
 
 
 def _commands(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[Command, Mapping[str, str], Path]]:

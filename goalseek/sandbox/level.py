@@ -67,24 +67,21 @@ class SandboxLevel(Struct, frozen=True):
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """How to start a program at this level; ``folder`` is a path on disk. Level "none" changes nothing.
 
-        Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError for an impossible view.
+        Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError if something shown does not
+        exist, or is masked.
         """
         if self.name == "none":
             return Launch(tuple(arguments), dict(environment), folder)
-        _check_view(view)
+        masked = {resolve_links(path).real: path for path in view.masked}
+        for shown in view.everything():
+            if not shown.source.exists():
+                message = f"sandbox: there is no {shown.source}"
+                raise GoalseekError(message, "make it, or take it out", StopReason.SANDBOX)
+            if hidden := masked.get(resolve_links(shown.source).real):
+                message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
+                raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
         how = launch_in_bubblewrap if self.name == "bubblewrap" else launch_under_landlock
         return how(view, arguments, environment, folder)
-
-
-def _check_view(view: View) -> None:
-    """Raises GoalseekError if something shown does not exist, or is masked."""
-    masked = {resolve_links(path).real: path for path in view.masked}
-    for shown in view.everything():
-        if not shown.source.exists():
-            raise GoalseekError(f"sandbox: there is no {shown.source}", "make it, or take it out", StopReason.SANDBOX)
-        if hidden := masked.get(resolve_links(shown.source).real):
-            message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
-            raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -107,13 +107,18 @@ class SandboxPolicy:
         required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
+        paths = self._cache_paths() if access.caches else ()
+        # Folders of goalseek's own over those that sandbox.cache names: the user's are not touched.
+        caches = [Mount(self.kept / access.caches / _digest(path), path, writable=True) for path in paths]
+        for cache in caches:
+            cache.source.mkdir(parents=True, exist_ok=True, mode=0o700)
         return structs.replace(
             view,
             shown=(
                 *(Mount.in_place(path) for path in readable),
                 *(Mount.in_place(path, writable=True) for path in access.writable),
                 *(Mount(real, self.credential_at(real), writable=True) for real in access.credentials),
-                *(self._cache_mounts(access.caches) if access.caches else ()),
+                *caches,
             ),
             masked=(*self.masked, *self.elsewhere, *view.masked),
             devices=self.devices() if access.devices else (),
@@ -189,13 +194,6 @@ class SandboxPolicy:
             return False
         is_shared = any(map(path.is_relative_to, self.shared))
         return is_shared or not any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
-
-    def _cache_mounts(self, owner: str) -> Iterator[Mount]:
-        """Mounts of goalseek's own folders over those that ``sandbox.cache`` names: the user's are not touched."""
-        for at in self._cache_paths():
-            source = self.kept / owner / _digest(at)
-            source.mkdir(parents=True, exist_ok=True, mode=0o700)
-            yield Mount(source, at, writable=True)
 
     def _cache_paths(self) -> tuple[Path, ...]:
         """``sandbox.cache`` as paths. Raises GoalseekError for one that overlaps ours, or that cannot be mounted."""

@@ -90,24 +90,19 @@ class Reaper:
         while True:
             ready, _, _ = select.select([self.channel, woken], [], [], _LOOK_SECONDS if self.watches_cpu else None)
             if self.watches_cpu:
-                self._look_at_cpu()
+                for pid, fields in self._descendants().items():  # under id and start: user and system time, in ticks
+                    self.seen_ticks[pid, fields[19]] = int(fields[11]) + int(fields[12])
             if woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     woken.recv(4096)
                 self.reap()
-            if self.channel in ready and not self._handle_request():
-                self.end_all(GRACE_SECONDS)
-                return
-
-    def _handle_request(self) -> bool:
-        """Handles the next request; False if there will be no more."""
-        received = receive(self.channel)
-        if received is None:
-            return False
-        message, descriptors = received
-        answer = self._start(message, descriptors) if message["do"] == "start" else self._end(message)
-        self._report({**answer, "to": message["number"]})
-        return True
+            if self.channel in ready:
+                if (received := receive(self.channel)) is None:
+                    self.end_all(GRACE_SECONDS)
+                    return
+                message, descriptors = received
+                answer = self._start(message, descriptors) if message["do"] == "start" else self._end(message)
+                self._report({**answer, "to": message["number"]})
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         error_reader, error_writer = os.pipe()
@@ -136,11 +131,6 @@ class Reaper:
         so the sum of that is the larger one only where a process ended and nobody waited for it.
         """
         return max(self.reaped_seconds, sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK"))
-
-    def _look_at_cpu(self) -> None:
-        """Notes the user and system time of every descendant, in clock ticks, under its id and its start."""
-        for pid, fields in self._descendants().items():
-            self.seen_ticks[pid, fields[19]] = int(fields[11]) + int(fields[12])
 
     def end_all(self, grace: float) -> int:
         """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.

@@ -10,7 +10,7 @@ import posixpath
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from msgspec import structs
@@ -253,23 +253,16 @@ def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[
     for _ in range(parts):
         paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
         inside = {path for path in paths if any(f"{path}/".startswith(f"{name}/") for name in shares)}
-        found |= {path for path in inside if _is_file(folder / path)}
+        found |= {path for path in inside if _is(Path.is_file, folder / path)}
         above = {path for path in paths if any(name.startswith(f"{path}/") for name in shares)}
-        bases = above | {path for path in inside - found if _is_folder(folder / path)}
+        bases = above | {path for path in inside - found if _is(Path.is_dir, folder / path)}
     return found
 
 
-def _is_file(path: Path) -> bool:
+def _is(check: Callable[[Path], bool], path: Path) -> bool:
     try:
-        return path.is_file()
+        return check(path)
     except (OSError, ValueError):  # a text that can be no path
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
         return False
 
 

@@ -58,15 +58,12 @@ def read(printed: Printed) -> Answer:
     message = inner(document, "error", "message")
     error = inner(json_or_none(str(message)), "error")  # as the API declared it, where the message is its whole answer
     why = text_of(inner(error, "message")) or text_of(message) or f"it ended with {printed.exit_code}"
-    kind = "auth" if _is_key_invalid(error) else _kind(inner(document, "error", "code"), printed.exit_code)
+    kind = _kind(inner(document, "error", "code"), printed.exit_code)
+    details = inner(error, "details")
+    if isinstance(details, list) and any(inner(detail, "reason") == "API_KEY_INVALID" for detail in details):
+        kind = "auth"  # its status is 400 then
     reset = _RESET.search(str(message))
     return Answer("", usage, session, model, Trouble(kind, why, float(reset[1]) if reset else None))
-
-
-def _is_key_invalid(error: object) -> bool:
-    """Whether the API's error declares that the key is not valid; its status is 400 then."""
-    details = inner(error, "details")
-    return isinstance(details, list) and any(inner(detail, "reason") == "API_KEY_INVALID" for detail in details)
 
 
 def _read_chat(printed: Printed) -> Usage:

@@ -59,10 +59,6 @@ def with_endpoint(endpoint: str, model: str) -> Mapping[str, str]:
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
 
 
-def _holds_key(logins: Any) -> bool:
-    return any(inner(entry, "type") == "api" for entry in logins.values())
-
-
 PRESET = Preset(
     name="opencode",
     program="opencode",
@@ -81,7 +77,11 @@ PRESET = Preset(
     read=read,
     credentials=(
         *api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        Source("~/.local/share/opencode/auth.json", "subscription", is_key=_holds_key),
+        Source(
+            "~/.local/share/opencode/auth.json",
+            "subscription",
+            is_key=lambda logins: any(inner(one, "type") == "api" for one in logins.values()),
+        ),
     ),
     variables=(
         ("OPENCODE_DISABLE_AUTOUPDATE", "1", ()),
