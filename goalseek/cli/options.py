@@ -73,6 +73,12 @@ def refuse(*faults: tuple[bool, str, str]) -> None:
             raise GoalseekError(message, hint)
 
 
+def refuse_two_outputs(options: argparse.Namespace, name: str, path: str | None, what: str) -> None:
+    """Raises GoalseekError where JSON and ``what`` the option of this name writes would both go to standard output."""
+    if path == "-" and (options.json or options.query):
+        raise GoalseekError(f"{name} - and --json would both write to standard output", f"name a file for {what}")
+
+
 def start_folder(options: argparse.Namespace) -> Path:
     """The folder that ``-C`` names. Raises GoalseekError where there is none."""
     folder = Path(options.folder)

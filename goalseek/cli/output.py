@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from goalseek.cli.streams import handle_write_error
 from goalseek.errors import GoalseekError
+from goalseek.humanize import format_duration
 from goalseek.manifest.rules import query_fault
 from goalseek.process import wait_for_line
 from goalseek.values import to_plain
@@ -68,6 +69,11 @@ def print_message(options: argparse.Namespace, text: str) -> None:
     """Prints a message on stderr; nothing with ``-q``."""
     if not options.quiet:
         print(replace_unprintable(text), file=sys.stderr)
+
+
+def time_to_go(remaining: int, seconds: float) -> str:
+    """``; 3 to go, about 2m 10s``, where each takes so many seconds; "" where none remain."""
+    return f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
 
 
 YES = ("y", "yes")

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from goalseek.cli.options import load_manifest, refuse
-from goalseek.cli.output import apply_query, print_json, print_message, wants_json
+from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.errors import Interrupted, exit_code_of_interrupt
@@ -78,13 +78,12 @@ def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Rev
     unit = revisions[0].target.config.manifest.metric.unit
     for pair in measure_pairs(project, *revisions, options.count):
         pairs.append(pair)
-        remaining = options.count - len(pairs)
         values = ", ".join(
             f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
             for side, measurement in zip(revisions, pair, strict=True)
         )
         seconds = median([first.seconds + second.seconds for first, second in pairs])
-        to_go = f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
+        to_go = time_to_go(options.count - len(pairs), seconds)
         print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
 
 

@@ -9,8 +9,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import refuse, start_folder
@@ -38,8 +39,7 @@ _NOT_COPIED = ("__pycache__", ".git", ".goalseek")
 _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
-@dataclass(frozen=True)
-class Fixture:
+class Fixture(Struct, frozen=True):
     """An example project: a folder of files, and its manifest."""
 
     name: str

@@ -7,7 +7,7 @@ import functools
 import sys
 
 from goalseek.cli.options import add_committed_option, load_manifest
-from goalseek.cli.output import ask_person, print_json_lines, print_message, wants_json
+from goalseek.cli.output import YES, ask_person, print_json_lines, print_message, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.findings import Finding
@@ -54,7 +54,7 @@ def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
         return bool(options.outside)
     question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
     try:
-        return ask_person(question, "n", str.lower) in ("y", "yes")
+        return ask_person(question, "n", str.lower) in YES
     except GoalseekError:  # the terminal was closed: no answer is no consent
         return False
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
-from goalseek.cli.output import apply_query, print_json, print_message, wants_json
+from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
@@ -143,7 +143,8 @@ def _measure(
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
             print_message(options, f"noise: interrupted after {count}")
-    climb = structs.replace(climb, seconds=_median_seconds(measurements))
+    if measurements:
+        climb = structs.replace(climb, seconds=median([measurement.seconds for measurement in measurements]))
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
@@ -165,15 +166,10 @@ def _measure(
 
 
 def _print_progress(options: argparse.Namespace, measurements: Sequence[MeasuredValue], unit: str) -> None:
-    newest, remaining = measurements[-1], options.count - len(measurements)
-    duration = format_duration(remaining * _median_seconds(measurements))
-    to_go = f"; {remaining} to go, about {duration}" if remaining else ""
+    newest, seconds = measurements[-1], median([measurement.seconds for measurement in measurements])
+    to_go = time_to_go(options.count - len(measurements), seconds)
     text = f"{format_number(newest.value, unit):>9}  {format_duration(newest.seconds)}{to_go}"
     print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
-
-
-def _median_seconds(measurements: Sequence[MeasuredValue]) -> float:
-    return median([measurement.seconds for measurement in measurements]) if measurements else 0.0
 
 
 def _figures(

@@ -7,11 +7,13 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest, refuse
+from msgspec import Struct, structs
+
+from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs
 from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GoalseekError
@@ -36,8 +38,7 @@ from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
 
 
-@dataclass(frozen=True)
-class Promotion:
+class Promotion(Struct, frozen=True):
     """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit.
 
     ``why_none`` says why there is none to make.
@@ -71,17 +72,9 @@ def run(options: argparse.Namespace) -> int:
     """Prints a preview, or makes a branch or a patch; ``--measure`` measures the result and gives 1 if it is worse."""
     refuse(
         (options.pairs is not None and not options.ablate, "--pairs goes with --ablate", "--ablate --pairs 8"),
-        (
-            options.pairs is not None and options.pairs < 1,
-            f"--pairs {options.pairs}: at least 1",
-            f"--pairs {PAIRS}",
-        ),
-        (
-            options.patch == "-" and wants_json(options),
-            "--patch - and --json would both write to standard output",
-            "name a file for the patch",
-        ),
+        (options.pairs is not None and options.pairs < 1, f"--pairs {options.pairs}: at least 1", f"--pairs {PAIRS}"),
     )
+    refuse_two_outputs(options, "--patch", options.patch, "the patch")
     manifest = load_manifest(options)
     standing = load_standing(manifest)
     if standing.baseline is None:
@@ -102,12 +95,11 @@ def run(options: argparse.Namespace) -> int:
         measured = _Measured(project if options.measure else None)
         if is_ablating and (ablation := _ablate(options, project, make_promotion(project.repository.objects))):
             make_promotion = _promotion_maker(options, manifest, project.repository, left_out.union(ablation.left_out))
-            measured = replace(measured, ablation=ablation)
+            measured = structs.replace(measured, ablation=ablation)
         return _carry_out(options, manifest, project.repository, make_promotion, measured)
 
 
-@dataclass(frozen=True)
-class _Measured:
+class _Measured(Struct, frozen=True):
     """The project, where ``--measure`` asks for it; and the ablation that was made."""
 
     project: Project | None = None

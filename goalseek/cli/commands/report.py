@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest, refuse, start_folder
+from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs, start_folder
 from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export, refuse_records
@@ -49,9 +49,9 @@ def run(options: argparse.Namespace) -> int:
 
         _settle(options, choose_view(options))
         return 0
-    is_both, is_copy = options.file == "-" and wants_json(options), options.settle and options.results is not None
+    refuse_two_outputs(options, "-o", options.file, "the report")
+    is_copy = options.settle and options.results is not None
     refuse(
-        (is_both, "-o - and --json would both write to standard output", "name a file for the report"),
         (is_copy, "--settle measures: it needs the repository, not a copy of its records", "leave one out"),
         (options.serve and bool(options.file or options.format), "--serve writes no file", "leave -o and --format out"),
         (
