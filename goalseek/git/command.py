@@ -1,7 +1,7 @@
 """Hardened git commands: a cleaned environment, no hook, no filter, and none of the user's settings but these.
 
 * safe.directory: where git calls a repository's owner dubious, ``locate`` asks the user's own git.
-* core.sharedRepository: ``Repository.sharing`` asks for it once, and it goes with every git that writes there.
+* core.sharedRepository: ``Repository.objects`` asks for it once, and it goes with every git that writes there.
 * core.worktree: ``locate`` takes git's answer, but not for a tree of somebody else's; every later git is told both
   folders.
 * how the repository is stored: core.repositoryFormatVersion, extensions.*, objects/info/alternates, info/attributes.
@@ -113,7 +113,7 @@ def git_text(*arguments: str, folder: Path | None = None) -> str:
 
 
 _UNREADABLE_OBJECT = re.compile(
-    r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read)"
+    r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read|nonexistent)"
     r"[^\n]*?\b([0-9a-f]{40,64})\b",
     re.IGNORECASE,
 )

@@ -1,6 +1,6 @@
 """Commits: writing one, reading one, the first-parent history, a candidate's message and its revert.
 
-The same values always give the same commit, so that one which was pruned can be made again.
+The same values always give the same commit: a step that was killed and is taken again makes no other.
 """
 
 from __future__ import annotations
@@ -154,14 +154,3 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
         message = revert_message(repository.load_commit(name))
         tip = repository.commit(repository.tree_of(before), (tip,), message, moment)
     return tip
-
-
-def restore_roll_back(repository: Repository, candidate: Candidate, revert: str) -> None:
-    """Makes a candidate's revert commit again where it was pruned before a ref named it.
-
-    The same values give the same commit. Raises MissingObject where they do not.
-    """
-    if repository.objects.has(revert):
-        return
-    if roll_back(repository, candidate, repository.load_commit(candidate.commit).time) != revert:
-        raise MissingObject(revert)

@@ -1,11 +1,10 @@
-"""Where a repository is, in one call of git; its other folders; and with whom it is shared (core.sharedRepository)."""
+"""Where a repository is, in one call of git; and its other folders."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import stat
 from pathlib import Path
 
 from msgspec import Struct
@@ -111,56 +110,3 @@ def _location_error(folder: Path, stderr: str) -> GoalseekError:
         return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, StopReason.REPOSITORY)
     hint = "run: git init && git add -A && git commit -m start"
     return GoalseekError(f"{folder} is not in a git repository", hint, StopReason.REPOSITORY)
-
-
-_MODE_BITS = {
-    **dict.fromkeys(("umask", "false", "no", "off", "0"), 0),
-    **dict.fromkeys(("group", "true", "yes", "on", "1", ""), 0o660),
-    **dict.fromkeys(("all", "world", "everybody", "2"), 0o664),
-}
-_EXIT_NOT_SET = 1
-
-
-class Sharing(Struct, frozen=True):
-    """The value of ``core.sharedRepository``; None where it is not set."""
-
-    value: str | None = None
-
-    def variables(self) -> dict[str, str]:
-        """The variables that make a git command write with these rights, whatever configuration it reads."""
-        if self.value is None:
-            return {}
-        value = self.value or "true"
-        return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository", "GIT_CONFIG_VALUE_0": value}
-
-    def make_folder(self, folder: Path) -> None:
-        """Makes a folder with the rights that git would give it; one that is there is left as it is."""
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            return
-        bits = 0 if self.value is None else _MODE_BITS.get(self.value.lower())
-        if bits == 0:
-            return
-        before = stat.S_IMODE(folder.stat().st_mode)
-        # Git's own rule: a word adds bits to what the umask leaves, a number replaces it.
-        mode = before | bits if bits else before & ~0o777 | int(self.value or "", 8) & 0o666
-        mode |= (mode & 0o444) >> 2
-        mode |= stat.S_ISGID if mode & 0o060 else 0
-        if mode != before:
-            folder.chmod(mode)
-
-
-UNSHARED = Sharing()
-
-
-def sharing_of(location: Location) -> Sharing:
-    """Reads the setting under the user's whole configuration. Raises GoalseekError where git cannot read that."""
-    variables = {"GIT_DIR": str(location.git_dir)}
-    answer = git_as_user("config", "--get", "core.sharedRepository", variables=variables)
-    if answer.exit_code == _EXIT_NOT_SET:
-        return Sharing()
-    if answer.exit_code:
-        message = f"git config fails in {location.top}: {answer.error_text}"
-        raise GoalseekError(message, "see that it works here, and run the same command", StopReason.REPOSITORY)
-    return Sharing(answer.stdout.decode("utf-8", "replace").strip())

@@ -40,9 +40,10 @@ def patch_tree(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
             paths = (row.split(b"\t")[-1] for row in listing.split(b"\0"))
             is_from_top = any(path.startswith(os.fsencode(prefix)) for path in paths)
             options = [] if is_from_top else [f"--directory={prefix}"]
-            with objects.writing() as stored:
-                objects.git("apply", "--cached", *options, "-", stdin=patch, variables={**stored, **variables})
-                return objects.git("write-tree", "--missing-ok", variables={**stored, **variables}).decode().strip()
+            objects.git("apply", "--cached", *options, "-", stdin=patch, variables=variables)
+            patched = objects.git("write-tree", "--missing-ok", variables=variables).decode().strip()
+            objects.bring_back()
+            return patched
     except GitFailed as error:
         raise PatchError(_describe_failure(error.said, patch)) from None
 
@@ -100,8 +101,10 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     root = write_commit(objects, before, (), _MESSAGE, 0)
     sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
     options = ("--write-tree", "-z", "--name-only")
-    with _attributes(objects, before, ours, theirs) as settings, objects.writing() as variables:
+    with _attributes(objects, before, ours, theirs) as settings:
+        variables = objects.variables()
         answer = run_git(*settings, "merge-tree", *options, *sides, folder=objects.git_dir, variables=variables)
+    objects.bring_back()
     fields = os.fsdecode(answer.stdout).split("\0")
     if answer.exit_code == 0:
         return fields[0]

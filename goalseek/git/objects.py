@@ -1,8 +1,7 @@
 """Git objects: reading, writing, comparing and splicing trees through a few git processes that stay open.
 
 They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies, on the object
-store that they are given; ``sharing`` says with whom that is shared. Also: filling a folder from a tree, and removing
-the scratch files of dead processes.
+store that they are given. Also: filling a folder from a tree, and removing the scratch files of dead processes.
 """
 
 from __future__ import annotations
@@ -14,22 +13,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
 from goalseek.files import write_atomic
-from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, ObjectsFailed, git, missing_object_error
-from goalseek.git.location import UNSHARED, Sharing
+from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, git, missing_object_error
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
-from goalseek.git.recent_objects import RecentObjects
+from goalseek.git.recent_objects import RecentObjects, alternates
 from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.process import is_alive
 
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
-_WRITE_TRIES = 10
-_FOLDER_IS_GONE = re.compile(r"unable to (write|create) .*No such file or directory")
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
 _TREE = ("mktree", "--missing", "-z", "--batch")
@@ -55,7 +52,8 @@ class Difference(Struct, frozen=True):
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then.
 
-    Of a store that ``is_pruned`` by others, what was written stays readable, and ``bring_back`` stores it again.
+    Of a store that others may prune, what was written is in ``recent`` too, and stays readable. ``settings`` are the
+    variables under which git writes.
     """
 
     def __init__(
@@ -63,19 +61,19 @@ class Objects:
         git_dir: Path,
         store: Path,
         object_format: str,
-        sharing: Sharing = UNSHARED,
-        is_pruned: bool = False,
+        recent: RecentObjects | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.git_dir = git_dir
         self.store = store
-        self.sharing = sharing
+        self.recent = recent
+        self._settings = settings
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
-        self.recent = RecentObjects(git_dir, store, sharing) if is_pruned else None
         add_own(self.scratch)
         self._processes = self._writers = BatchProcesses(git_dir, self.variables())
-        if self.recent:
-            self._writers = BatchProcesses(git_dir, self.recent.writing())
+        if recent:  # it sees no other store: a prune may be removing the object from that
+            self._writers = BatchProcesses(git_dir, self._variables(recent.folder))
         self._scratch_numbers = itertools.count(1)
 
     @classmethod
@@ -84,20 +82,21 @@ class Objects:
         git_dir: Path,
         store: Path,
         object_format: str,
-        sharing: Sharing = UNSHARED,
-        is_pruned: bool = False,
+        recent: RecentObjects | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> Objects:
         """Makes the tool's own git directory where it is missing or incomplete. Raises OSError for a full disk."""
         if not (git_dir / "info" / "attributes").exists():
+            options = ("--quiet", "--bare", f"--object-format={object_format}", "--template=")
             try:
-                git("init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", str(git_dir))
+                git("init", *options, str(git_dir), variables=settings)
             except GitFailed:
                 refuse_full(git_dir)  # git does not say why it cannot write
                 raise
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
             write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)
-        return cls(git_dir, store, object_format, sharing, is_pruned)
+        return cls(git_dir, store, object_format, recent, settings)
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -106,23 +105,12 @@ class Objects:
 
     def variables(self) -> dict[str, str]:
         """The variables under which a git command works on these objects."""
-        folders = {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(self.store)}
-        return {**folders, **self.sharing.variables(), **self.alternates()}
-
-    def alternates(self) -> dict[str, str]:
-        """The variable by which git finds recent objects that the store has lost."""
-        return self.recent.reading() if self.recent else {}
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[dict[str, str]]:
-        """The variables of git commands that write objects, which are stored as those of ``write_bytes`` are."""
         if self.recent is None:
-            yield self.variables()
-            return
-        with self.scratch_file("objects") as folder:
-            folder.mkdir()
-            yield {**self.variables(), **self.recent.writing_beside(folder)}
-            self.recent.take(folder)
+            return self._variables(self.store)
+        return {**self._variables(self.recent.folder), **alternates(self.store)}
+
+    def _variables(self, store: Path) -> dict[str, str]:
+        return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(store), **self._settings}
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         """One git command on these objects. Raises MissingObject where git names an object that it does not have."""
@@ -134,7 +122,7 @@ class Objects:
             raise missing_object_error(error.said) or error from None
 
     def bring_back(self) -> None:
-        """Stores recently written objects that are missing again."""
+        """Stores what git commands have written, and what others have pruned since it was written."""
         if self.recent:
             self.recent.bring_back()
 
@@ -155,9 +143,7 @@ class Objects:
         return answer, int(answer.line.rpartition(b" ")[2])
 
     def has(self, name: str) -> bool:
-        """Whether the store has an object; one that was pruned is stored again."""
-        if self.recent and self.recent.link(name):
-            return True
+        """Whether the store has an object, or it is a recent one."""
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
     def write_file(self, path: Path) -> str:
@@ -301,19 +287,11 @@ class Objects:
         return self._store_with(arguments, (quote_path_bytes(name) if is_misread else name) + b"\n")
 
     def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
-        """The hash of the object that a git process writes; tries again where a ``git gc`` removes its folder."""
-        for _ in range(_WRITE_TRIES):
-            try:
-                name = self._writers.send(arguments, request).line.decode()
-            except ObjectsFailed as failure:
-                error = failure
-                if not _FOLDER_IS_GONE.search(str(failure)):
-                    raise
-            else:
-                if self.recent:
-                    self.recent.link(name)
-                return name
-        raise error
+        """The hash of the object that a git process writes."""
+        name = self._writers.send(arguments, request).line.decode()
+        if self.recent:
+            self.recent.link(name)
+        return name
 
 
 TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew

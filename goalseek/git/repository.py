@@ -6,9 +6,9 @@ Anything in it is read; only objects and goalseek's own refs are written.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +19,17 @@ from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.files import write_atomic
-from goalseek.git.command import MissingObject, git, git_as_user, start_git
+from goalseek.git.command import git, git_as_user, missing_object_error, start_git
 from goalseek.git.commits import Commit, parse_commit, write_commit
-from goalseek.git.location import Location, Sharing, sharing_of
+from goalseek.git.location import Location
 from goalseek.git.objects import Entry, Objects
+from goalseek.git.recent_objects import RecentObjects, alternates
 from goalseek.own_folders import add_own
 from goalseek.values import StopReason
 
 _LOCK_TRIES = 40
 _LOCK_PAUSE = 0.05
-_TRANSIENT_ERRORS = re.compile("File exists|but expected|nonexistent object")
+_TRANSIENT_ERRORS = re.compile("File exists|but expected")
 
 
 class RefMove(Struct, frozen=True):
@@ -57,10 +58,7 @@ _BRANCH_FILE = "branch"
 
 
 class Repository:
-    """One repository for one project name. Close it when done.
-
-    ``is_ours`` is set by the holder of the project's lock: then objects that were pruned are stored again.
-    """
+    """One repository for one project name. Close it when done."""
 
     def __init__(self, location: Location, name: str, branch_prefix: str = DEFAULT_BRANCH_PREFIX) -> None:
         self.location = location
@@ -73,7 +71,7 @@ class Repository:
         self.flight_ref = f"refs/goalseek/{name}/flight"
         self.branch = f"{branch_prefix}/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
-        self.is_ours = False
+        self._recent = self.own / "recent"
         self._objects: Objects | None = None
         self._refs: subprocess.Popen[bytes] | None = None
         self._flight: dict[int, dict[int, str]] | None = None
@@ -83,20 +81,28 @@ class Repository:
         """The repository's objects, through a git directory of our own."""
         if self._objects is None:
             self.make_own()
-            store, form = self.location.common_dir / "objects", self.location.object_format
-            self._objects = Objects.prepare(self.own / "objects.git", store, form, self.sharing, self.is_ours)
+        assert self._objects
         return self._objects
 
-    @functools.cached_property
-    def sharing(self) -> Sharing:
-        """With whom the repository is shared."""
-        return sharing_of(self.location)
-
     def make_own(self) -> None:
-        """Makes goalseek's own folder in the repository, with the rights that ``core.sharedRepository`` asks for."""
-        if not self.own.is_dir():
-            self.sharing.make_folder(self.own.parent)
-            self.sharing.make_folder(self.own)
+        """Makes goalseek's own folder in the repository, and the git directory in it."""
+        new_folders = [folder for folder in (self.own.parent, self.own) if not folder.exists()]
+        for folder in new_folders:
+            folder.mkdir(exist_ok=True)
+        git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
+        recent = RecentObjects(self._recent, store)
+        self._objects = Objects.prepare(git_dir, store, self.location.object_format, recent, self._sharing())
+        for folder in new_folders:
+            shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
+
+    def _sharing(self) -> dict[str, str]:
+        """The variables under which git writes with the rights of a shared repository."""
+        try:
+            value = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip()
+        except GitFailed:
+            return {}
+        key = "core.sharedRepository"
+        return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": value or "true"}
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -109,7 +115,7 @@ class Repository:
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
-        variables = self.objects.alternates() if self.is_ours else None
+        variables = alternates(self._recent) if self._recent.is_dir() else None
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin, variables=variables)
 
     def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
@@ -178,34 +184,20 @@ class Repository:
             stderr = self._update_refs(moves) if moves else ""
             if not stderr:
                 return
-            if not self._should_retry(moves, stderr):
+            positions = [self.resolve(move.ref) for move in moves]
+            if positions == [move.after for move in moves]:
                 return  # git moved them, and ended before it replied
+            if positions != [move.before for move in moves] or "cannot create" in stderr:
+                raise RefMoved(stderr)
             if not _TRANSIENT_ERRORS.search(stderr):
                 break
-            time.sleep(_LOCK_PAUSE)
+            time.sleep(_LOCK_PAUSE)  # where its packed refs changed while it ran, a new process finds them
         error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
         lock = "where no other git is at work, remove the lock that it names; then the same command goes on"
         hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"
         message = f"git cannot move {moves[0].ref}: {stderr}"
-        raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
-
-    def _should_retry(self, moves: Sequence[RefMove], stderr: str) -> bool:
-        """Whether the refs are still where they were, so that a retry may work; False where they moved after all.
-
-        Git fails where its packed refs changed while it ran; a new process does not. Raises RefMoved where somebody
-        else moved one, and Missing.
-        """
-        self.objects.bring_back()
-        if match := re.search(r"nonexistent object ([0-9a-f]+)", stderr):
-            if self.objects.has(match[1]):
-                return True
-            raise MissingObject(match[1])
-        positions = [self.resolve(move.ref) for move in moves]
-        if positions == [move.after for move in moves]:
-            return False
-        if positions != [move.before for move in moves] or "cannot create" in stderr:
-            raise RefMoved(stderr)
-        return True
+        failure = GoalseekError(message, hint, StopReason.REPOSITORY)
+        raise full_disk_error(error) or missing_object_error(stderr) or failure
 
     def _update_refs(self, moves: Sequence[RefMove]) -> str:
         """Tries once to move refs; gives git's standard error, "" where they were moved."""
@@ -333,7 +325,7 @@ class Repository:
     def _updater(self) -> subprocess.Popen[bytes]:
         if self._refs is None:
             # A prune may take a commit between its link and git's look at it: here git finds it all the same.
-            variables = {"GIT_DIR": str(self.location.git_dir), **self.sharing.variables(), **self.objects.alternates()}
+            variables = {"GIT_DIR": str(self.location.git_dir), **alternates(self._recent)}
             self._refs = start_git(("update-ref", "--stdin"), variables, self.top)
         return self._refs
 

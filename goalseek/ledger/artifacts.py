@@ -143,12 +143,6 @@ def folder_of_attempt(folder: Path, number: int, top_attempt: int) -> Path:
     return folder / ATTEMPTS / str(number) if top_attempt else folder
 
 
-def attempt_snapshot(folder: Path, number: int) -> Path:
-    """The folder with the changed files of a finished attempt."""
-    own = folder / ATTEMPTS / str(number) / "snapshot"
-    return own if own.is_dir() else folder / "snapshot"
-
-
 def archive_attempt(folder: Path, number: int) -> None:
     """Moves the files of attempt ``number``, which was no candidate, into its own folder: the next one writes here."""
     target = folder / ATTEMPTS / str(number)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goalseek.errors import GoalseekError
 from goalseek.files import sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import Commit, UnreadableCommit, candidate_commits, read_commit, walk_first_parents
@@ -37,9 +36,9 @@ from goalseek.ledger.chain import (
     value_deviations,
 )
 from goalseek.ledger.checkpoints import Checkpoints
-from goalseek.ledger.ledger import RULER_FILE, repair_head
+from goalseek.ledger.ledger import RULER_FILE
 from goalseek.ledger.records import IterationRecord, Record
-from goalseek.ledger.results_file import SNAPSHOT, History, diff_lines
+from goalseek.ledger.results_file import SNAPSHOT, diff_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
@@ -63,14 +62,10 @@ class Audit:
 def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
     """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
 
-    ``is_rebuilding`` first restores commits that are missing at the chain's end from ``results.jsonl``, then writes
-    that file again if the whole chain can be read.
+    ``is_rebuilding`` first writes ``results.jsonl`` again if the whole chain can be read.
     """
     refs = repository.refs()
     seal, why_no_seal = _load_seal(repository.own / "secret")
-    if is_rebuilding and refs.ledger and not repository.objects.has(refs.ledger):
-        with contextlib.suppress(GoalseekError):  # the audit says what is missing
-            repair_head(repository, History(loaded.results), refs.ledger)
     auditor = _Auditor(loaded, repository, refs, seal)
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())

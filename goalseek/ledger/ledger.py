@@ -1,7 +1,6 @@
 """The ledger: a chain of commits, one for each record, whose ref's update is an iteration's only commit point.
 
-``results.jsonl`` is a readable copy. Each time the ledger is opened it is repaired from the chain, and commits that
-git lost at the chain's end are restored from it.
+``results.jsonl`` is a readable copy. Each time the ledger is opened it is repaired from the chain.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.git.command import MissingObject
 from goalseek.git.commits import walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
@@ -26,7 +24,7 @@ from goalseek.ledger.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSch
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.values import Outcome, StopReason, to_line, to_plain
+from goalseek.values import StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"
 # An older version takes all of the note for the commit, shows its first 12 characters, and goes no further.
@@ -49,8 +47,6 @@ class Ledger:
         self.seal = Seal.open(repository.own)
         self.mended = ""
         self.head = repository.refs().ledger
-        if self.head and not repository.objects.has(self.head):
-            repair_head(repository, self.history, self.head)
         self._refuse_newer()
         self._refuse_moved()
         foreign_note = self._refuse_forged()
@@ -72,8 +68,6 @@ class Ledger:
         """
         record = structs.replace(record, seq=self.standing.seq + 1, seal="")
         sealed = structs.replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
-        if ruler is not None:
-            write_atomic(ruler_copy_path(self.repository), ruler, durable=True)
         line, before = to_line(sealed), self.head
         after = _write_entry(self.repository, before or _write_root(self.repository), line, sealed, ruler)
         try:
@@ -201,46 +195,6 @@ class Ledger:
 
 
 RULER_FILE = "ruler.json"
-
-
-def ruler_copy_path(repository: Repository) -> Path:
-    """The path of a copy of the newest ruler, for when git has lost its object."""
-    return repository.own / RULER_FILE
-
-
-def repair_head(repository: Repository, history: History, head: str) -> None:
-    """Restores missing commits up to ``head`` from the lines of ``history``. Raises GoalseekError where it cannot."""
-    lines = [line.text.decode("utf-8", "surrogateescape") for line in history.forward()]
-    below, missing = _find_newest_commit(repository, lines)
-    try:
-        for line in missing:
-            record = parse_record(line)
-            is_baseline = isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE
-            ruler = ruler_copy_path(repository).read_text() if is_baseline else None
-            below = _write_entry(repository, below, line, record, ruler)
-    except (ValueError, OSError):
-        raise MissingObject(head) from None
-    if below == head:
-        return
-    message = f"{repository.ledger_ref} is at {head[:12]}, which git does not have any more; the records end before it"
-    hint = (
-        f"fetch it from a clone: git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; or go on from the last record: "
-        f"git update-ref {repository.ledger_ref} {below}; rm {repository.own / 'ledger'}"
-    )
-    raise GoalseekError(message, hint, StopReason.REPOSITORY)
-
-
-def _find_newest_commit(repository: Repository, lines: list[str]) -> tuple[str, list[str]]:
-    """The newest of the lines' commits that git has, or the chain's root, and the lines above it."""
-    listing = repository.objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
-    rows = (row.split(" ") for row in listing.decode().splitlines())
-    wanted = set(lines)
-    commits = (repository.load_commit(name) for kind, name in rows if kind == "commit")
-    known = {commit.last_line: commit.name for commit in commits if commit.last_line in wanted}
-    for index in reversed(range(len(lines))):
-        if lines[index] in known:
-            return known[lines[index]], lines[index + 1 :]
-    return _write_root(repository), lines
 
 
 def _write_root(repository: Repository) -> str:

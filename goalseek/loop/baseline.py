@@ -15,7 +15,6 @@ from msgspec import structs
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, baseline_error, compose_tree, take_ruler
-from goalseek.git.command import MissingObject
 from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
@@ -52,9 +51,6 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
     context = read_baseline_context(iteration)
     candidate = _commit_baseline(iteration, context, source)
-    if not project.repository.objects.has(candidate.commit):
-        iteration.steps.forget("candidate")
-        raise MissingObject(candidate.commit)
     evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
     decision = _decide_baseline(iteration, verdict)
     if not decision.verdict:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import candidate_commits, commit_lines, restore_roll_back, roll_back
+from goalseek.git.commits import candidate_commits, commit_lines, roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
 from goalseek.ledger.checkpoints import Begun, Flight
@@ -19,7 +19,6 @@ from goalseek.ledger.ledger import AnyRecord
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
-from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
 from goalseek.values import StopReason
@@ -124,7 +123,6 @@ class Landing:
         if self.standing.last is None:
             self._refuse_branch_without_records(refs)
             return
-        refs = self._restore_lost_tip(refs)
         is_ahead = bool(refs.tip and unfinished_commits(self._repository, self.standing, refs.tip))
         if not is_ahead:
             self._refuse_moved_tip(refs)
@@ -157,21 +155,11 @@ class Landing:
     def _run_folder(self) -> Path:
         return self._project.run_folder(self._last.iteration)
 
-    def _restore_lost_tip(self, refs: Refs) -> Refs:
-        """Moves the tip back where git has lost the candidate's commit, which is made again from its checkpoints."""
-        if refs.tip in (None, self.standing.tip) or self._repository.objects.has(refs.tip):
-            return refs
-        for path in self._project.run_folder(self.standing.next_iteration).glob("candidate*.json"):
-            remove_if_exists(path)
-        self._repository.move([RefMove(self._repository.tip_ref, refs.tip, self.standing.tip)])
-        return self.refs
-
     def _move_refs(self, refs: Refs, is_tip_ahead: bool = False) -> None:
         """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
         repository, tip = self._repository, self.standing.tip
         moves = []
         if refs.tip != tip and not is_tip_ahead:
-            _recreate_revert(repository, self._last)
             moves.append(RefMove(repository.tip_ref, refs.tip, tip))
         if refs.branch != tip and not refs.branch_is_checked_out:
             self._refuse_moved_branch(refs)
@@ -237,12 +225,3 @@ class Landing:
 def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
     """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
     return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, standing.next_iteration)
-
-
-def _recreate_revert(repository: Repository, record: IterationRecord) -> None:
-    if record.rollback_commit_hash is None:
-        return
-    assert record.commit_hash and record.tree_hash and record.parent_commit_hash
-    earlier = record.earlier_commits
-    candidate = Candidate(record.commit_hash, record.tree_hash, record.parent_commit_hash, earlier)
-    restore_roll_back(repository, candidate, record.rollback_commit_hash)

@@ -81,7 +81,6 @@ def open_project(
             for path in (path for home in homes for path in home.collect_renewed_logins()):
                 (watch or Observer()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, places)
-            repository.is_ours = True
             repository.objects.bring_back()
             remove_scratch_files(_own_git_folders(repository, places))
             project = Project(loaded, repository, places, watch or Observer(), provider_table)

@@ -15,7 +15,7 @@ from skips import levels
 from goalseek.cli.interview import committed_files
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
-from goalseek.git.location import locate, sharing_of
+from goalseek.git.location import locate
 from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Repository
 from goalseek.locks import lock_holder, project_lock
@@ -287,20 +287,6 @@ def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_thi
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_a_shared_repository_is_one_wherever_the_users_git_finds_that(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
-    assert sharing_of(locate(project.folder)).value is None
-    home(".gitconfig").write_text("[core]\n\tsharedRepository\n")
-    shared = sharing_of(locate(project.folder))
-    shared.make_folder(home("made"))
-    assert home("made").stat().st_mode & 0o7777 == 0o2775
-    home(".gitconfig").write_text("[core\n")
-    with pytest.raises(GoalseekError, match="git config fails"):
-        sharing_of(locate(project.folder))
 
 
 def test_a_candidate_under_way_is_forgotten_also_where_somebody_has_packed_its_ref(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
     assert packs(climbed) == had
     assert pack(repository, every=9), "a run, a baseline and seven more"
     refs = repository.refs()
-    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "", "")
+    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "")
     assert not pack(repository, every=1)
     assert pack(repository, every=0) and len(packs(climbed)) == len(had) + 2, "there is nothing new"
 
@@ -183,7 +183,7 @@ def test_what_fails_is_told_and_loses_nothing(
         raise OSError(28, "No space left on device")
 
     before, told = loose(climbed), list[str]()
-    monkeypatch.setattr(packing, "_move_into_store", full)
+    monkeypatch.setattr(packing, "sync", full)
     assert not pack_when_due(repository, 8, told.append, 2)
     assert "No space left" in told[0] and loose(climbed) == before
     monkeypatch.undo()

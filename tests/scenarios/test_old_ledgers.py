@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -333,20 +332,6 @@ class TestGoingOn:
         shapes_of_then = {shape for rows in everything.values() for row in rows for shape in shapes(row, row["kind"])}
         for row in old.records()[len(everything[name]) :]:
             assert not set(shapes(row, row["kind"])) - shapes_of_then, row
-
-    @pytest.mark.parametrize("name", ["schema-1"])
-    def test_commits_that_git_lost_come_back_from_the_lines_of_both_schemas(self, old: Project) -> None:
-        climb_on(old, 2)
-        ledger, results = "refs/goalseek/demo/ledger", old.results.read_bytes()
-        commits = old.git("rev-list", "--first-parent", "--max-count=4", ledger).splitlines()
-        assert [old.git("log", "-1", "--format=%s", name)[:1] for name in commits] == ["g", "g", "{", "{"]
-        shutil.rmtree(old.top / ".git/goalseek/demo/recent")
-        for name in commits:
-            (old.top / ".git/objects" / name[:2] / name[2:]).unlink()
-        climb_on(old, 1)
-        assert old.git("rev-parse", f"{ledger}~1") == commits[0]
-        assert old.results.read_bytes().startswith(results)
-        assert_clean(old)
 
     @pytest.mark.parametrize("name", STORED)
     def test_an_iteration_under_way_is_gone_on_with_from_what_is_stored(self, old: Project, name: str) -> None:

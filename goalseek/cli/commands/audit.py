@@ -39,7 +39,6 @@ def run(options: argparse.Namespace) -> int:
         _refuse_empty(manifest, repository)
         repository.make_own()
         with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
-            repository.is_ours = options.rebuild
             report = audit(manifest, repository, options.rebuild)
     differences = pluralize(len(report.deviations), "difference")
     summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"

@@ -19,10 +19,10 @@ from msgspec import structs
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
-from goalseek.ledger.artifacts import archive_attempt, attempt_snapshot
+from goalseek.ledger.artifacts import archive_attempt
 from goalseek.loop.attempts import Attempt
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.loop.phases.commit import edits_of, entries_by_path, restore_blobs
+from goalseek.loop.phases.commit import edits_of, entries_by_path, refuse_missing
 from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
 from goalseek.loop.phases.plan import write_plan
 from goalseek.own_folders import recreate_folder, remove_if_exists
@@ -87,7 +87,7 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
         workspace.clean()  # what a program edited while it planned is not part of its change
     prior_tree = parent_tree
     if prior and prior_entries:
-        restore_blobs(objects, prior.edits, attempt_snapshot(iteration.folder, attempt.number - 1))
+        refuse_missing(objects, prior.edits)
         prior_tree = objects.splice(parent_tree, prior_entries)
     shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
     patch = b"" if shown_trees[0] == shown_trees[1] else objects.git("diff-tree", "-p", "-r", *shown_trees)

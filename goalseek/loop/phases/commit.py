@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from goalseek.errors import Rejected
 from goalseek.git.commits import candidate_message
@@ -28,7 +27,7 @@ def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
     assert standing.incumbent
     repository, objects = project.repository, project.repository.objects
     attempt_folder = attempt.folder_in(iteration.folder)
-    restore_blobs(objects, change.edits, attempt_folder / "snapshot")
+    refuse_missing(objects, change.edits)
     edits = entries_by_path(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
     changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
@@ -65,12 +64,9 @@ def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:
     return {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in edits}
 
 
-def restore_blobs(objects: Objects, edits: Iterable[Edit], snapshot: Path) -> None:
-    """Writes blobs again from the snapshot that ``git gc --prune=now`` removed. Raises Rejected where it has others."""
+def refuse_missing(objects: Objects, edits: Iterable[Edit]) -> None:
+    """Raises Rejected where git does not have the content of an edit."""
     for edit in edits:
-        if not edit.mode or objects.has(edit.blob):
-            continue
-        file = snapshot / edit.path
-        if not file.is_file() or file.is_symlink() or objects.write_file(file) != edit.blob:
+        if edit.mode and not objects.has(edit.blob):
             why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"
             raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why)
