@@ -55,9 +55,9 @@ class Spend(Struct, frozen=True):
         """Input, cached and output tokens together."""
         return self.usage.tokens
 
-    def plus_unrecorded(self, seconds: float, usage: Usage) -> Spend:
-        """This with what the current iteration has spent so far."""
-        return Spend(self.iterations, self.seconds + seconds, self.usage.plus(usage))
+    def plus_unrecorded(self, seconds: float, usage: Usage, iterations: int = 0) -> Spend:
+        """This with what iterations under way have spent so far."""
+        return Spend(self.iterations + iterations, self.seconds + seconds, self.usage.plus(usage))
 
     def plus(self, record: IterationRecord) -> Spend:
         """This with one more recorded iteration."""
@@ -144,10 +144,10 @@ class Standing(Struct, frozen=True):
         """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
-    def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None) -> Standing:
+    def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0) -> Standing:
         """This standing with what is in no record of an iteration yet; ``before_run`` counts in the total alone."""
-        total = self.total.plus_unrecorded(seconds, usage).plus_unrecorded(0.0, before_run or Usage())
-        return structs.replace(self, spend=self.spend.plus_unrecorded(seconds, usage), total=total)
+        total = self.total.plus_unrecorded(seconds, usage, iterations).plus_unrecorded(0.0, before_run or Usage())
+        return structs.replace(self, spend=self.spend.plus_unrecorded(seconds, usage, iterations), total=total)
 
     def next_turn(self, search: Search, own: str) -> Turn:
         """Whose turn the next iteration is; ``own`` is the provider's name and model."""

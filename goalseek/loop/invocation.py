@@ -22,20 +22,28 @@ from goalseek.loop.phases.read_context import count_proposals, played
 from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.measurement.verifier import has_stop_code
+from goalseek.phase_values import Ahead
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.fitness import answer_notes, check_fit, check_named_provider, check_provider, space_note
 from goalseek.project.landing import check_refs, landing
 from goalseek.project.limits import (
+    ALONE,
     RUN_STOP_REASONS,
+    Spending,
     best_home_hint,
     budget_warnings,
     find_limit,
     has_spending_limit,
-    median_iteration_seconds,
     why_stop,
 )
-from goalseek.project.progress import ALONE, Beside, fruitless_warnings, new_warnings, progress_of, small_set_warning
+from goalseek.project.progress import (
+    fruitless_warnings,
+    median_iteration_seconds,
+    new_warnings,
+    progress_of,
+    small_set_warning,
+)
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.values import Phase, Stop, StopReason, Usage
@@ -98,13 +106,13 @@ class Invocation:
             return current.unfinished_candidate(current.refs.tip) is not None
 
     def next_config(
-        self, look_beside: Callable[[], Beside] = lambda: ALONE, has_candidate: bool = False
+        self, get_spending: Callable[[], Spending] = lambda: ALONE, has_candidate: bool = False
     ) -> Config | None:
         """The configuration, read afresh, of the next iteration; None where none begins.
 
-        Where ``look_beside`` gives some that are under way, what is to be done alone is a reason to begin none. So is a
-        limit that is reached only with them: how they end decides whether the climb does. One that ``has_candidate``
-        owes no more than its measurement, and is held back by no budget.
+        If the spending has iterations under way, what is to be done alone is a reason to begin none. So is a limit that
+        is reached only with them: how they end decides whether the climb does. One that ``has_candidate`` owes no more
+        than its measurement, and is held back by no budget.
         """
         project = self.project
         if project.stop:
@@ -113,33 +121,34 @@ class Invocation:
         pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
         config = self._config = project.config()
         _warn_of_budgets(project, config)
-        beside = look_beside()  # while a program was told of a budget, others may have landed
-        self.show_progress(beside)
-        if beside.count and due_looks(config.manifest, project.standing, is_end=False):
+        spending = get_spending()  # while a program was told of a budget, others may have landed
+        self.show_progress(spending)
+        if spending.ahead and due_looks(config.manifest, project.standing, is_end=False):
             return None
         look_at_holdout(Evaluation(project, config), is_end=False)
         if has_candidate:
-            has_room = self._ends.count is None or self._count + beside.count < self._ends.count
+            has_room = self._ends.count is None or self._count + len(spending.ahead) < self._ends.count
             return config if has_room else None
-        self.note_stop(beside)
-        if project.stop or not beside.count:
+        self.note_stop(spending)
+        if project.stop or not spending.ahead:
             return None if project.stop else config
-        waits = self._why_stop(config, beside, is_alone=False) or not self._has_room_for_call(config, beside)
+        waits = self._why_stop(config, spending, spending.ahead) or not self._has_room_for_call(config, spending)
         return None if waits else config
 
-    def note_stop(self, beside: Beside) -> None:
+    def note_stop(self, spending: Spending) -> None:
         """Notes the end that is reached whatever becomes of those under way ``beside``: they are a reason for none."""
         assert self._config
         asked = take_stop_request(self.project.repository.own)
-        stop = self._why_stop(self._config, beside.recorded, not beside.count, asked)
+        stop = self._why_stop(self._config, spending, (), asked)
         self.project.stop = self.project.stop or stop
 
-    def show_progress(self, beside: Beside) -> None:
+    def show_progress(self, spending: Spending) -> None:
         """Shows values and budgets of now."""
         project = self.project
         assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
-        manifest, standing = self._config.manifest, beside.add_to(project.standing.for_run(project.run_id))
+        manifest = self._config.manifest
+        standing = spending.added_to(project.standing.for_run(project.run_id), len(spending.ahead))
         recent = project.ledger.recent
         project.watch.on_progress(progress_of(manifest, standing, recent, project.provider_table().label, now))
 
@@ -178,39 +187,40 @@ class Invocation:
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
-    def _why_stop(self, config: Config, beside: Beside, is_alone: bool, asked: Stop | None = None) -> Stop | None:
-        """A limit of the run, what was ``asked`` of it, the invocation's end or a script's."""
+    def _why_stop(
+        self, config: Config, spending: Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None
+    ) -> Stop | None:
+        """A limit of the run, what was ``asked`` of it, the invocation's end or a script's; ``ahead`` count for it."""
         project = self.project
         failures = project.standing.for_run(project.run_id).provider_failures
         self._failures_before = min(self._failures_before, failures)
         # That a new one could not end in time is no reason to end those under way.
-        usual = _usual_seconds(project) if is_alone or beside.count else None
-        stop = limit_stop(project, config, usual, self._failures_before, beside, is_alone)
+        usual = _usual_seconds(project) if ahead or not spending.ahead else None
+        stop = limit_stop(project, config, usual, self._failures_before, spending, len(ahead))
         seconds = time.monotonic() - self._began
-        count = self._count + beside.count
-        return stop or asked or self._ends.reached(project.standing, count, seconds) or self._script_end(beside)
+        ends_stop = self._ends.reached(project.standing, self._count + len(ahead), seconds)
+        return stop or asked or ends_stop or self._script_end(ahead)
 
-    def _has_room_for_call(self, config: Config, beside: Beside) -> bool:
+    def _has_room_for_call(self, config: Config, spending: Spending) -> bool:
         """Whether another call fits the budgets, if those under way take what they usually do.
 
         Where a budget limits calls, none fits beside the first of a climb: nobody knows yet what it takes.
         """
         project, limits = self.project, config.manifest.limits
-        if has_spending_limit(limits) and beside.is_first_call and not project.standing.tried:
+        if has_spending_limit(limits) and spending.is_first_call and not project.standing.tried:
             return False
-        usage = Usage.total([beside.usage, *[beside.call] * beside.proposing])
-        standing = project.standing.for_run(project.run_id).spending(beside.seconds, usage)
-        return find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), beside.call) is None
+        standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
+        return find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), spending.call) is None
 
-    def _script_end(self, beside: Beside) -> Stop | None:
+    def _script_end(self, ahead: tuple[Ahead, ...]) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
         project, standing = self.project, self.project.standing.for_run(self.project.run_id)
-        is_begun = not beside.count and project.run_folder(standing.next_iteration).exists()
+        is_begun = not ahead and project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
         turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
         provider = project.provider().in_turn(turn.names)
-        why = provider.played_out(standing.tried + count_proposals(beside.ahead), played(standing, beside.ahead))
+        why = provider.played_out(standing.tried + count_proposals(ahead), played(standing, ahead))
         hint = "add a [[move]], or a recording" + best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
@@ -220,21 +230,20 @@ def limit_stop(
     config: Config,
     usual: float | None = None,
     failures_before: int | None = None,
-    beside: Beside = ALONE,
-    is_alone: bool = True,
+    spending: Spending = ALONE,
+    iterations: int = 0,
 ) -> Stop | None:
     """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more.
 
-    Where it is not ``is_alone``, some are under way, which end by themselves.
-
+    Of those that are under way, which end by themselves, ``spending`` has the spend, and so many ``iterations`` count.
     ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun. ``failures_before``
     are the provider's failures in a row before this invocation; None for those of now.
     """
     begun = under_way(project.loaded.runs, project.standing, project.run_id)
-    if is_alone and any(undecided_verdict(project.loaded.runs, one, project.run_id) for one in begun):
+    if not spending.ahead and any(undecided_verdict(project.loaded.runs, one, project.run_id) for one in begun):
         return None
-    standing, manifest = beside.add_to(project.standing.for_run(project.run_id)), config.manifest
-    standing = structs.replace(standing, stagnation=standing.stagnation + beside.count)
+    standing, manifest = spending.added_to(project.standing.for_run(project.run_id), iterations), config.manifest
+    standing = structs.replace(standing, stagnation=standing.stagnation + iterations)
     if project.standing.baseline is None:  # no phase of a baseline asks for itself
         standing = standing.spending(unrecorded_seconds(project.run_folder(0), project.run_id, ""), Usage())
     reserved = seconds_to_settle(manifest, project.standing)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from goalseek.errors import Ended, LimitReached
 from goalseek.ledger.checkpoints import Begun
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import Standing
 from goalseek.locks import Baton
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
@@ -28,7 +27,8 @@ from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import in_flight
-from goalseek.project.progress import Beside, median_seconds
+from goalseek.project.limits import Spending
+from goalseek.project.progress import median_seconds
 from goalseek.project.stop import take_stop_request
 from goalseek.values import Phase, Usage
 
@@ -87,9 +87,9 @@ class Queue:
             while True:
                 while self._landed:
                     record = self._landed.popleft()
-                    self._invocation.show_progress(self._beside())
+                    self._invocation.show_progress(self._spending())
                     if self._iterations:  # else it is asked before the next begins, after what is due then
-                        self._invocation.note_stop(self._beside())
+                        self._invocation.note_stop(self._spending())
                     with self._baton.let_go():
                         yield record
                 if self._begin_next():
@@ -114,7 +114,7 @@ class Queue:
             return False
         if not self._iterations:
             self._project.enter(self._project.lane)  # others were there, and something may be measured alone now
-        config = self._invocation.next_config(self._beside, has_candidate)
+        config = self._invocation.next_config(self._spending, has_candidate)
         self._count_seconds()  # what was measured alone has seconds of its own
         if config is None:
             return False
@@ -145,8 +145,7 @@ class Queue:
         project = self._project.beside(functools.partial(self._check, begun.iteration), begun.iteration)
         iteration = QueuedIteration(project, config, self._lanes, begun)
         iteration.ahead = self._ahead
-        iteration.steps.add_spending = self._add_spending
-        iteration.steps.foresee = functools.partial(self._foresee, begun.iteration)
+        iteration.steps.get_spending = functools.partial(self._spending, begun.iteration)
         return iteration
 
     def _start(self, iteration: QueuedIteration) -> None:
@@ -166,11 +165,11 @@ class Queue:
                 iteration.project.watch.on_record(record)  # last: while a program is told, the others go on
             except LimitReached as reached:
                 self._project.stop = self._project.stop or reached.stop
-                self._owed.append((iteration.begun, iteration.steps.usage))
+                self._owed.append((iteration.begun, iteration.steps.usage_log.usage))
             except BaseException as error:
                 if iteration.number not in self._again and iteration.recover_from(error):
                     self._again.add(iteration.number)
-                    self._owed.insert(0, (iteration.begun, iteration.steps.usage))
+                    self._owed.insert(0, (iteration.begun, iteration.steps.usage_log.usage))
                 else:
                     self._error = self._error or error
             finally:
@@ -273,25 +272,24 @@ class Queue:
     def _ahead(self) -> tuple[Ahead, ...]:
         return tuple(iteration.as_ahead for _, iteration in sorted(self._iterations.items()))
 
-    def _beside(self) -> Beside:
-        steps = [iteration.steps for _, iteration in sorted(self._iterations.items(), reverse=True)]
-        usage = Usage.total([*(used for _, used in self._owed), *(one.usage for one in steps)])
+    def _spending(self, number: int | None = None) -> Spending:
+        """The spending of all; of the calls under way, iteration ``number`` foresees those of the others."""
+        open_iterations = [iteration for _, iteration in sorted(self._iterations.items(), reverse=True)]
+        logs = [iteration.steps.usage_log for iteration in open_iterations]
         # An earlier one may not know yet what a call usually takes, while a later one does, or has an answer.
-        calls = (*(one.usage_log.usual() for one in steps), *(answer for one in steps for answer in one.usages))
-        call = next((call for call in calls if call != Usage()), Usage())
-        proposing = sum(iteration.is_proposing for iteration in self._iterations.values())
-        return Beside(self._ahead, self._lanes.clock.seconds, usage, proposing, call)
-
-    def _add_spending(self, standing: Standing) -> Standing:
-        beside = self._beside()
-        before_run = [one.steps.usage_log.charged_before_run for one in self._iterations.values()]
-        return standing.spending(beside.seconds, beside.usage, Usage.total(filter(None, before_run)))
-
-    def _foresee(self, number: int) -> Usage:
-        """What the calls of the others that are under way will take, if they take what calls usually do."""
-        others = (iteration for other, iteration in self._iterations.items() if other != number)
-        asking = sum(other.steps.is_asking and not other.is_idle for other in others)
-        return Usage.total([self._beside().call] * asking)
+        usual = (*(log.usual() for log in logs), *(answer for log in logs for answer in log.answers.values()))
+        calling = (
+            one.is_proposing if number is None else one.number != number and one.steps.is_asking and not one.is_idle
+            for one in open_iterations
+        )
+        return Spending(
+            self._lanes.clock.seconds,
+            Usage.total([*(used for _, used in self._owed), *(log.usage for log in logs)]),
+            Usage.total(filter(None, (log.charged_before_run for log in logs))),
+            self._ahead,
+            sum(calling),
+            next((call for call in usual if call != Usage()), Usage()),
+        )
 
     def _close(self) -> None:
         self._lanes.close()

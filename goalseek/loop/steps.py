@@ -17,7 +17,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
-from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, find_limit
+from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, Spending, find_limit
 from goalseek.project.preflight import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.launch import usage_left
@@ -30,23 +30,22 @@ Last = TypeVar("Last")
 
 
 class FinishedStep(NamedTuple):
-    """A step that has a result, or was rejected: its seconds and its usage."""
+    """A step that has a result, or was rejected."""
 
     phase: Phase
     seconds: float
-    usage: Usage = Usage()
 
 
 class StepRunner:
     """The steps of one iteration, in order. ``phase_limit`` is how many phases may be run now (None: all).
 
     Checkpoints hold for this run, the record that the iteration began after and the same ``source``. Where ``limits``
-    are given, a step that would spend past one of them raises LimitReached; ``add_spending`` adds to a standing what
-    counts for them and is in no record yet, and ``foresee`` gives what the calls that others have under way will take:
-    who would spend past a limit only with those waits until they are over. ``is_asking`` is whether this iteration has
-    a phase under way that may call a provider. ``usage_log`` has the usage of calls without a result; ``places_of``
-    gives where the calls of a phase are made. ``resumed_from`` names the checkpoints that an earlier invocation left;
-    empty where ``phase_limit`` is given, as ``step`` always goes on.
+    are given, a step that would spend past one of them raises LimitReached; ``get_spending`` gives what counts for them
+    and is in no record yet, and what the calls that others have under way will take: who would spend past a limit only
+    with those waits until they are over. ``is_asking`` is whether this iteration has a phase under way that may call a
+    provider. ``usage_log`` has the usage of its calls; ``places_of`` gives where the calls of a phase are made.
+    ``resumed_from`` names the checkpoints that an earlier invocation left; empty where ``phase_limit`` is given, as
+    ``step`` always goes on.
     """
 
     def __init__(
@@ -56,8 +55,7 @@ class StepRunner:
         self._begun = begun
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
-        self.add_spending: Callable[[Standing], Standing] = self._add_own_spending
-        self.foresee: Callable[[], Usage] = Usage
+        self.get_spending: Callable[[], Spending] = self._own_spending
         self.is_asking = False
         self.places_of: Callable[[str], CachePaths] = lambda phase: project.places
         self._project = project
@@ -70,7 +68,7 @@ class StepRunner:
             self._checkpoints,
             lambda call, session: usage_left(project, self.places_of(call.phase), call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
-            self,
+            self._standing,
         )
         self._finished: dict[CheckpointName, FinishedStep] = {}
         self._digest = f"iteration {number} {source}".rstrip()
@@ -97,7 +95,7 @@ class StepRunner:
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)
                 spent = elapsed()
                 self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).seal
-                self._finished[name] = FinishedStep(phase, spent, rejected.usage)
+                self._finish(name, phase, spent, rejected.usage)
                 self._count_phase()
                 raise
             finally:
@@ -105,8 +103,7 @@ class StepRunner:
             checkpoint = self._checkpoints.save(name, value, self._digest, elapsed())
             self._count_phase()
         if is_timed:
-            usage = getattr(checkpoint.value, "usage", Usage())
-            self._finished[name] = FinishedStep(phase, checkpoint.seconds, usage)
+            self._finish(name, phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
         self._digest = checkpoint.seal
         result: Value = checkpoint.value
         return result
@@ -194,37 +191,33 @@ class StepRunner:
         counted = self._seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
         return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
-    @property
-    def usages(self) -> tuple[Usage, ...]:
-        """The usage of each step's answer."""
-        return tuple(step.usage for step in self._finished.values())
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
-        return Usage.total([*self.usages, self.usage_log.charged, self.usage_log.running])
-
     def usage_before(self) -> Usage:
         """What an earlier invocation has used for it, which none of its steps has asked for yet."""
-        self.usage_log.settle([name._replace(is_rejection=False) for name in self.resumed_from])
         stored = self._checkpoints.stored()
-        answers = [stored[name].value.get("usage") for name in self.resumed_from]
-        return Usage.total([*(from_plain(Usage, usage) for usage in answers if usage), self.usage_log.charged])
+        for name in self.resumed_from:
+            usage = from_plain(Usage, stored[name].value.get("usage") or {})
+            self.usage_log.answers[name._replace(is_rejection=False)] = usage
+        self.usage_log.settle()
+        return self.usage_log.usage
 
-    def standing(self) -> Standing:
+    def _standing(self, is_foreseen: bool = False) -> Standing:
         """The standing of this run, with what is spent until now and in no record yet."""
-        return self.add_spending(self._project.standing.for_run(self._project.run_id))
+        standing = self._project.standing.for_run(self._project.run_id)
+        return self.get_spending().added_to(standing, is_foreseen=is_foreseen)
 
-    def _add_own_spending(self, standing: Standing) -> Standing:
+    def _own_spending(self) -> Spending:
         seconds = sum(self.seconds.values()) + self._seconds.uncounted
-        return standing.spending(seconds, self.usage, self.usage_log.charged_before_run)
+        return Spending(seconds, self.usage_log.usage, self.usage_log.charged_before_run)
+
+    def _finish(self, name: CheckpointName, phase: Phase, seconds: float, usage: Usage) -> None:
+        self._finished[name], self.usage_log.answers[name] = FinishedStep(phase, seconds), usage
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
-        self.usage_log.settle(self._finished)
+        self.usage_log.settle()
         stop = self._find_stop(phase)
         if stop and self._is_up_to_others(stop):
             with project.activity.waiting("the calls under way may reach a limit; waits until they end"):
@@ -246,11 +239,11 @@ class StepRunner:
     def _find_stop(self, phase: Phase) -> Stop | None:
         if self._limits is None or phase not in LIMITS_BY_PHASE:
             return None
-        standing, now = self.standing().spending(0.0, self.foresee()), self._project.activity.clock.now()
+        standing, now = self._standing(is_foreseen=True), self._project.activity.clock.now()
         return find_limit(phase, self._limits, standing, now, self.usage_log.usual())
 
     def _is_up_to_others(self, stop: Stop) -> bool:
-        return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.foresee() != Usage()
+        return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.get_spending().foreseen != Usage()
 
     def _count_phase(self) -> None:
         if self._remaining is not None:
@@ -266,6 +259,6 @@ class StepRunner:
             return
         self._digest = checkpoint.seal
         rejection: Rejection = checkpoint.value
-        self._finished[name] = FinishedStep(phase, checkpoint.seconds, rejection.usage)
+        self._finish(name, phase, checkpoint.seconds, rejection.usage)
         answer = (rejection.usage, rejection.edits, rejection.plan)
         raise Rejected(rejection.outcome, rejection.reason, rejection.why, "", *answer)

@@ -6,18 +6,20 @@ clock that nobody can set back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from goalseek.humanize import format_duration, format_number, pluralize
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits, Metric
 from goalseek.process import seconds_with_sleep
-from goalseek.values import Outcome, Phase, Stop, StopReason, Usage
+from goalseek.values import Phase, Stop, StopReason, Usage
+
+if TYPE_CHECKING:
+    from goalseek.phase_values import Ahead
 
 _CALL_LIMITS = (StopReason.TIME, StopReason.TOKENS, StopReason.COST)
 LIMITS_BY_PHASE: dict[str, tuple[str, ...]] = {
@@ -35,7 +37,6 @@ RUN_STOP_REASONS = (
     StopReason.NEEDS_HUMAN,
 )
 WARNING_SHARE = 0.75
-PACE_ITERATIONS = 5
 RAISE_LIMIT = "raise it in the manifest"
 NEW_RUN_COMMAND = "goalseek iterate --new"
 
@@ -150,6 +151,39 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
     return warnings
 
 
+class Spending(Struct, frozen=True):
+    """The unrecorded spend of the iterations under way, and the calls that they are foreseen to pay for.
+
+    ``ahead`` are those iterations, as proposals see them; ``before_run`` is what earlier runs have used for them.
+    ``calls`` counts the calls under way, ``call`` is what one usually takes.
+    """
+
+    seconds: float = 0.0
+    usage: Usage = Usage()
+    before_run: Usage | None = None
+    ahead: tuple[Ahead, ...] = ()
+    calls: int = 0
+    call: Usage = Usage()
+
+    @property
+    def foreseen(self) -> Usage:
+        """What the calls under way will take, if they take what calls usually do."""
+        return Usage.total([self.call] * self.calls)
+
+    @property
+    def is_first_call(self) -> bool:
+        """Whether none of the iterations has had an answer, and so it is not known what a call takes."""
+        return self.calls == len(self.ahead) and self.call == Usage()
+
+    def added_to(self, standing: Standing, iterations: int = 0, is_foreseen: bool = False) -> Standing:
+        """The standing with this spend, so many iterations under way, and what is foreseen where that counts."""
+        usage = self.usage.plus(self.foreseen) if is_foreseen else self.usage
+        return standing.spending(self.seconds, usage, self.before_run, iterations)
+
+
+ALONE = Spending()
+
+
 class BudgetUse(Struct, frozen=True):
     """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
 
@@ -225,17 +259,6 @@ def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
     if limits.stagnation_stop is not None:
         texts.append(f"stagnation_stop {standing.stagnation} of {limits.stagnation_stop}")
     return (*texts, *([f"deadline {limits.deadline.isoformat()}"] if limits.deadline else []))
-
-
-def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
-    """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
-    tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
-    seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
-    if not seconds:
-        return None
-    from statistics import median
-
-    return median(seconds)
 
 
 def _failure_stop(limits: Limits, standing: Standing, failures_before: int) -> Stop | None:

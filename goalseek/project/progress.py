@@ -6,10 +6,11 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from goalseek.files import write_atomic
 from goalseek.humanize import format_number
@@ -19,14 +20,15 @@ from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budgets_of
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
-from goalseek.values import Outcome, Usage
+from goalseek.values import Outcome
 
 if TYPE_CHECKING:
-    from goalseek.phase_values import Ahead
+    pass
 
 REASONS_LIMIT = 6
 MIN_FRUITLESS = 5
 MEDIAN_OF = 15
+PACE_ITERATIONS = 5
 
 
 class Progress(Struct, frozen=True):
@@ -77,46 +79,6 @@ def progress_of(
     )
 
 
-class Beside(Struct, frozen=True):
-    """The iterations that are under way: as proposals see them, and what they have spent by now.
-
-    ``call`` is what a call usually takes; ``proposing`` counts those of them that have one under way.
-    """
-
-    ahead: tuple[Ahead, ...] = ()
-    seconds: float = 0.0
-    usage: Usage = Usage()
-    proposing: int = 0
-    call: Usage = Usage()
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self.ahead)
-
-    @property
-    def is_first_call(self) -> bool:
-        """Whether none of them has had an answer, and so it is not known what a call takes."""
-        return self.proposing == self.count and self.call == Usage()
-
-    @property
-    def recorded(self) -> Beside:
-        """What they have spent, without themselves."""
-        return structs.replace(self, ahead=())
-
-    def add_to(self, standing: Standing) -> Standing:
-        """The standing with what they have spent, each of them counted as an iteration."""
-        spend = standing.spending(self.seconds, self.usage)
-        return structs.replace(
-            spend,
-            spend=structs.replace(spend.spend, iterations=spend.spend.iterations + self.count),
-            total=structs.replace(spend.total, iterations=spend.total.iterations + self.count),
-        )
-
-
-ALONE = Beside()
-
-
 def own_label(manifest: Manifest, standing: Standing) -> str:
     """Name and model of the provider itself, for whoever only looks: the command line may have named another one."""
     turn = standing.last.turn_of if standing.last else None
@@ -135,6 +97,17 @@ def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
             if len(phase_times := times.setdefault(phase, [])) < MEDIAN_OF:
                 phase_times.append(seconds)
     return {phase: median(phase_times) for phase, phase_times in times.items()}
+
+
+def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
+    """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
+    tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
+    seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
+    if not seconds:
+        return None
+    from statistics import median
+
+    return median(seconds)
 
 
 MIN_KEEPS = 5

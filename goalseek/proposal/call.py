@@ -125,7 +125,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
         return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
 
     def dollars_left(self) -> float | None:
-        return dollars_left(self.manifest.limits, self.briefing.usage_log.spending.standing())
+        return dollars_left(self.manifest.limits, self.briefing.usage_log.standing())
 
     def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
         record_table = self.project.provider_table().record
@@ -210,7 +210,7 @@ def _minutes(briefing: Briefing, phase: str) -> float | None:
     project, limits = briefing.project, briefing.config.manifest.limits
     bounds = [
         project.provider().in_turn(briefing.context.turn).timeout(phase),
-        seconds_left(limits, briefing.usage_log.spending.standing(), project.activity.clock.now()),
+        seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),
     ]
     seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)

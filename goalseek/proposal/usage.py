@@ -7,9 +7,9 @@ no longer counts: it was paid for all the same, and the next record is charged f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -19,7 +19,7 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Edit, Session
-from goalseek.project.limits import median_iteration_seconds
+from goalseek.project.progress import median_iteration_seconds
 from goalseek.statistics.scale import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
 
@@ -54,25 +54,14 @@ class CallList(Struct, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
-class Spending(Protocol):
-    """What the iteration has spent so far."""
-
-    @property
-    def usages(self) -> Sequence[Usage]:
-        """The usage of each answered call."""
-
-    def standing(self) -> Standing:
-        """The standing of the run with all that the iteration has spent."""
-
-
 class UsageLog:
-    """The calls that the next record has to pay for.
+    """The calls that the next record has to pay for, with the usage of the ``answers`` by their checkpoints.
 
     ``checkpoints`` are those of the run; the calls are stored for every run after the same record, so that what a run
     has spent when it is given up is recorded by the next one. ``usage_left`` reads what the last call had used from the
     files that it left; it gets the session before it in its HOME. ``median_of`` gives the median call of an iteration
-    with so many calls. ``current_step``: the checkpoint that the next calls belong to. ``running`` is what a call under
-    way has used so far, where that is looked at.
+    with so many calls, ``standing`` that of the run with what is spent until now. ``current_step``: the checkpoint that
+    the next calls belong to. ``running`` is what a call under way has used so far, where that is looked at.
     """
 
     def __init__(
@@ -80,9 +69,10 @@ class UsageLog:
         checkpoints: Checkpoints,
         usage_left: Callable[[CallEntry, Session | None], Usage],
         median_of: Callable[[int], Usage],
-        spending: Spending,
+        standing: Callable[[], Standing],
     ) -> None:
-        self.spending = spending
+        self.standing = standing
+        self.answers: dict[CheckpointName, Usage] = {}
         self._run_id = checkpoints.run_id
         self._checkpoints = checkpoints.of_run("")
         self._usage_left = usage_left
@@ -147,11 +137,11 @@ class UsageLog:
         total = self.charge(usage).plus(call.charged or Usage())
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
-    def settle(self, answers: Collection[CheckpointName]) -> None:
-        """Charges each call whose answer is not among these checkpoints: what it reported, where it was answered."""
+    def settle(self) -> None:
+        """Charges each call whose answer is not among the checkpoints: what it reported, where it was answered."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
-            if call.charged is not None or CheckpointName.parse(call.answer) in answers:
+            if call.charged is not None or CheckpointName.parse(call.answer) in self.answers:
                 continue
             if usage := self._usage_of_answer(call):
                 why = f"an answer was given up; it counts as {_usage_text(usage)}"
@@ -170,7 +160,12 @@ class UsageLog:
         A provider that was asked for a plan is called twice an iteration.
         """
         usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
-        return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.spending.usages])
+        return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.answers.values()])
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
+        return Usage.total([*self.answers.values(), self.charged, self.running])
 
     @property
     def charged(self) -> Usage:

@@ -48,7 +48,7 @@ class CallWatch:
         self._limits = limits
         self._usage_log = usage_log
         self._read_usage = read_usage
-        self._standing = usage_log.spending.standing()
+        self._standing = usage_log.standing()
         self._looked_at = self._printed_at = time.monotonic()
         self._next_look = self._looked_at + LOOK_SECONDS if has_spending_limit(limits) else math.inf
 
@@ -65,7 +65,7 @@ class CallWatch:
         now = time.monotonic()
         if now >= self._next_look:
             self._usage_log.running = self._read_usage(stdout.content())
-            self._standing, self._looked_at = self._usage_log.spending.standing(), now
+            self._standing, self._looked_at = self._usage_log.standing(), now
             seconds = time.monotonic() - now
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at

@@ -17,8 +17,8 @@ from goalseek.loop import invocation
 from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import load
 from goalseek.phase_values import Ahead
+from goalseek.project.limits import Spending
 from goalseek.project.opening import open_project
-from goalseek.project.progress import Beside
 from goalseek.project.stop import Ends, request_stop
 
 AGENT = """\
@@ -244,8 +244,8 @@ def test_a_request_to_stop_counts_also_where_it_comes_while_limits_are_looked_at
         requests = iter([lambda: request_stop(opened.repository.own)])
         monkeypatch.setattr(invocation, "limit_stop", lambda *_: next(requests, lambda: None)() and None)
         climb = invocation.Invocation(opened, Ends(9), 2)
-        beside = Beside((Ahead(1),))
-        assert [bool(climb.next_config(lambda: beside)) for _ in range(2)] == [True, False]
+        spending = Spending(ahead=(Ahead(1),))
+        assert [bool(climb.next_config(lambda: spending)) for _ in range(2)] == [True, False]
         assert opened.stop and opened.stop.reason == "asked"
 
 

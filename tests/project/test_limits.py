@@ -12,9 +12,9 @@ from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, Project, ScopeTable
-from goalseek.project.limits import BudgetUse, budget_warnings, find_limit, median_iteration_seconds, why_stop
+from goalseek.project.limits import BudgetUse, budget_warnings, find_limit, why_stop
 from goalseek.project.picture import describe_end
-from goalseek.project.progress import progress_of
+from goalseek.project.progress import median_iteration_seconds, progress_of
 from goalseek.project.stop import Ends, parse_until
 from goalseek.proposal.brief import remaining_budget
 from goalseek.values import EXIT_CODES, Stop, StopReason, Usage

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -27,22 +26,10 @@ NOTHING = Usage()
 SESSION = Session("s", "large", Usage(300, 60, 30, 0.75))
 
 
-class Iteration(NamedTuple):
-    """What the rest of an iteration has spent."""
-
-    usages: tuple[Usage, ...] = ()
-
-    def standing(self) -> Standing:
-        return Standing()
-
-
-NEW = Iteration()
-
-
-def made(folder: Path, reported: Usage = NOTHING, usual: Usage = USUAL, iteration: Iteration = NEW) -> UsageLog:
+def made(folder: Path, reported: Usage = NOTHING, usual: Usage = USUAL) -> UsageLog:
     """As another process finds them."""
     checkpoints = Checkpoints(folder, Seal(b"secret"), "", "follows")
-    calls = UsageLog(checkpoints, lambda call, session: reported, lambda calls_each: usual, iteration)
+    calls = UsageLog(checkpoints, lambda call, session: reported, lambda calls_each: usual, Standing)
     calls.current_step = "change"
     return calls
 
@@ -54,13 +41,14 @@ def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charg
     calls.set_session(SESSION)
     calls.begin("REVIEW", "1 review claude")
     assert made(tmp_path).session("1 claude") == SESSION and made(tmp_path).session("1 review claude") is None
-    calls.settle([CheckpointName("change")])
+    calls.answers[CheckpointName("change")] = Usage()
+    calls.settle()
     assert calls.session("1 claude") == SESSION and calls.charged == Usage()
     calls.begin("APPLY_CHANGE", "1 claude")
     assert made(tmp_path).session("1 claude") is None, "that call may have died in it"
     calls.set_session(SESSION)
     again = made(tmp_path, Usage(70))
-    again.settle([])
+    again.settle()
     assert again.session("1 claude") is None and again.charged == Usage(170, 60, 30, pytest.approx(0.3), True)
 
 
@@ -73,7 +61,7 @@ def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(t
     before: list[Session | None] = []
     left = lambda call, session: (before.append(session), Usage())[1]  # noqa: E731
     checkpoints = Checkpoints(tmp_path, Seal(b"secret"), "", "follows")
-    UsageLog(checkpoints, left, lambda calls_each: USUAL, NEW).settle([])
+    UsageLog(checkpoints, left, lambda calls_each: USUAL, Standing).settle()
     assert before == [Session("s")], "its own totals would leave nothing of what it used"
 
 
@@ -98,7 +86,8 @@ def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) ->
     calls.current_step = "change"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
-    calls.settle([CheckpointName("plan")])
+    calls.answers[CheckpointName("plan")] = Usage()
+    calls.settle()
     assert calls.charged == Usage()
 
 

@@ -14,11 +14,12 @@ from msgspec import convert
 from project import Project, Projects, home
 from records import iteration
 from reviewing import tokens
-from test_calls import Iteration, made
+from test_calls import made
 from test_watch import climb
 
 from goalseek.cli.commands.status import _tokens
 from goalseek.humanize import format_cost, format_dollars
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Spend
 from goalseek.manifest.tables import Limits
 from goalseek.proposal import watch
@@ -77,7 +78,8 @@ def test_a_forecast_from_partial_costs_is_the_least() -> None:
 
 
 def test_the_usual_call_of_a_first_iteration_is_what_its_other_calls_told(tmp_path: Path) -> None:
-    calls = made(tmp_path, usual=Usage(), iteration=Iteration((Usage(1290, cost_usd=0.5), Usage())))
+    calls = made(tmp_path, usual=Usage())
+    calls.answers = {CheckpointName("plan"): Usage(1290, cost_usd=0.5), CheckpointName("review"): Usage()}
     calls.begin("APPLY_CHANGE")
     calls.note_end(0, cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(10))

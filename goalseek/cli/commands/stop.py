@@ -13,10 +13,10 @@ from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.approval import commands_for, open_question
-from goalseek.project.limits import median_iteration_seconds
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import read_picture, seconds_since
+from goalseek.project.progress import median_iteration_seconds
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_stop
 
 

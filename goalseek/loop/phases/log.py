@@ -105,7 +105,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         provider=provider,
         model=model,
         turn_of=result.context.turn[0] if result.context.turn else None,
-        usage=steps.usage,
+        usage=steps.usage_log.usage,
         usage_before_run=steps.usage_log.charged_before_run,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
