@@ -17,7 +17,6 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.project.observer import Observer
 from goalseek.project.picture import Picture, seconds_since
 from goalseek.project.status import read_overview
-from goalseek.values import to_plain
 from goalseek.views.events import EventWatch
 from goalseek.views.following import ClimbFollower
 from goalseek.views.lines import LineWatch, record_line
@@ -126,7 +125,7 @@ def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile) -> 
     follower = ClimbFollower(loaded, Observer())
     for _ in _look_until_end(follower):
         overview = read_overview(loaded, readable=readable)
-        plain, readable = to_plain(overview), overview.readable
+        plain, readable = overview.plain(), overview.readable
         current = {**plain, "heartbeat_at": None}
         if current != previous:
             print_json(options, plain)

@@ -136,11 +136,10 @@ def read_picture(path: Path, is_held: bool = True) -> Picture:
         picture = from_plain(Picture, json.loads(path.read_text()))
     except (OSError, ValueError):
         return Picture()
-    if is_held or not picture.is_at_work:
-        return picture
-    nothing: dict[str, Any] = dict.fromkeys(("phase", "phase_started_at", "heartbeat_at"))
-    nothing |= {"status": "interrupted", "next": "goalseek iterate goes on", "under_way": (), "balance": ""}
-    return structs.replace(picture, **nothing)
+    if picture.is_at_work and not is_held:
+        nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": ""}
+        picture = structs.replace(picture, status="interrupted", next="goalseek iterate goes on", **nothing)
+    return picture if picture.is_at_work else structs.replace(picture, heartbeat_at=None)
 
 
 def describe_end(status: str, stop_reason: str | None) -> str:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, structs
+
 from goalseek.git.location import Location, locate
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import total_unrecorded_seconds, unrecorded_usage
-from goalseek.ledger.records import HoldoutRecord, SettleRecord
 from goalseek.ledger.results_file import load_standing
-from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.exposure import exposure_note, may_show_answers
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
@@ -25,7 +25,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
-from goalseek.project.picture import STALE_SECONDS, OpenIteration, Picture, read_picture, seconds_since
+from goalseek.project.picture import STALE_SECONDS, Picture, read_picture, seconds_since
 from goalseek.project.progress import (
     direction_warning,
     fruitless_warnings,
@@ -36,7 +36,7 @@ from goalseek.project.progress import (
 )
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
-from goalseek.statistics.rotation import Proposer, Turn
+from goalseek.statistics.rotation import Turn
 from goalseek.values import StopReason, Usage, to_plain
 from goalseek.workspace.shared_folders import SharedFolders
 
@@ -47,53 +47,59 @@ if typing.TYPE_CHECKING:
 UNSENT = "unsent.txt"
 
 
-@dataclass(frozen=True)
-class Overview:
-    """All that ``status`` shows; ``status --json`` prints these fields.
+_JSON_KEYS = """project status metric direction unit run_id iteration phase phase_started_at heartbeat_at silent
+    stop_reason first baseline best last stagnation outcomes spend limits differs warnings readable unsent settled
+    holdout cost waits word next folder turn proposers under_way balance questions""".split()
+_LEFT_OUT_WHERE_EMPTY = ("unit", "under_way", "balance", "questions")
 
-    ``baseline`` is the one that the gain is counted from, ``first`` the first of all where that is another.
-    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
-    others. ``waits`` is the oldest question that waits for a person, ``questions`` are all where there are several;
-    ``word`` is the approval given to ``waits``; ``readable`` are notes on answers that candidate code can read;
-    ``unsent`` says how many notifications failed, and why.
+
+class Overview(Struct, frozen=True):
+    """All that ``status`` shows: the picture, the standing of the run with what is in no record yet, and texts.
+
+    ``waits`` is the oldest question that waits for a person, ``word`` the approval given to it, ``questions`` are all.
+    ``readable`` are notes on answers that candidate code can read; ``unsent`` says how many notifications failed, and
+    why.
     """
 
     project: str
-    status: str
-    metric: str
-    direction: str
-    unit: str
+    picture: Picture
+    standing: Standing
     run_id: str
-    iteration: int
-    phase: str | None
-    phase_started_at: str | None
-    heartbeat_at: str | None
     silent: str
-    stop_reason: str | None
-    first: MeasuredCommit | None
-    baseline: MeasuredCommit | None
-    best: MeasuredCommit | None
-    last: dict[str, Any] | None
-    stagnation: int
-    outcomes: dict[str, int]
-    spend: Spend
     limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
     readable: tuple[str, ...]
     unsent: str
-    settled: SettleRecord | None
-    holdout: tuple[HoldoutRecord, ...]
     cost: str
     waits: Question | None
     word: Approval | None
+    questions: tuple[Question, ...]
     next: str
     folder: str
     turn: Turn
-    proposers: tuple[Proposer, ...]
-    under_way: tuple[OpenIteration, ...]
-    balance: str
-    questions: tuple[Question, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """What ``status --json`` prints.
+
+        ``baseline`` is the one that the gain is counted from, ``first`` the first of all where that is another;
+        ``questions`` are there where they are several.
+        """
+        standing, last = self.standing, self.standing.last
+        values = {
+            **structs.asdict(self.picture),
+            **structs.asdict(standing),
+            **structs.asdict(self),
+            "iteration": standing.last_iteration,
+            "first": standing.first if standing.first != standing.origin else None,
+            "baseline": standing.origin,
+            "last": last and {name: getattr(last, name) for name in ("iteration", "outcome", "reason", "why")},
+            "proposers": standing.proposers,
+            "questions": self.questions if len(self.questions) > 1 else (),
+        }
+        return {
+            name: to_plain(values[name]) for name in _JSON_KEYS if values[name] or name not in _LEFT_OUT_WHERE_EMPTY
+        }
 
 
 def read_overview(
@@ -104,8 +110,9 @@ def read_overview(
     ``location`` is that of the repository, where it is known; ``readable`` those notes, for which shared files are
     read, from an earlier overview. Raises GoalseekError outside a repository.
     """
-    location = location or locate(loaded.folder / loaded.manifest.project.repo)
-    own = location.own(loaded.manifest.project.name)
+    manifest = loaded.manifest
+    location = location or locate(loaded.folder / manifest.project.repo)
+    own = location.own(manifest.project.name)
     standing = load_standing(loaded, own)
     holder = lock_holder(own)
     picture = read_picture(loaded.state, is_held=holder is not None)
@@ -117,55 +124,37 @@ def read_overview(
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     spent = run_standing.spending(0.0, *unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if picture.is_at_work else _limit_text(loaded, run_standing, picture)
-    promote_hint = _promote_hint(loaded.manifest, standing)
-    next_step = _next_step(picture, standing, limit_text, promote_hint)
+    next_step = _next_step(picture, standing, limit_text, _promote_hint(manifest, standing))
     if question:
         next_step = _approval_step(question, approval, holder)
-    last = standing.last
     differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
-    texts = (*warnings(loaded.manifest, standing), *filter(None, [differences.code]))
+    shares = SharedFolders(own / "share.json", base_of(loaded, location.top))
+    if readable is None:
+        readable = _answer_notes(loaded, location)
+    texts = (*warnings(manifest, standing), *filter(None, [differences.code]))
+    cost = ""
+    if standing.baseline:
+        cost = cost_of_deciding(manifest, standing.noise.differed, sum(standing.baseline.seconds.values()))
+    names = {"metric": standing.metric or manifest.metric.name}
+    names["direction"] = standing.direction or manifest.metric.direction
     return Overview(
-        project=loaded.manifest.project.name,
-        status=picture.status,
-        metric=standing.metric or loaded.manifest.metric.name,
-        direction=standing.direction or loaded.manifest.metric.direction,
-        unit=standing.unit,
+        project=manifest.project.name,
+        picture=picture,
+        standing=structs.replace(spent, **names),
         run_id=run_id,
-        iteration=standing.last_iteration,
-        phase=picture.phase,
-        phase_started_at=picture.phase_started_at,
-        heartbeat_at=picture.heartbeat_at if picture.is_at_work else None,
         silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
-        stop_reason=picture.stop_reason,
-        first=standing.first if standing.first != standing.origin else None,
-        baseline=standing.origin,
-        best=standing.best,
-        last={"iteration": last.iteration, "outcome": last.outcome, "reason": last.reason, "why": last.why}
-        if last
-        else None,
-        stagnation=run_standing.stagnation,
-        outcomes=run_standing.outcomes,
-        spend=spent.spend,
-        limits=limit_texts(loaded.manifest.limits, spent),
-        differs=(
-            *differences.ruler,
-            *_shared_folder_notes(loaded, location, own, standing),
-        ),
+        limits=limit_texts(manifest.limits, spent),
+        differs=(*differences.ruler, *shares.notes(manifest.scope.share, standing.epoch)),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
-        readable=_answer_notes(loaded, location) if readable is None else readable,
-        unsent=_describe_unsent(loaded.logs / UNSENT) if loaded.manifest.notify.command else "",
-        settled=standing.settled,
-        holdout=standing.holdout,
-        cost=_cost_text(loaded, standing),
+        readable=readable,
+        unsent=_describe_unsent(loaded.logs / UNSENT) if manifest.notify.command else "",
+        cost=cost,
         waits=question,
         word=approval,
+        questions=tuple(question for question, _ in questions),
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
-        turn=run_standing.next_turn(loaded.manifest.search, own_label(loaded.manifest, standing)),
-        proposers=standing.proposers,
-        under_way=picture.under_way,
-        balance=picture.balance,
-        questions=tuple(question for question, _ in questions) if len(questions) > 1 else (),
+        turn=run_standing.next_turn(manifest.search, own_label(manifest, standing)),
     )
 
 
@@ -193,19 +182,6 @@ def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
     yield from fruitless_warnings(standing)
     if direction_text := direction_warning(metric, standing):
         yield direction_text
-
-
-def _cost_text(loaded: ManifestFile, standing: Standing) -> str:
-    if standing.baseline is None:
-        return ""
-    seconds = sum(standing.baseline.seconds.values())
-    return cost_of_deciding(loaded.manifest, standing.noise.differed, seconds)
-
-
-def _shared_folder_notes(loaded: ManifestFile, location: Location, own: Path, standing: Standing) -> tuple[str, ...]:
-    return SharedFolders(own / "share.json", base_of(loaded, location.top)).notes(
-        loaded.manifest.scope.share, standing.epoch
-    )
 
 
 def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:

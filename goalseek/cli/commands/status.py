@@ -9,13 +9,13 @@ from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_json, wants_json
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.observer import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
-from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, one_line, painter
 
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
         printed = clean_lines(read_output_tail(manifest.logs / OUTPUT))
     if wants_json(options):
-        print_json(options, {**to_plain(summary), "output": printed} if options.output else summary)
+        print_json(options, {**summary.plain(), "output": printed} if options.output else summary.plain())
         return 0
     lines = _lines(summary, painter(sys.stdout, options.color), options.manifest)
     if manifest is not local:
@@ -52,72 +52,71 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
-    lines = [f"{paint(summary.project, 'bold')}: {describe_end(summary.status, summary.stop_reason)}"]
-    if summary.phase:
-        lines[0] += f", in {summary.phase} since {summary.phase_started_at}"
-    if summary.under_way:
-        lines[0] += f", {count_stages(summary.under_way)}"
+    picture, standing = summary.picture, summary.standing
+    lines = [f"{paint(summary.project, 'bold')}: {describe_end(picture.status, picture.stop_reason)}"]
+    if picture.phase:
+        lines[0] += f", in {picture.phase} since {picture.phase_started_at}"
+    if picture.under_way:
+        lines[0] += f", {count_stages(picture.under_way)}"
     if summary.silent:
         lines.append(f"  {paint('silent', 'magenta')}     {summary.silent}")
     notes = (*summary.readable, *filter(None, [one_line(summary.unsent)]))
     readable = [f"  {paint('warning', 'magenta')}    {text}" for text in notes]
-    if summary.best is None or summary.baseline is None:
+    if standing.best is None or standing.origin is None:
         return [*lines, "nothing is measured yet", *readable, f"next: {one_line(summary.next)}"]
-    better = "higher" if summary.direction == "maximize" else "lower"
-    settled = summary.settled
-    value, before = (settled.best, settled.baseline) if settled else (summary.best.value, summary.baseline.value)
-    if summary.best.tree == summary.baseline.tree:  # every keep was taken back
+    better = "higher" if standing.direction == "maximize" else "lower"
+    settled = standing.settled
+    value, before = (settled.best, settled.baseline) if settled else (standing.best.value, standing.origin.value)
+    if standing.best.tree == standing.origin.tree:  # every keep was taken back
         value = before
-    best, baseline = format_distinct(value, before, unit=summary.unit)
-    gain = format_number(value - before, summary.unit, sign="+")
+    best, baseline = format_distinct(value, before, unit=standing.unit)
+    gain = format_number(value - before, standing.unit, sign="+")
     lines.append(
-        f"  best       {paint(best, 'green')} {summary.metric} ({better} is better), "
-        f"iteration {summary.best.iteration}; baseline {baseline}, {gain}"
+        f"  best       {paint(best, 'green')} {standing.metric} ({better} is better), "
+        f"iteration {standing.best.iteration}; baseline {baseline}, {gain}"
     )
-    if first := summary.first:
+    if (first := standing.first) and first != standing.origin:
         text = f"{format_number(first.value)}, the baseline of iteration {first.iteration}"
         text += ", before another verifier or other code"
         lines.append(f"  first      {text}")
     if settled:
         lines.append(f"  settled    {settled.why}; the two numbers are its medians")
-    if summary.last:
-        last = summary.last
-        why = one_line(last["why"])
-        lines.append(f"  last       {last['iteration']}: {last['outcome']}/{last['reason']}, {why}")
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
-    lines.append(f"  this run   {counts or 'nothing yet'}; {summary.stagnation} since the last kept change")
-    lines.append(f"  spend      {format_duration(summary.spend.seconds)}, {_tokens(summary)}")
-    lines += [f"  {each:<10} {text}" for each, text in proposer_lines(summary.turn, summary.proposers, summary.unit)]
+    if last := standing.last:
+        lines.append(f"  last       {last.iteration}: {last.outcome}/{last.reason}, {one_line(last.why)}")
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in standing.outcomes.items())
+    lines.append(f"  this run   {counts or 'nothing yet'}; {standing.stagnation} since the last kept change")
+    lines.append(f"  spend      {format_duration(standing.spend.seconds)}, {_tokens(standing)}")
+    lines += [f"  {each:<10} {text}" for each, text in proposer_lines(summary.turn, standing.proposers, standing.unit)]
     if summary.limits:
         lines.append(f"  limits     {'; '.join(summary.limits)}")
-    lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in summary.holdout]
+    lines += [f"  holdout    look {look.look}: {one_line(look.why)}" for look in standing.holdout]
     if summary.cost:
         lines.append(f"  deciding   {summary.cost}")
     lines += readable
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in summary.warnings]
     adopts = with_manifest_option("goalseek baseline adopts it", manifest)
     lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in summary.differs]
-    if summary.under_way:
+    if picture.under_way:
         from goalseek.views.panel import format_under_way
 
-        lines += [f"  {one.iteration:<10} {format_under_way(one)}" for one in summary.under_way]
-        lines += [f"  {paint('at once', 'magenta')}    {summary.balance}"] if summary.balance else []
-    for question in summary.questions or filter(None, [summary.waits]):
+        lines += [f"  {one.iteration:<10} {format_under_way(one)}" for one in picture.under_way]
+        lines += [f"  {paint('at once', 'magenta')}    {picture.balance}"] if picture.balance else []
+    for question in summary.questions:
         from goalseek.views.asking import question_lines
 
         lines += ["", *question_lines(question)]
     return [*lines, f"next: {one_line(summary.next)}"]
 
 
-def _tokens(summary: Overview) -> str:
-    usage, keeps = summary.spend.usage, summary.outcomes.get("kept", 0)
+def _tokens(standing: Standing) -> str:
+    usage, keeps = standing.spend.usage, standing.outcomes.get("kept", 0)
     text, least = f"{usage.tokens} tokens", at_least(usage)
     if usage.cost_usd is not None:
         text += f", {least}{format_dollars(usage.cost_usd)}{' (estimated)' if usage.estimated else ''}"
     if usage.about_usd is not None:
         text += f", {least}about {format_dollars(usage.about_usd)} by subscription"
-    if keeps and summary.spend.tokens:
-        text += f"; a kept change {round(summary.spend.tokens / keeps)} tokens"
+    if keeps and standing.spend.tokens:
+        text += f"; a kept change {round(standing.spend.tokens / keeps)} tokens"
         if usage.cost_usd is not None:
             text += f", {least}{format_dollars(usage.cost_usd / keeps)}"
     return text

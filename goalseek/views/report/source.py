@@ -108,8 +108,8 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
             status, phase, fetch_hint(source.loaded) or error.hint, (), bounds, error.message, is_live=is_live
         )
     return ProjectState(
-        status=describe_end(summary.status, summary.stop_reason),
-        phase=read_picture(source.state).phase_in_words() if summary.phase or summary.under_way else "",
+        status=describe_end(summary.picture.status, summary.picture.stop_reason),
+        phase=summary.picture.phase_in_words(),
         next=summary.next,
         differs=summary.differs,
         notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),
