@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from goalseek.files import write_atomic
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
@@ -170,22 +166,3 @@ def direction_warning(metric: Metric, standing: Standing) -> str:
 def luck_bound(share: float, examples: int) -> float:
     """Four standard errors of a proportion measured on so many examples."""
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / examples)
-
-
-_WARNED_FILE = "warned.json"
-
-
-def new_warnings(logs: Path, run_id: str, warnings: Mapping[str, str]) -> list[str]:
-    """The warnings, given by their budget, that this run has not shown yet; stores that they are shown."""
-    path = logs / _WARNED_FILE
-    known_budgets = _read_known_budgets(path, run_id)
-    if known_budgets != set(warnings) and logs.is_dir():
-        write_atomic(path, json.dumps({"run_id": run_id, "budgets": sorted(warnings)}) + "\n")
-    return [text for budget, text in warnings.items() if budget not in known_budgets]
-
-
-def _read_known_budgets(path: Path, run_id: str) -> set[str]:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        state = json.loads(path.read_text())
-        return set(state["budgets"]) if state["run_id"] == run_id else set()
-    return set()

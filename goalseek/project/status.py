@@ -6,7 +6,6 @@ It only reads: no lock is held, so it can be asked while a climb is at work.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -131,7 +130,15 @@ def read_overview(
     shares = SharedFolders(own / "share.json", base_of(loaded, location.top))
     if readable is None:
         readable = _answer_notes(loaded, location)
-    texts = (*warnings(manifest, standing), *filter(None, [differences.code]))
+    texts = (
+        exposure_note(manifest),
+        guard_notice(manifest, standing),
+        drift_warning(standing.direction or manifest.metric.direction, standing.noise),
+        small_set_warning(manifest.metric, standing),
+        *fruitless_warnings(standing),
+        direction_warning(manifest.metric, standing),
+        differences.code,
+    )
     cost = ""
     if standing.baseline:
         cost = cost_of_deciding(manifest, standing.noise.differed, sum(standing.baseline.seconds.values()))
@@ -145,7 +152,7 @@ def read_overview(
         silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
         limits=limit_texts(manifest.limits, spent),
         differs=(*differences.ruler, *shares.notes(manifest.scope.share, standing.epoch)),
-        warnings=tuple(with_manifest_option(text, loaded.path) for text in texts),
+        warnings=tuple(with_manifest_option(text, loaded.path) for text in texts if text),
         readable=readable,
         unsent=_describe_unsent(loaded.logs / UNSENT) if manifest.notify.command else "",
         cost=cost,
@@ -166,22 +173,6 @@ def _find_questions(loaded: ManifestFile, standing: Standing, run_id: str) -> li
 
     questions = open_questions(loaded.manifest, loaded.runs, standing, run_id)
     return [(question, read_approval(loaded.logs, question)) for question in questions]
-
-
-def warnings(manifest: Manifest, standing: Standing) -> Iterator[str]:
-    """What a person should know about the numbers themselves."""
-    metric = manifest.metric
-    if exposure_text := exposure_note(manifest):
-        yield exposure_text
-    if guard_text := guard_notice(manifest, standing):
-        yield guard_text
-    if drift_text := drift_warning(standing.direction or metric.direction, standing.noise):
-        yield drift_text
-    if set_text := small_set_warning(metric, standing):
-        yield set_text
-    yield from fruitless_warnings(standing)
-    if direction_text := direction_warning(metric, standing):
-        yield direction_text
 
 
 def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:

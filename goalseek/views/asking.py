@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from goalseek.project.approval import Approval, Question
 from goalseek.project.observer import Observer
-from goalseek.views.terminal_text import replace_unprintable
+from goalseek.views.terminal_text import is_foreground, replace_unprintable
 
 _POLL_SECONDS = 0.2
 
@@ -69,7 +69,7 @@ class AskingWatch(Observer):
             self.prompt.close()
 
     def _read_answer(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
-        lines = _read_lines(sys.stdin.fileno())
+        lines = _read_lines()
         while (approval := poll_approval()) is None:
             line = next(lines, "")
             if line is None:
@@ -109,19 +109,19 @@ def prompt_text(question: Question) -> str:
     return f"iteration {question.iteration} is reverted either way; go on? [y]es, [d]iff, or ^C to decide later: "
 
 
-def _read_lines(descriptor: int) -> Iterator[str | None]:
+def _read_lines() -> Iterator[str | None]:
     """The lines typed at a terminal, each with its newline, and None whenever none came for a moment."""
-    unread = b""
+    descriptor, unread = sys.stdin.fileno(), b""
     while True:
         while b"\n" in unread:
             line, unread = unread.split(b"\n", 1)
             yield line.decode("utf-8", "replace") + "\n"
-        if not _is_foreground(descriptor):
+        if not is_foreground(sys.stdin):
             time.sleep(_POLL_SECONDS)
             yield None
         elif not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
             yield None
-        elif _is_foreground(descriptor):
+        elif is_foreground(sys.stdin):
             try:
                 read = os.read(descriptor, 4096)
             except OSError:  # the terminal is gone
@@ -129,14 +129,6 @@ def _read_lines(descriptor: int) -> Iterator[str | None]:
             if not read:
                 return
             unread += read
-
-
-def _is_foreground(descriptor: int) -> bool:
-    """Whether this process is in the foreground: reading in the background would stop it (SIGTTIN)."""
-    try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:
-        return True
 
 
 def _diff(question: Question) -> str:

@@ -22,7 +22,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from goalseek.process import is_ending
-from goalseek.views.terminal_text import is_coloured
+from goalseek.views.terminal_text import is_coloured, is_foreground
 
 _READ_SECONDS = 0.1
 _NO_TERMINAL = (termios.error, OSError, ValueError)
@@ -66,7 +66,7 @@ class Screen(Live):
         """Removes the panel, and restores the modes of the terminal."""
         if signal.getsignal(signal.SIGTSTP) == self._suspend:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        if not _is_foreground():
+        if not is_foreground(sys.__stdout__):
             self._forget_drawing()
         try:
             with suppress(OSError):
@@ -76,7 +76,7 @@ class Screen(Live):
 
     def refresh(self) -> None:
         """Draws the panel for the present size of the terminal; nothing in the background."""
-        if _is_foreground():
+        if is_foreground(sys.__stdout__):
             with suppress(OSError), self._lock:
                 self._echo_off()
                 super().refresh()
@@ -84,7 +84,7 @@ class Screen(Live):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """The printed lines, with the panel below; without it in the background."""
         with self._lock:
-            if not _is_foreground():
+            if not is_foreground(sys.__stdout__):
                 self._forget_drawing()
                 return renderables
             columns, lines = self.console.size
@@ -117,7 +117,7 @@ class Screen(Live):
         self._columns = 0
 
     def _echo_off(self) -> None:
-        if self._saved_modes is not None or not _is_foreground():
+        if self._saved_modes is not None or not is_foreground(sys.__stdout__):
             return
         with suppress(*_NO_TERMINAL):
             modes: list[Any] = termios.tcgetattr(sys.stdin.fileno())
@@ -127,7 +127,7 @@ class Screen(Live):
 
     def _restore_modes(self) -> None:
         modes, self._saved_modes = self._saved_modes, None
-        if modes is None or not _is_foreground():
+        if modes is None or not is_foreground(sys.__stdout__):
             return
         if is_ending():  # else another ^C discards output the terminal has not read yet: the removal of the panel
             time.sleep(_READ_SECONDS)
@@ -138,17 +138,9 @@ class Screen(Live):
 
 def discard_input() -> None:
     """Discards unread input, as ^C and ^Z do without NOFLSH, which is set here as they would discard output too."""
-    if _is_foreground():
+    if is_foreground(sys.__stdout__):
         with suppress(*_NO_TERMINAL):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-def _is_foreground() -> bool:
-    """Whether this process is in the foreground: otherwise it must neither draw nor change the terminal's modes."""
-    try:
-        return sys.__stdout__ is None or os.tcgetpgrp(sys.__stdout__.fileno()) == os.getpgrp()
-    except (OSError, ValueError):  # not a controlling terminal
-        return True
 
 
 def _rewraps() -> bool:

@@ -108,6 +108,14 @@ def can_move_cursor(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
+def is_foreground(stream: TextIO | None) -> bool:
+    """Whether this process is in the foreground of a terminal: else it must not draw, read or change its modes."""
+    try:
+        return stream is None or os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, ValueError):  # not a controlling terminal
+        return True
+
+
 def painter(stream: TextIO, color: str) -> Paint:
     """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
     if not is_coloured(stream, color):
