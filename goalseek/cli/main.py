@@ -43,7 +43,7 @@ def _exit_code_of(act: Callable[[], int | None]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    top, rest = _split(arguments)
+    top, rest = _split_at_command(arguments)
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
         return 0 if rest else USAGE
@@ -57,7 +57,7 @@ def _run(arguments: list[str]) -> int:
     install_signal_handlers()
     gc.disable()  # imports make no garbage, and looking for it takes a tenth of their time
     try:
-        module, options = _parse(arguments, top, rest)
+        module, options = _parse_command(arguments, top, rest)
     finally:
         gc.freeze()
         gc.enable()
@@ -71,7 +71,7 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
+def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
     """The command's module, and its parsed options. Raises GoalseekError for arguments that it does not take."""
     from goalseek.cli.options import Parser, add_options
 
@@ -99,7 +99,7 @@ def _parse(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, 
     return module, options
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+def _split_at_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The options before the command, and the command with what follows."""
     index = 0
     while index < len(arguments) and arguments[index].startswith("-") and arguments[index] not in _ANSWERED_AT_ONCE:

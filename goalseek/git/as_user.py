@@ -86,11 +86,11 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
         work_tree.mkdir(mode=0o700)
         (work_tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
         for plan in plans:
-            base = _commit(repository, plan, git_dir, work_tree, hooks)
+            base = _add_one(repository, plan, git_dir, work_tree, hooks)
         return base
 
 
-def _commit(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tree: Path, hooks: Path | None) -> str:
+def _add_one(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tree: Path, hooks: Path | None) -> str:
     # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
     # the user has, which may fail in a place that they do not know.
     variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}

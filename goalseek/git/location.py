@@ -84,20 +84,20 @@ def other_folders(location: Location) -> tuple[Path, ...]:
     for note in sorted(common.glob("worktrees/*/gitdir")):
         with contextlib.suppress(OSError):
             folders.append((note.parent / os.fsdecode(note.read_bytes().rstrip(b"\n"))).parent)
-    folders += _alternates(common / "objects", ())
+    folders += _alternate_stores(common / "objects", ())
     # os.path: a folder that this account may not look into is no error, nor can its programs read there
     resolved = (path.resolve() for path in folders if os.path.isdir(path))
     return tuple(path for path in dict.fromkeys(resolved) if path != location.top.resolve())
 
 
-def _alternates(store: Path, visited: tuple[Path, ...]) -> list[Path]:
+def _alternate_stores(store: Path, visited: tuple[Path, ...]) -> list[Path]:
     try:
         lines = (store / "info/alternates").read_bytes().splitlines()
     except OSError:
         return []
     stores = [store / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
     new = [path for path in stores if path not in visited]
-    return [*new, *(inner for path in new for inner in _alternates(path, (*visited, *stores)))]
+    return [*new, *(inner for path in new for inner in _alternate_stores(path, (*visited, *stores)))]
 
 
 def _location_error(folder: Path, stderr: str) -> GoalseekError:

@@ -34,7 +34,7 @@ class Key(Struct, frozen=True):
     @property
     def kind(self) -> str:
         """What it takes, and what holds where it is left out: ``duration, default "30m"``."""
-        kind = _kind_of(self.node)
+        kind = _kind_in_words(self.node)
         if self.is_required or self.inner:
             return f"{kind}, {'required' if self.is_required else 'optional'}"
         default = self.node.get("default", "")
@@ -90,17 +90,17 @@ def find_keys(text: str) -> list[Key]:
     return [every[name]] if name in every else [key for key in every.values() if key.last_name == name]
 
 
-def _kind_of(node: dict[str, Any]) -> str:
+def _kind_in_words(node: dict[str, Any]) -> str:
     """What kind of value a node of the schema takes, in words."""
     if "anyOf" in node:
-        return " or ".join(_kind_of(kind) for kind in node["anyOf"] if kind.get("type") != "null")
+        return " or ".join(_kind_in_words(kind) for kind in node["anyOf"] if kind.get("type") != "null")
     if "enum" in node:
         words = [*map(_to_toml, node["enum"])]
         return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
     if "title" in node:
         return str(node["title"])
     if "items" in node:
-        return f"list of {_kind_of(node['items'])}" + "s" * ("enum" not in node["items"])
+        return f"list of {_kind_in_words(node['items'])}" + "s" * ("enum" not in node["items"])
     return _KINDS.get(node.get("type", ""), "table")
 
 

@@ -83,7 +83,7 @@ class SandboxPolicy:
 
     def credential_at(self, real: Path) -> Path:
         """The path at which a program sees a credential file: not in its HOME, where a mount could not be replaced."""
-        return _CREDENTIALS / _digest(real) if self.mounts else real
+        return _CREDENTIALS / _folder_name(real) if self.mounts else real
 
     def home_at(self, home: Path) -> Path:
         """The path at which a program sees its throw-away HOME."""
@@ -109,7 +109,7 @@ class SandboxPolicy:
         view = build_view(access.tree, self.top, self.scratch, access.home)
         paths = self._cache_paths() if access.caches else ()
         # Folders of goalseek's own over those that sandbox.cache names: the user's are not touched.
-        caches = [Mount(self.kept / access.caches / _digest(path), path, writable=True) for path in paths]
+        caches = [Mount(self.kept / access.caches / _folder_name(path), path, writable=True) for path in paths]
         for cache in caches:
             cache.source.mkdir(parents=True, exist_ok=True, mode=0o700)
         return structs.replace(
@@ -220,7 +220,7 @@ class SandboxPolicy:
                 raise GoalseekError(f"{key}: {path} lies in {hidden}, which programs must not see", hint, USAGE)
 
 
-def _digest(path: Path) -> str:
+def _folder_name(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 

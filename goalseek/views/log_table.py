@@ -149,7 +149,7 @@ def _rows(
         yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
     if record.usage.tokens or record.usage.has_cost:
-        yield "usage", _usage(record.usage)
+        yield "usage", _usage_text(record.usage)
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
@@ -163,6 +163,6 @@ def _parent_rows(parents: Sequence[IterationRecord]) -> Iterator[tuple[str, str]
         yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
 
 
-def _usage(usage: Usage) -> str:
+def _usage_text(usage: Usage) -> str:
     cost = f", {format_cost(usage)}" if usage.has_cost else ""
     return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

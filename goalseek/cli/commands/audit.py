@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         for line in (*report.notes, summary):
             print_message(options, line)
     else:
-        print("\n".join([*report.notes, *map(_line, report.deviations), summary]))
+        print("\n".join([*report.notes, *map(_deviation_line, report.deviations), summary]))
     return BAD_FINDING if report.deviations else 0
 
 
@@ -78,7 +78,7 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
     raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
 
 
-def _line(deviation: Deviation) -> str:
+def _deviation_line(deviation: Deviation) -> str:
     expected, actual = deviation.expected or "nothing", deviation.found or "nothing"
     text = f"{deviation.where}: {deviation.what}: expected {expected}, found {actual}"
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -61,20 +61,20 @@ def run(options: argparse.Namespace) -> int:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
         try:
-            _measure(options, project, (before, after), pairs)
+            _collect(options, project, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
             code = exit_code_of_interrupt(error)
             count = f"{len(pairs)} of {pluralize(options.count, 'pair')}"
             print_message(options, f"compare: interrupted after {count}; nothing is recorded")
         if pairs:
-            _show(options, before.target.config.manifest, (before, after), pairs)
+            _print_pairs(options, before.target.config.manifest, (before, after), pairs)
         sys.stdout.flush()
         if project.standing.seq < 0:
             raise NothingToKeep("nothing was recorded")
     return code
 
 
-def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+def _collect(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
     unit = revisions[0].target.config.manifest.metric.unit
     for pair in measure_pairs(project, *revisions, options.count):
         pairs.append(pair)
@@ -87,7 +87,9 @@ def _measure(options: argparse.Namespace, project: Project, revisions: tuple[Rev
         print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
 
 
-def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+def _print_pairs(
+    options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs
+) -> None:
     metric = manifest.metric
     comparison = compare_revisions(metric, pairs)
     columns = list(zip(*pairs, strict=True))
@@ -96,8 +98,8 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
         fields = {
             "metric": metric.name,
             "direction": metric.direction,
-            "before": _plain(revisions[0], columns[0], settled.before),
-            "after": _plain(revisions[1], columns[1], settled.after),
+            "before": _side_fields(revisions[0], columns[0], settled.before),
+            "after": _side_fields(revisions[1], columns[1], settled.after),
             **{name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")},
             "better": comparison.better,
             "is_sure": comparison.is_exact or settled.is_sure,
@@ -120,7 +122,7 @@ def _show(options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revi
     print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
 
 
-def _plain(side: Revision, runs: tuple[MeasuredValue, ...], middle: float) -> dict[str, Any]:
+def _side_fields(side: Revision, runs: tuple[MeasuredValue, ...], middle: float) -> dict[str, Any]:
     return {
         "revision": side.name,
         "commit": side.commit,

@@ -120,12 +120,12 @@ def _bash(parsers: dict[str, Parser], top: Parser) -> str:
         "valued": "|".join(word for option in options_of(top) if option.nargs != 0 for word in option.option_strings),
         "alternatives": "|".join(parsers),
         "values": "\n".join(values),
-        "top": " ".join([*parsers, _words(top)]),
-        "cases": "\n".join(f'        {name}) words="{_words(parser)}" ;;' for name, parser in parsers.items()),
+        "top": " ".join([*parsers, _words_after(top)]),
+        "cases": "\n".join(f'        {name}) words="{_words_after(parser)}" ;;' for name, parser in parsers.items()),
     }
 
 
-def _words(parser: Parser) -> str:
+def _words_after(parser: Parser) -> str:
     """Every word that may follow the command, except the values of options."""
     words = [word for option in options_of(parser) for word in option.option_strings]
     return " ".join(dict.fromkeys([*words, *" ".join(places_of(parser)).split()]))

@@ -117,17 +117,19 @@ def _explain(options: argparse.Namespace, keys: list[Key]) -> int:
         width = max(map(len, names))
         lines = [f"  {name:<{width}}  {key.text}" for name, key in zip(names, table.inner, strict=True)]
         foot = "\ngoalseek help KEY explains one key."
-        print_answer(options, [_plain(key) for key in table.inner], f"{table.header}\n{table.text}\n", *lines, foot)
+        print_answer(
+            options, [_key_fields(key) for key in table.inner], f"{table.header}\n{table.text}\n", *lines, foot
+        )
         return 0
     texts = []
     for key in keys:
         example = "\n".join(filter(None, [key.header, key.example]))
         texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
-    print_answer(options, [_plain(key) for key in keys], "\n\n\n".join(texts))
+    print_answer(options, [_key_fields(key) for key in keys], "\n\n\n".join(texts))
     return 0
 
 
-def _plain(key: Key) -> dict[str, Any]:
+def _key_fields(key: Key) -> dict[str, Any]:
     example = None if key.inner else key.example
     return {"key": key.name, "kind": key.kind, "text": key.text, "table": key.header, "example": example}
 

@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> int:
     given = answers_in_flags(options, path.parent)
     try:
         answers = first_answers(options, path, is_left, given, interview)
-        loaded, measurement = _measure(options, path, answers, interview)
+        loaded, measurement = _measure_until_number(options, path, answers, interview)
     except (KeyboardInterrupt, Interrupted) as error:
         if path.exists():
             raise
@@ -186,7 +186,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(
+def _measure_until_number(
     options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
 ) -> tuple[ManifestFile, MeasuredValue]:
     """Measures, and leaves the manifest without a number too. At a terminal asks again what was wrong, until it has."""
@@ -209,9 +209,9 @@ def _measure(
         commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
         interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
         write_atomic(path, first_manifest.manifest_text(plain, interrupted))
-        print_message(options, f"measuring once: {commands}")
         try:
             first_manifest.refuse_missing_outputs(answers)
+            print_message(options, f"measuring once: {commands}")
             measurement = first_manifest.measure_first(loaded, line_view(options))
             write_atomic(path, first_manifest.manifest_text(plain, None))
             return loaded, measurement

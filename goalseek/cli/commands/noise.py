@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         climb = PlannedClimb(
             metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, draws_seed
         )
-        return _measure(options, repeat_measurements(project, target, options.count), climb, what, plain)
+        return _print_noise(options, repeat_measurements(project, target, options.count), climb, what, plain)
 
 
 def _repeat_command(options: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def _repeat_command(options: argparse.Namespace) -> int:
     )
     hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall"
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
-    timeout = _timeout(options)
+    timeout = _timeout_seconds(options)
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
@@ -108,17 +108,17 @@ def _repeat_command(options: argparse.Namespace) -> int:
     what = "seconds" if options.wall else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
-    return _measure(options, results, climb, what, plain)
+    return _print_noise(options, results, climb, what, plain)
 
 
-def _timeout(options: argparse.Namespace) -> float | None:
+def _timeout_seconds(options: argparse.Namespace) -> float | None:
     try:
         return humanize.parse_duration(options.timeout) if options.timeout is not None else None
     except ValueError as error:
         raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
 
 
-def _measure(
+def _print_noise(
     options: argparse.Namespace,
     results: Iterator[Run],
     climb: PlannedClimb,

@@ -260,7 +260,7 @@ def _carry_out(
     elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
             print_message(options, note)
-        _show(options, manifest, promotion, commit, result)
+        _print_promotion(options, manifest, promotion, commit, result)
     if options.ablate and not ablation and promotion.promoted:
         print_message(options, _preview_ablation(options, manifest, promotion))
     return BAD_FINDING if result and result.is_worse else 0
@@ -276,7 +276,7 @@ def _branch_line(options: argparse.Namespace, commit: str) -> str:
     return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
 
 
-def _show(
+def _print_promotion(
     options: argparse.Namespace,
     manifest: ManifestFile,
     promotion: Promotion,

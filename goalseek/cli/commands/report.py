@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command_name == "settle":
         from goalseek.cli.watch import choose_view
 
-        _settle(options, choose_view(options))
+        _settle_climb(options, choose_view(options))
         return 0
     refuse_two_outputs(options, "-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
@@ -63,11 +63,11 @@ def run(options: argparse.Namespace) -> int:
     if options.settle:
         from goalseek.cli.watch import line_view
 
-        _settle(options, line_view(options))
+        _settle_climb(options, line_view(options))
     source = _source(options)
     if options.serve:
         return _serve(options, source)
-    kind = _kind(options)
+    kind = _format_of(options)
     reader = Reader(source)
     if options.file == "-":
         print_bytes(_render(reader, source, kind))
@@ -102,7 +102,7 @@ def _serve(options: argparse.Namespace, source: Source) -> int:
     return 0
 
 
-def _settle(options: argparse.Namespace, watch: Observer) -> None:
+def _settle_climb(options: argparse.Namespace, watch: Observer) -> None:
     """Settles the climb that the options name, and records the result."""
     from goalseek.evaluation.measurements import Evaluation
     from goalseek.evaluation.settle import settle_on_request
@@ -123,7 +123,7 @@ def _source(options: argparse.Namespace) -> Source:
     return copy_source(start_folder(options) / options.results)
 
 
-def _kind(options: argparse.Namespace) -> str:
+def _format_of(options: argparse.Namespace) -> str:
     if options.format:
         return str(options.format)
     if options.file in (None, "-"):

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     folder = manifest.runs / f"{record.iteration:04d}"
     if (options.files is not None or options.output) and not folder.is_dir():
         raise _missing_artifacts(record)
-    parts = _parts(options, manifest, record, folder)
+    parts = _chosen_parts(options, manifest, record, folder)
     count = _copy_files(options, folder, Path(options.files)) if options.files is not None else 0
     if wants_json(options):
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(options, fields or record)
     elif parts:
         for name, content in parts.items():
-            _write(options, content, is_patch=name == "diff")
+            _print_part(options, content, is_patch=name == "diff")
         standing = load_standing(manifest)
         is_part = standing.keeps > 1 or bool(standing.taken_back)
         if options.diff and not options.all and options.which == "best" and is_part:
@@ -114,12 +114,12 @@ def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[st
     }
 
 
-def _parts(
+def _chosen_parts(
     options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path
 ) -> dict[str, bytes]:
     parts: dict[str, bytes] = {}
     if options.diff:
-        parts["diff"] = _diff_from_baseline(manifest, record) if options.all else _diff(manifest, record, folder)
+        parts["diff"] = _diff_from_baseline(manifest, record) if options.all else _patch_of(manifest, record, folder)
     if options.plan:
         parts["plan"] = _artifact(record, folder, "plan.md")
     if options.prompt:
@@ -145,7 +145,7 @@ def _printed_output(folder: Path) -> bytes:
     return b"".join(f"== {name} ==\n".encode() + text for name, text in ended.items())
 
 
-def _write(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
+def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
     """Prints the bytes to a file or pipe, control characters escaped; on a terminal, or in colour, without these."""
     if options.raw or (not sys.stdout.isatty() and options.color != "always"):
         shown = content if options.raw else escape_controls(content)
@@ -185,7 +185,7 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     return record
 
 
-def _diff(manifest: ManifestFile, record: IterationRecord, folder: Path) -> bytes:
+def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path) -> bytes:
     """The stored patch; where that is gone, the one git computes."""
     path = folder / "changes.diff"
     if path.exists():
