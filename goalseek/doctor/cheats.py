@@ -5,13 +5,14 @@ Nothing of them gets into a ref or a record.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
-from goalseek.evaluation.measurements import Evaluation, Target, measure_target, sync_bench, unused_seed
+from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
 from goalseek.findings import Finding, Level
 from goalseek.git.merge import PatchError, patch_tree
 from goalseek.git.objects import Objects
@@ -25,9 +26,6 @@ from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
-
-_FIRST_NUMBER = 2000  # of the cheats' measurements: the trial's are below, so no seed is used twice
-_MOST_CHEATS = 1000
 
 
 class Cheat(DataClass):
@@ -66,14 +64,10 @@ def count_runs(cheats: Sequence[Cheat]) -> int:
 
 
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[Finding]:
-    """A finding for each cheat, with its verdict as a candidate. The bench is at the subject's tree afterwards."""
-    manifest = subject.config.manifest
-    try:
-        for index, cheat in enumerate(cheats):
-            if not cheat.unfit:
-                yield _finding(manifest, cheat, *_verdict(project, subject, cheat, _FIRST_NUMBER + index))
-    finally:
-        sync_bench(Evaluation(project, subject.config), subject.tree)
+    """A finding for each cheat, with its verdict as a candidate."""
+    for cheat in cheats:
+        if not cheat.unfit:
+            yield _finding(subject.config.manifest, cheat, *_verdict(project, subject, cheat))
 
 
 def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
@@ -105,13 +99,14 @@ def _lines_saved(objects: Objects, before: str, after: str) -> int:
     return sum(int(row[1]) - int(row[0]) for row in rows if row[0].isdigit() and row[1].isdigit())
 
 
-def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> tuple[Verdict, bool]:
+def _verdict(project: Project, subject: Target, cheat: Cheat) -> tuple[Verdict, bool]:
     """The verdict, and whether all runs of the cheat gave one number where those of the unchanged code differ."""
     if cheat.refused:
         return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused), False
     if not cheat.tree:
         return Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, "it changes nothing that a candidate may change"), False
-    evidence = measure_target(project, subject.variant(cheat.tree), unused_seed(project, number))
+    runs = measure_in_turn(project, itertools.repeat(subject.variant(cheat.tree), 1 + MIN_CANDIDATE_RUNS))
+    evidence = next(runs).evidence
     standing, manifest = project.standing, subject.config.manifest
     # Before a baseline: the value that it would have.
     values = [measurement.value for measurement in subject.known]
@@ -123,12 +118,10 @@ def _verdict(project: Project, subject: Target, cheat: Cheat, number: int) -> tu
     verdict = rule.plain_verdict(evidence)
     if not verdict or manifest.metric.noise == "none" or len(set(values)) < 2:
         return verdict, False
-    for repeat in range(1, MIN_CANDIDATE_RUNS + 1):
-        seed = unused_seed(project, number + repeat * _MOST_CHEATS)
-        again = measure_target(project, subject.variant(cheat.tree), seed)
-        if again.failure or again.runs[0].value != verdict.value:
+    for run in runs:
+        if run.evidence.failure or run.evidence.runs[0].value != verdict.value:
             return verdict, False
-        evidence = evidence.plus(again)
+        evidence = evidence.plus(run.evidence)
     cheat_values = values_of(evidence.runs, "candidate")
     if has_fixed_seed(manifest.metric, cheat_values, values):
         why = describe_fixed_seed(len(cheat_values))

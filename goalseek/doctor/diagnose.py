@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.doctor.isolation import SPLIT, hidden_tests, unseen_by_scorer
-from goalseek.evaluation.measurements import Target, measure_target, trial_folder, unused_seed
+from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.findings import Finding
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
@@ -33,7 +33,6 @@ from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun
 from goalseek.workspace.scope import is_tool_cache, parents, paths_below
 
-_FIRST_NUMBER = 2000
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
 _MAX_LOG = 64 * 1024
 _MAX_NAMED = 8
@@ -59,12 +58,11 @@ def diagnose_sandbox(
             hint = "goalseek doctor --outside runs it once outside, and names the cause"
             yield Finding("note", text, hint, "outside")
         return
-    numbers = itertools.count(_FIRST_NUMBER)
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
         variant = replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
-        return measure_target(project, variant, unused_seed(project, next(numbers))).failure is None
+        return next(measure_in_turn(project, [variant])).evidence.failure is None
 
     manifest = target.config.manifest
     with project.using_policy(project.confines.without_sandbox()):

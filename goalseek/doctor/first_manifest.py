@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,11 +22,9 @@ from goalseek.evaluation.measurements import (
     MeasuredValue,
     baseline_error,
     baseline_target,
-    measure_target,
-    number_in,
-    record_measurement,
+    measure_in_turn,
+    record_number,
     trial_folder,
-    unused_seed,
 )
 from goalseek.git.ignore import matcher
 from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
@@ -33,7 +32,7 @@ from goalseek.manifest import loading, validation
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import VerifyCommand
-from goalseek.phase_values import Verdict
+from goalseek.phase_values import Failure
 from goalseek.project.fitness import answer_notes, check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
@@ -320,25 +319,24 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
         for note in answer_notes(project, check_fit(project)):
             watch.on_note(note)
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
-        evidence = measure_target(project, target, unused_seed(project))
-        number = number_in(target, evidence)
-        if isinstance(number, Verdict):
+        (run,) = measure_in_turn(project, [target], record=partial(record_number, project, "init"))
+        number, evidence = run.number, run.evidence
+        if isinstance(number, Failure):
             remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
             error = baseline_error(number, trial_folder(project), "the first measurement", remedy)
             error.hint = _mend(loaded, number.reason, error.hint)
             folder = trial_folder(project)
             missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)
             raise NotMeasured(error, _question_of(number, evidence.verify), missing.place if missing else "")
-        record_measurement(project, target, number, "init")
         return number
 
 
-def _question_of(verdict: Verdict, commands: Sequence[CommandRun]) -> str:
+def _question_of(failure: Failure, commands: Sequence[CommandRun]) -> str:
     """The answer that a failed measurement speaks against."""
-    if verdict.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not commands:
+    if failure.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not commands:
         return "reading"
     name = commands[-1].name
-    if "left no output" in verdict.why:
+    if "left no output" in failure.why:
         return "timing_outputs" if name == "timing" else "outputs"
     return "score" if name in ("timing", "score") else "run"
 

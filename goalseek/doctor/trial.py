@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -13,20 +14,18 @@ from goalseek.evaluation.measurements import (
     MeasuredValue,
     Target,
     baseline_error,
-    measure_target,
+    measure_in_turn,
     measurement_of,
-    number_in,
     record_measurement,
     sync_bench,
     trial_folder,
-    unused_seed,
 )
 from goalseek.findings import Finding
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Evidence, Verdict
+from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.project import Project
 from goalseek.statistics.advice import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
@@ -52,15 +51,13 @@ def try_verifier(
     interrupted, but not before the first baseline if the verifier turns out not to fit.
     """
     manifest = subject.config.manifest
-    measurements: list[MeasuredValue] = []
     is_fit = True
     try:
-        while len(subject.known) < NUMBERS:
-            evidence = measure_target(project, subject, unused_seed(project, len(measurements)))
-            measurement = number_in(subject, evidence)
-            if isinstance(measurement, Verdict):
+        for run in measure_in_turn(project, itertools.repeat(subject, NUMBERS - len(subject.known))):
+            measurement = run.number
+            if isinstance(measurement, Failure):
                 is_fit = False
-                remedy = unseen_file_hint(project, manifest, evidence.verify, subject.tree, trial_folder(project))
+                remedy = unseen_file_hint(project, manifest, run.evidence.verify, subject.tree, trial_folder(project))
                 error = baseline_error(measurement, trial_folder(project), remedy=remedy)
                 yield Finding("wrong", error.message, error.hint, "verifier")
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
@@ -69,24 +66,26 @@ def try_verifier(
                 runs = count_runs(cheats)
                 least, most = NUMBERS + runs, NUMBERS - 1 + len(BREAKAGES) + runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
-            measurements.append(measurement)
             subject = replace(subject, known=(*subject.known, measurement))
         seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
         yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
         yield from check_steps(manifest, subject.known, [record.metric.value for record in records])
-        finding = check_sabotage(project, subject)
-        is_fit = finding.ok
-        yield finding
-        if is_fit:
-            yield from measure_cheats(project, subject, cheats)
-            return
-        if cheats:
+        try:
+            finding = check_sabotage(project, subject)
+            is_fit = finding.ok
+            yield finding
+            if is_fit:
+                yield from measure_cheats(project, subject, cheats)
+        finally:
+            sync_bench(Evaluation(project, subject.config), subject.tree)
+        if cheats and not is_fit:
             yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:
         if is_fit or project.standing.seq >= 0:
-            for measurement in measurements:
-                record_measurement(project, subject, measurement, "doctor")
+            for measurement in subject.known:
+                if not measurement.before:
+                    record_measurement(project, subject, measurement, "doctor")
 
 
 def _describe_numbers(
@@ -191,30 +190,21 @@ BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
 )
 _NOISE = 10
 _LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
-_FIRST_NUMBER = 1000  # of these measurements, after those of the unbroken tree
 
 
 def check_sabotage(project: Project, subject: Target) -> Finding:
     """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
     ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Nothing of them
-    gets into a ref or a record, and the bench is at the subject's tree afterwards.
+    gets into a ref or a record.
     """
     unnoticed, unit = [], subject.config.manifest.metric.unit
-    try:
-        for index, (how, content) in enumerate(BREAKAGES):
-            tree = sabotage_tree(project, subject, content)
-            if tree == subject.tree:
-                continue
-            seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
-            seed = unused_seed(project, _FIRST_NUMBER + index) if seed is None else seed
-            evidence = measure_target(project, subject.variant(tree), seed)
-            if text := describe_notice(evidence, subject.known, unit):
-                text = f"every writable file {how}: {text}"
-                return _preference(subject, evidence, text) or Finding("good", text, place="sabotage")
-            unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
-    finally:
-        sync_bench(Evaluation(project, subject.config), subject.tree)
+    for run in measure_in_turn(project, _broken_trees(project, subject)):
+        how, evidence = run.target.name, run.evidence
+        if text := describe_notice(evidence, subject.known, unit):
+            text = f"every writable file {how}: {text}"
+            return _preference(subject, evidence, text) or Finding("good", text, place="sabotage")
+        unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
     text = f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
     remedy = "make the verifier run or read the writable files of the tree in which it runs"
     return Finding("wrong", f"the verifier does not read the candidate: {text}", remedy, "sabotage")
@@ -233,6 +223,14 @@ def _preference(subject: Target, evidence: Evidence, text: str) -> Finding | Non
     remedy = f'is metric.direction = "{manifest.metric.direction}" right? If it is, let the verifier refuse broken code'
     text = f"garbage is better than your code: {text} from {format_number(value, manifest.metric.unit)}"
     return Finding("wrong", text, remedy, "sabotage")
+
+
+def _broken_trees(project: Project, subject: Target) -> Iterator[Target]:
+    seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
+    for how, content in BREAKAGES:
+        tree = sabotage_tree(project, subject, content)
+        if tree != subject.tree:
+            yield replace(subject.variant(tree), seed=seed, name=how)
 
 
 def sabotage_tree(project: Project, subject: Target, content: bytes | None) -> str:

@@ -8,31 +8,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import takewhile
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
-    in_turn,
-    measure_target,
-    number_in,
+    Target,
+    alternate,
+    measure_in_turn,
     pairs_in_turn,
     pinned_target,
-    record_measurement,
-    unused_seed,
+    record_number,
 )
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
-from goalseek.phase_values import Verdict
+from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle, standard_errors
 from goalseek.statistics.scale import median
 from goalseek.values import DataClass, StopReason
-from goalseek.workspace.places import BenchName
 
 PAIRS = 4
 ASKED_BY = "ablate"
@@ -114,7 +113,7 @@ def _judge(evaluation: Evaluation, runs: _Runs, chain: KeptChain, record: Iterat
     if tree == chain.end:
         return AblatedChange(number, f"{name}, stays: later changes have replaced it", True, 0.0)
     measured = runs.pairs(tree, f"without iteration {number}", pairs)
-    if isinstance(measured, Verdict):
+    if isinstance(measured, Failure):
         return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
     difference, errors = runs.difference(measured)
     saves_lines = _count_lines(objects.git("diff-tree", "--numstat", "-r", tree, chain.end)) < 0
@@ -132,7 +131,7 @@ def _compare(
     except GoalseekError as error:
         return error.message, ""
     measured = runs.pairs(tree, f"without {', '.join(map(str, left_out))}, afresh", 2 * pairs)
-    if isinstance(measured, Verdict):
+    if isinstance(measured, Failure):
         return f"there is no number: {measured.why}", ""
     backwards = [(best, result) for result, best in measured]
     difference, errors = runs.difference(backwards)
@@ -162,30 +161,40 @@ class _Runs:
         self._on_message = on_message
         self._is_exact = is_exact(evaluation.config.manifest.metric, evaluation.project.standing)
         self._stored: dict[str, deque[MeasuredValue]] = {}
-        self._once: dict[str, MeasuredValue] = {}
-        for run in self._recorded():  # newest first
-            value = MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
-            self._stored.setdefault(run.tree, deque()).appendleft(value)
+        history, ours = evaluation.project.ledger.history, (ASKED_BY, evaluation.project.standing.ruler)
+        for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):
+            if isinstance(run, MeasurementRecord) and (run.asked_by, run.ruler) == ours:
+                value = MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
+                self._stored.setdefault(run.tree, deque()).appendleft(value)
 
-    def pairs(self, tree: str, name: str, count: int) -> Pairs | Verdict:
-        """Pairs (tree, best), measured in turn; one where the metric is exact. A verdict where the tree has no number.
+    def pairs(self, tree: str, name: str, count: int) -> Pairs | Failure:
+        """Pairs (tree, best), measured in turn; one where the metric is exact. A failure where the tree has no number.
 
-        Raises GoalseekError where the best has none.
+        A recorded run counts once; where the metric is exact, each time. Raises GoalseekError where the best has no
+        number.
         """
-        values: list[MeasuredValue] = []
         count = 1 if self._is_exact else count
-        for index in range(2 * count):
-            side = in_turn(index, tree, self._best)
-            self._on_message(f"ablation, {name}: run {index + 1} of {2 * count}")
-            value = self._once.get(side) or self._value(side)
-            if isinstance(value, Verdict):
+        project, config = self._evaluation.project, self._evaluation.config
+        values: list[MeasuredValue] = []
+
+        def missing() -> Iterator[Target]:
+            for index, side in enumerate(alternate(tree, self._best, count), start=1):
+                self._on_message(f"ablation, {name}: run {index} of {2 * count}")
+                if stored := self._stored.get(side):
+                    values.append(stored[0] if self._is_exact else stored.popleft())
+                else:
+                    yield pinned_target(project.standing, config, side, "b" if side == self._best else "a")
+
+        for run in measure_in_turn(project, missing(), record=partial(record_number, project, ASKED_BY)):
+            number, side = run.number, run.target.tree
+            if isinstance(number, Failure):
                 if side == tree:
-                    return value
-                message = f"the best, measured again, has no number: {value.why}"
+                    return number
+                message = f"the best, measured again, has no number: {number.why}"
                 raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
             if self._is_exact:
-                self._once[side] = value
-            values.append(value)
+                self._stored[side] = deque([number])
+            values.append(number)
         return pairs_in_turn(values)
 
     def difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
@@ -195,24 +204,3 @@ class _Runs:
         values = [(before.value, after.value) for before, after in pairs]
         difference = settle(metric.direction, values, noise.all_positive, metric.unit)
         return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive)
-
-    def _value(self, tree: str) -> MeasuredValue | Verdict:
-        """The next run of a tree: one that is recorded, else a new one, which is recorded before it counts."""
-        if self._stored.get(tree):
-            return self._stored[tree].popleft()
-        project = self._evaluation.project
-        bench: BenchName = "b" if tree == self._best else "a"
-        target = pinned_target(project.standing, self._evaluation.config, tree, bench)
-        value = number_in(target, measure_target(project, target, unused_seed(project)))
-        if not isinstance(value, Verdict):
-            record_measurement(project, target, value, ASKED_BY)
-        return value
-
-    def _recorded(self) -> Iterator[MeasurementRecord]:
-        """The runs of ablations since the last iteration under the present verifier, newest first."""
-        project = self._evaluation.project
-        since = takewhile(lambda record: not isinstance(record, IterationRecord), project.ledger.history.newest())
-        for record in since:
-            is_ours = isinstance(record, MeasurementRecord) and record.asked_by == ASKED_BY
-            if isinstance(record, MeasurementRecord) and is_ours and record.ruler == project.standing.ruler:
-                yield record

@@ -15,22 +15,21 @@ from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
     Target,
+    alternate,
     baseline_error,
-    in_turn,
-    measure_target,
-    number_in,
+    measure_in_turn,
     pairs_in_turn,
+    replace_files,
     ruler_of,
     trial_folder,
 )
 from goalseek.findings import refuse_wrong
 from goalseek.git.as_user import tree_of_checkout
-from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Metric
-from goalseek.phase_values import Verdict
+from goalseek.phase_values import Failure
 from goalseek.project import preflight
 from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
@@ -45,9 +44,8 @@ Pair = tuple[MeasuredValue, MeasuredValue]
 
 
 class Revision(DataClass):
-    """One of the two: its name as given by the user, its commit (None for the checkout), and what is measured."""
+    """One of the two: its commit (None for the checkout), and what is measured, named as the user gave it."""
 
-    name: str
     commit: str | None
     target: Target
 
@@ -90,7 +88,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     first = _side(evaluation, "a", *_commit(project, before))
     second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
-        message = f"{first.name} and {second.name} are the same tree"
+        message = f"{first.target.name} and {second.target.name} are the same tree"
         raise GoalseekError(message, "goalseek noise shows how much the number of one tree varies", USAGE)
     entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
     for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
@@ -100,29 +98,30 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
             preflight.refuse_hidden_clashes(config, project.places.prefix, files)
         except GoalseekError as error:
             end = error.stop_reason or error.exit_code
-            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
+            raise GoalseekError(f"{side.target.name}: {error.message}", error.hint, end) from None
     _refuse_other_ruler(project, config.scope, first, second)
     check_sandbox(project, entries[1], config.manifest)
     return first, second
 
 
-def measure_pairs(project: Project, before: Revision, after: Revision, count: int) -> Iterator[Pair]:
+def measure_pairs(project: Project, before: Target, after: Target, count: int) -> Iterator[Pair]:
     """Up to ``count`` pairs (before, after), measured in turn, each measurement with a seed of its own.
 
     It ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first measurement.
     Raises GoalseekError where a measurement has no number.
     """
-    measurements: list[MeasuredValue] = []
-    while len(measurements) < 2 * count and not is_exact(pairs_in_turn(measurements)):
-        for index in (len(measurements), len(measurements) + 1):
-            side = in_turn(index, before, after)
-            target = replace(side.target, known=tuple(measurements[:1])).variant(side.target.tree)
-            number = number_in(target, measure_target(project, target, secrets.randbelow(2**31)))
-            if isinstance(number, Verdict):
-                error = baseline_error(number, trial_folder(project), side.name)
-                raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
-            measurements.append(number)
-        yield pairs_in_turn(measurements)[-1]
+    numbers: list[MeasuredValue] = []
+    sides = alternate(before, after, count)
+    trees = (
+        replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree) for side in sides
+    )
+    for run in measure_in_turn(project, trees, until=lambda _: is_exact(pairs_in_turn(numbers))):
+        if isinstance(number := run.number, Failure):
+            error = baseline_error(number, trial_folder(project), run.target.name)
+            raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
+        numbers.append(number)
+        if len(numbers) % 2 == 0:
+            yield pairs_in_turn(numbers)[-1]
 
 
 def is_exact(pairs: Sequence[Pair]) -> bool:
@@ -161,7 +160,7 @@ def _side(evaluation: Evaluation, bench: BenchName, name: str, commit: str | Non
     project, config, repository = evaluation.project, evaluation.config, evaluation.project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     ruler = ruler_of(config, repository.objects.files(tree)).digest
-    return Revision(name, commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench))
+    return Revision(commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench, name=name))
 
 
 def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
@@ -171,7 +170,9 @@ def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after:
     ruler_files = [quote_path(path) for path in paths if scope.kind(path) in ("hidden", "read_only")]
     others = [quote_path(path) for path in paths if scope.kind(path) == "other"]
     if ruler_files:
-        message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
+        message = (
+            f"{before.target.name} and {after.target.name} do not have the same verifier: {abbreviate(ruler_files)}"
+        )
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
@@ -194,39 +195,31 @@ class BaseComparison(DataClass):
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
-def settle_on_base(
-    project: Project, base: str, result: str, on_message: Callable[[str], None], pairs: int = PAIRS
-) -> BaseComparison:
-    """Measures the trees ``base`` and ``result`` in up to ``pairs`` pairs under the pinned ruler; records nothing.
+def settle_on_base(project: Project, base: str, result: str, on_message: Callable[[str], None]) -> BaseComparison:
+    """Measures the trees ``base`` and ``result`` in up to five pairs under the pinned ruler; records nothing.
 
     Raises GoalseekError where one of them has no number.
     """
     config, standing, objects = project.config(), project.standing, project.repository.objects
     assert standing.baseline
     pinned = standing.baseline.tree
-    before = _with_ruler_files(objects, config.scope, pinned, base)
-    after = _with_ruler_files(objects, config.scope, pinned, result)
+    scope = config.scope
+
+    def decides(path: str) -> bool:
+        return scope.kind(path) in ("hidden", "read_only") and not scope.is_own_file(path)
+
+    before, after = (replace_files(objects, tree, pinned, decides) for tree in (base, result))
     config, ruler = project.config((before, after)), standing.ruler
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
-    target = Target(config, before, ruler, standing.epoch, before)
+    target = Target(config, before, ruler, standing.epoch, before, name="the base")
     count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
-    sides = Revision("the base", None, target), Revision("the result", None, replace(target, tree=after, bench="b"))
-    measured_pairs = list(measure_pairs(project, *sides, PAIRS))
+    other = replace(target, tree=after, bench="b", name="the result")
+    measured_pairs = list(measure_pairs(project, target, other, PAIRS))
     first, last = measured_pairs[-1]
     guards = config.manifest.guard
     violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
     seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
     comparison = compare_revisions(config.manifest.metric, measured_pairs)
     return BaseComparison(comparison, tuple(filter(None, violations)), seconds)
-
-
-def _with_ruler_files(objects: Objects, scope: Scope, pinned: str, tree: str) -> str:
-    """The tree with the hidden and read-only files of the pinned one, as these decide."""
-    edits: dict[str, Entry | None] = {
-        difference.path: difference.after
-        for difference in objects.differences(tree, pinned)
-        if scope.kind(difference.path) in ("hidden", "read_only") and not scope.is_own_file(difference.path)
-    }
-    return objects.splice(tree, edits) if edits else tree

@@ -9,20 +9,18 @@ from msgspec import structs
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
-    measure_target,
-    measurement_of,
+    measure_in_turn,
     origin_tree,
     pinned_target,
     seconds_outside,
-    unused_seed,
 )
 from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest
+from goalseek.phase_values import Failure
 from goalseek.project.landing import landing
-from goalseek.statistics.decide import rejection_of
 from goalseek.values import Phase, Reason, StopReason
 
 
@@ -68,7 +66,7 @@ def _look(evaluation: Evaluation, side: str) -> None:
     commit = standing.origin if side == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
     project.show("running", commit.iteration, Phase.HOLDOUT)
-    killed_seconds = sum(seconds_outside(project, holdout_key(standing)).phases.values())
+    killed_seconds = seconds_outside(project, holdout_key(standing)).before
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
@@ -108,16 +106,16 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
     failed = structs.replace(begun, reason="failed")
     try:
-        evidence = measure_target(project, replace(target, own_folder=holdout.command), unused_seed(project))
+        (run,) = measure_in_turn(project, [replace(target, own_folder=holdout.command)])
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
         return structs.replace(failed, why=f"the look at the {side} failed: {error.message}")
-    if refusal := rejection_of(config.manifest.metric, (), evidence):
-        return structs.replace(failed, why=f"the look at the {side} failed: {refusal[1]}")
-    measurement = measurement_of(evidence)
-    value, unit = measurement.value, config.manifest.metric.unit
-    record = structs.replace(begun, reason=Reason.MEASURED, value=value, seconds=measurement.seconds)
+    number = run.number
+    if isinstance(number, Failure):
+        return structs.replace(failed, why=f"the look at the {side} failed: {number.why}")
+    value, unit = number.value, config.manifest.metric.unit
+    record = structs.replace(begun, reason=Reason.MEASURED, value=value, seconds=number.seconds)
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if side == "baseline" or baseline_value is None:
         return structs.replace(record, why=f"{side} {format_number(value, unit)}")

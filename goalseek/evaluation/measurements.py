@@ -5,17 +5,18 @@ A recorded measurement is evidence for the next baseline, so that none is made t
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.findings import refuse_wrong
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, Objects
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
 from goalseek.ledger.standing import Standing
@@ -24,11 +25,12 @@ from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Side, Verdict
+from goalseek.process import deferring_signals
 from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
-from goalseek.statistics.sequential_test import baseline_rejection
+from goalseek.statistics.decide import rejection_of
 from goalseek.values import CommandRun, DataClass, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
@@ -61,7 +63,8 @@ class Target(DataClass):
     """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
-    empty run folder of its own. Of two targets that are measured in turn, each has a bench of its own.
+    empty run folder of its own. Of two targets that are measured in turn, each has a bench of its own. ``seed`` and
+    ``iteration`` are None for a seed that is not used yet, and for the next iteration; ``name`` is what errors call it.
     """
 
     config: Config
@@ -73,6 +76,9 @@ class Target(DataClass):
     known: tuple[MeasuredValue, ...] = ()
     own_folder: str = ""
     bench: BenchName = "a"
+    seed: int | None = None
+    iteration: int | None = None
+    name: str = ""
 
     def variant(self, tree: str) -> Target:
         """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known measurement."""
@@ -82,11 +88,12 @@ class Target(DataClass):
         return replace(self, tree=tree, baseline_seconds=seconds)
 
 
-def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a") -> Target:
+def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a", name: str = "") -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
     baseline = standing.baseline
     assert baseline
-    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench)
+    ruler = (standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
+    return Target(config, tree, *ruler, bench=bench, name=name)
 
 
 def origin_tree(evaluation: Evaluation) -> str:
@@ -98,13 +105,15 @@ def origin_tree(evaluation: Evaluation) -> str:
 
 def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
     """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
-    objects = project.repository.objects
-    edits = {
-        difference.path: difference.after
-        for difference in objects.differences(ruler_tree, code_tree)
-        if config.scope.kind(difference.path) == "writable"
-    }
-    return objects.splice(ruler_tree, edits) if edits else ruler_tree
+    kind = config.scope.kind
+    return replace_files(project.repository.objects, ruler_tree, code_tree, lambda path: kind(path) == "writable")
+
+
+def replace_files(objects: Objects, tree: str, other: str, takes: Callable[[str], bool]) -> str:
+    """The tree with those files of the other whose paths it ``takes``."""
+    differences = objects.differences(tree, other)
+    edits = {difference.path: difference.after for difference in differences if takes(difference.path)}
+    return objects.splice(tree, edits) if edits else tree
 
 
 def current_target(evaluation: Evaluation) -> Target:
@@ -138,11 +147,54 @@ def _recorded_values(standing: Standing, target: Target) -> tuple[MeasuredValue,
     return tuple(MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
 
 
-def measure_target(project: Project, target: Target, seed: int, iteration: int | None = None) -> Evidence:
-    """Measures the target once, and records nothing; its run folder is ``trial_folder``."""
+Number = MeasuredValue | Failure
+
+
+class TreeRun(Struct, frozen=True):
+    """A run of the verifier on ``target`` outside an iteration."""
+
+    target: Target
+    evidence: Evidence
+
+    @property
+    def number(self) -> Number:
+        """Its number; a failure, with the reason, also where its value is not valid."""
+        manifest = self.target.config.manifest
+        rejection = rejection_of(manifest.metric, manifest.guard, self.evidence)
+        return Failure(*rejection) if rejection else measurement_of(self.evidence)
+
+
+def measure_in_turn(
+    project: Project,
+    trees: Iterable[Target],
+    until: Callable[[Sequence[TreeRun]], bool] = lambda made: False,
+    record: Callable[[TreeRun], None] = lambda run: None,
+    measure: Callable[[Project, Target], Evidence] | None = None,
+) -> Iterator[TreeRun]:
+    """Measures the trees in their order, by ``measure_target``, until ``until`` says that the runs made are enough.
+
+    A tree without a seed gets one that no run before it had. Each run is recorded by ``record`` before it is given.
+    ``trees`` is asked for the next tree only then, so what was measured can decide which that is.
+    """
+    made: list[TreeRun] = []
+    turns = iter(trees)
+    while not until(made) and (target := next(turns, None)):
+        if target.seed is None:
+            used = {number.seed for number in target.known} | {run.target.seed for run in made}
+            seeds = (unused_seed(project, number) for number in itertools.count())
+            target = replace(target, seed=next(seed for seed in seeds if seed not in used))
+        made.append(TreeRun(target, (measure or measure_target)(project, target)))
+        record(made[-1])
+        yield made[-1]
+
+
+def measure_target(project: Project, target: Target) -> Evidence:
+    """Measures the target, which has a seed, once, and records nothing; its run folder is ``trial_folder``."""
+    assert target.seed is not None
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
-    spec = MeasurementSpec(target.tree, seed, project.standing.next_iteration if iteration is None else iteration)
+    iteration = project.standing.next_iteration if target.iteration is None else target.iteration
+    spec = MeasurementSpec(target.tree, target.seed, iteration)
     side: Side = "candidate" if target.bench == "a" else "incumbent"
     ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
     with project.verifier(target.config, *ruler, target.bench) as usual:
@@ -150,9 +202,9 @@ def measure_target(project: Project, target: Target, seed: int, iteration: int |
         return add_measurement(verifier, spec, Evidence(), folder)
 
 
-def in_turn(index: int, before: Value, after: Value) -> Value:
-    """Which of two is measured at ``index``: before, after, after, before, and so on, so that drift cancels."""
-    return before if index % 4 in (0, 3) else after
+def alternate(before: Value, after: Value, pairs: int) -> Iterator[Value]:
+    """So many pairs in the order before, after, after, before, and so on, so that drift cancels."""
+    return itertools.islice(itertools.cycle((before, after, after, before)), 2 * pairs)
 
 
 def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
@@ -166,14 +218,13 @@ def trial_folder(project: Project) -> Path:
     return project.places.scratch / "trial"
 
 
-def unused_seed(project: Project, number: int = 0, iteration: int | None = None) -> int:
+def unused_seed(project: Project, number: int) -> int:
     """The seed of a measurement outside an iteration; ``number`` counts those since the last record, from 0.
 
     Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
     """
-    if iteration is None:
-        iteration = project.standing.next_iteration
-    return project.ledger.seal.seed(project.run_id, iteration, -(project.standing.seq + 2 + number))
+    standing = project.standing
+    return project.ledger.seal.seed(project.run_id, standing.next_iteration, -(standing.seq + 2 + number))
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:
@@ -200,11 +251,10 @@ def measurement_of(evidence: Evidence) -> MeasuredValue:
     return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
 
 
-def number_in(target: Target, evidence: Evidence) -> MeasuredValue | Verdict:
-    """The measurement in evidence of one; a verdict, with the reason, where it failed or its value is not valid."""
-    manifest = target.config.manifest
-    verdict = baseline_rejection(manifest.metric, manifest.guard, evidence)
-    return measurement_of(evidence) if verdict is None else verdict
+def record_number(project: Project, asked_by: str, run: TreeRun) -> None:
+    """Writes the number of a run into the ledger, if it has one."""
+    if isinstance(number := run.number, MeasuredValue):
+        record_measurement(project, run.target, number, asked_by)
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:
@@ -226,7 +276,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    with landing(project) as current:
+    with deferring_signals(), landing(project) as current:
         current.append(record)
 
 

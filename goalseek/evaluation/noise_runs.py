@@ -9,22 +9,23 @@ import contextlib
 import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
+    Number,
     Target,
+    TreeRun,
     baseline_error,
     current_target,
-    measure_target,
-    number_in,
-    record_measurement,
+    measure_in_turn,
+    record_number,
     trial_folder,
-    unused_seed,
     with_last_lines,
 )
 from goalseek.humanize import format_duration
@@ -32,7 +33,6 @@ from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
-from goalseek.process import deferring_signals
 from goalseek.project.fitness import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
@@ -44,53 +44,35 @@ from goalseek.values import Outcome, Reason, VerifierRun
 MAX_FAILURES = 3
 
 
-Run = MeasuredValue | Failure
-
-
-def repeat_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Run]:
-    """Runs a shell command until ``count`` runs gave a number, each with another ``GOALSEEK_SEED``; see ``_repeat``.
+def repeat_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Number]:
+    """Runs a shell command until ``count`` runs gave a number, or three none, each with another ``GOALSEEK_SEED``.
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
 
-    def run() -> Run:
-        seed = secrets.randbelow(2**31)
-        printed = HeadAndTail()
-        variables = {**os.environ, "GOALSEEK_SEED": str(seed), "GOALSEEK_SLOT": "0"}
-        launch = Launch(("sh", "-c", command), variables, folder)
-        result = programs.run(launch, printed.write, timeout)
-        try:
-            value = _value_of(reading, result, timeout)
-        except NoNumber as error:
-            return Failure(error.reason, error.why, printed.content().decode("utf-8", "replace"))
-        return MeasuredValue(value, {}, (), round(result.seconds, 6), seed)
-
-    def first_error(failure: Failure) -> GoalseekError:
-        message = with_last_lines(f"the first run has no number: {failure.why}", failure.printed)
-        return GoalseekError(message, "correct the command, or how its number is read, and run this again", BAD_FINDING)
-
+    made: list[Number] = []
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
-        yield from _repeat(count, run, first_error)
+        while not _is_enough(made, count):
+            seed, printed = secrets.randbelow(2**31), HeadAndTail()
+            variables = {**os.environ, "GOALSEEK_SEED": str(seed), "GOALSEEK_SLOT": "0"}
+            result = programs.run(Launch(("sh", "-c", command), variables, folder), printed.write, timeout)
+            try:
+                value = _value_of(reading, result, timeout)
+                made.append(MeasuredValue(value, {}, (), round(result.seconds, 6), seed))
+            except NoNumber as error:
+                if not made:
+                    text = printed.content().decode("utf-8", "replace")
+                    message = with_last_lines(f"the first run has no number: {error.why}", text)
+                    hint = "correct the command, or how its number is read, and run this again"
+                    raise GoalseekError(message, hint, BAD_FINDING) from None
+                made.append(Failure(error.reason, error.why))
+            yield made[-1]
 
 
-def _repeat(
-    count: int, measure: Callable[[], Run], first_error: Callable[[Failure], GoalseekError] | None
-) -> Iterator[Run]:
-    """Measures until so many runs gave a number; after three that failed nothing more is run.
-
-    Where ``first_error`` is given, it is raised where the first run fails.
-    """
-    failures = numbers = 0
-    while numbers < count and failures < MAX_FAILURES:
-        run = measure()
-        if isinstance(run, Failure):
-            if first_error:
-                raise first_error(run)
-            failures += 1
-        else:
-            numbers += 1
-        first_error = None
-        yield run
+def _is_enough(runs: Sequence[Number], count: int) -> bool:
+    """Whether so many runs have a number, or three have none."""
+    numbers = sum(isinstance(run, MeasuredValue) for run in runs)
+    return numbers == count or len(runs) - numbers == MAX_FAILURES
 
 
 def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) -> float:
@@ -126,26 +108,20 @@ def noise_target(project: Project) -> Target:
     return replace(target, known=_runs_before(project, target)) if has_begun else target
 
 
-def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Run]:
-    """Yields ``count`` measurements: the newest recorded ones first, then new ones, each recorded; see ``_repeat``."""
+def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Number]:
+    """Yields ``count`` measurements: the newest recorded first, then new ones, each recorded, until three failed."""
     known = target.known[-count:]
     yield from known
-    seeds = {measurement.seed for measurement in target.known}
 
-    def measure() -> Run:
-        seed = next(seed for number in itertools.count() if (seed := unused_seed(project, number)) not in seeds)
-        seeds.add(seed)
-        result = number_in(target, measure_target(project, target, seed))
-        if not isinstance(result, MeasuredValue):
-            return Failure(result.reason, result.why)
-        with deferring_signals():
-            record_measurement(project, target, result, "noise")
-        return result
+    def is_enough(made: Sequence[TreeRun]) -> bool:
+        return _is_enough([run.number for run in made], count - len(known))
 
-    def first_error(failure: Failure) -> GoalseekError:
-        return baseline_error(failure, trial_folder(project))
-
-    yield from _repeat(count - len(known), measure, None if known else first_error)
+    is_first, record = not known, partial(record_number, project, "noise")
+    for run in measure_in_turn(project, itertools.repeat(target), is_enough, record):
+        if is_first and isinstance(run.number, Failure):
+            raise baseline_error(run.number, trial_folder(project))
+        is_first = False
+        yield run.number
 
 
 def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import measure_target, pinned_target, unused_seed
+from goalseek.evaluation.measurements import measure_in_turn, pinned_target
 from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
 from goalseek.ledger.records import IterationRecord
@@ -89,23 +89,22 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     record, standing = _record(project, number), project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
-    target, last_run = pinned_target(standing, config, record.tree_hash), _last_run(record)
+    last_run = _last_run(record)
     on_message(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
 
-    def measure(number: int) -> Evidence:
-        seed = last_run.seed if last_run else unused_seed(project, number, record.iteration)
-        return measure_target(project, target, seed, iteration=record.iteration)
-
-    evidence = measure(0)
+    target = pinned_target(standing, config, record.tree_hash)
+    target = replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
+    runs = measure_in_turn(project, (target, target))
+    evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
     reproduction = _compare(config.manifest, standing, record, evidence)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
-        second = measure(1)
+        second = next(runs).evidence
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
             reproduction = _judge_with_noise(reproduction, config.manifest.metric.direction, noise, value)

@@ -5,15 +5,19 @@ Each measurement is recorded as it is made, so that a killed settling goes on wi
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     Target,
-    in_turn,
+    TreeRun,
+    alternate,
+    measure_in_turn,
     measure_target,
     measurement_of,
     origin_tree,
@@ -21,13 +25,13 @@ from goalseek.evaluation.measurements import (
     pinned_target,
     record_measurement,
     seconds_outside,
-    unused_seed,
 )
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
+from goalseek.phase_values import Evidence
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
@@ -59,7 +63,7 @@ def settle_at_end(evaluation: Evaluation) -> None:
     standing = project.standing
     if not needs_settling(manifest, standing):
         return
-    killed_seconds = sum(seconds_outside(project, settle_key(standing)).phases.values())
+    killed_seconds = seconds_outside(project, settle_key(standing)).before
     spent = standing.for_run(project.run_id).spending(killed_seconds, Usage())
     pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek settle"
@@ -103,10 +107,11 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     other = "" if standing.first == baseline else f" of iteration {baseline.iteration}, this verifier's first,"
     text = f"settling: baseline{other} and best afresh in turn, {pluralize(count, 'pair')}"
     project.watch.on_note(f"{text}, about {duration}")
-    before = pinned_target(standing, config, origin_tree(evaluation))
-    after = pinned_target(standing, config, best.tree, "b")
-    for index in range(len(standing.settling), 2 * count):
-        _measure(project, *in_turn(index, (before, "the baseline"), (after, "the best")))
+    before = pinned_target(standing, config, origin_tree(evaluation), "a", "the baseline")
+    after = pinned_target(standing, config, best.tree, "b", "the best")
+    owed = itertools.islice(alternate(before, after, count), len(standing.settling), None)
+    for _ in measure_in_turn(project, owed, record=partial(_record, project), measure=_measure):
+        pass
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
@@ -139,24 +144,29 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     project.watch.on_settled(record)
 
 
-def _measure(project: Project, target: Target, name: str) -> None:
-    """Measures baseline or best, whose turn it is, and records it; it is charged for a try that was killed."""
+def _measure(project: Project, target: Target) -> Evidence:
+    """Measures baseline or best, whose turn it is; limits count the seconds, also those of a try that is killed."""
     seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
-    before = sum(seconds.phases.values())
     with seconds.of(Phase.SETTLE):
-        evidence = measure_target(project, target, unused_seed(project))
+        evidence = measure_target(project, target)
         if evidence.failure and evidence.failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
-            project.watch.on_note(f"{name}: {evidence.failure.why}; it is measured once more")
-            evidence = measure_target(project, target, unused_seed(project))
+            project.watch.on_note(f"{target.name}: {evidence.failure.why}; it is measured once more")
+            evidence = measure_target(project, target)
     if evidence.failure:
-        message = f"settling stopped: {name}, measured again, has no number: {evidence.failure.why}"
+        message = f"settling stopped: {target.name}, measured again, has no number: {evidence.failure.why}"
         remedy = "goalseek doctor"
         if evidence.failure.reason == Reason.VERIFY_TIMEOUT:
             last = evidence.verify[-1]
             remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
         raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
-    measurement = measurement_of(evidence)
-    record_measurement(project, target, replace(measurement, seconds=round(measurement.seconds + before, 6)), ASKED_BY)
+    return evidence
+
+
+def _record(project: Project, run: TreeRun) -> None:
+    number, seconds = measurement_of(run.evidence), project.activity.phase_seconds
+    assert seconds
+    charged = replace(number, seconds=round(number.seconds + seconds.before, 6))
+    record_measurement(project, run.target, charged, ASKED_BY)
     seconds.forget()
 
 

@@ -197,13 +197,17 @@ class Seconds(Struct, frozen=True):
 
 
 class PhaseSeconds:
-    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds."""
+    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds.
+
+    ``before`` are those of a process before this one.
+    """
 
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._checkpoints = checkpoints
         stored = checkpoints.load(SECONDS, Seconds, str(SECONDS))
         self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
+        self.before = sum(self.phases.values())
         self._phase = ""
         self._counted_until = 0.0
 

@@ -241,19 +241,13 @@ class BaselineRule(Struct, frozen=True):
 
     def next_step(self, evidence: Evidence) -> NextStep:
         """Another run of the baseline, or the verdict; a failure or an invalid value rejects it at once."""
-        if (verdict := baseline_rejection(self.metric, self.guards, evidence)) is not None:
-            return verdict
+        if rejection := rejection_of(self.metric, self.guards, evidence):
+            return Verdict(Outcome.REVERTED, *rejection)
         values = values_of(evidence.runs, "candidate")
         if baseline_needs_run(self.metric, values):
             return "candidate"
         why = f"measured at {self.commit[:12]}{_count_text(values)}"
         return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))
-
-
-def baseline_rejection(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> Verdict | None:
-    """Why these measurements make no baseline, as a verdict; None where they do."""
-    rejection = rejection_of(metric, guards, evidence)
-    return Verdict(Outcome.REVERTED, *rejection) if rejection else None
 
 
 def _count_text(values: Sequence[float]) -> str:

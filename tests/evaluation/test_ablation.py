@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,13 +59,16 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Chain, random.Random]
         project: Any = SimpleNamespace(standing=standing, repository=repository, ledger=ledger, config=lambda: config)
         count = 0
 
-        def value(self: object, tree: frozenset[int]) -> ablation.MeasuredValue:
+        def measure_in_turn(_: object, trees: Iterator[frozenset[int]], record: object) -> Iterator[Any]:
             nonlocal count
-            count += 1
-            truth = 300 - sum(chain.gains[number] for number in tree)
-            return ablation.MeasuredValue(truth + draw.gauss(0, 1), {}, (), 1.0)
+            for tree in trees:
+                count += 1
+                truth = 300 - sum(chain.gains[number] for number in tree)
+                number = ablation.MeasuredValue(truth + draw.gauss(0, 1), {}, (), 1.0)
+                yield SimpleNamespace(number=number, target=SimpleNamespace(tree=tree))
 
-        monkeypatch.setattr(ablation._Runs, "_value", value)
+        monkeypatch.setattr(ablation, "measure_in_turn", measure_in_turn)
+        monkeypatch.setattr(ablation, "pinned_target", lambda standing, config, tree, bench: tree)
         monkeypatch.setattr(ablation, "leave_out", lambda _, chain, numbers: Chain(chain.gains, numbers))
         whole: Any = chain
         found = ablation.ablate(project, whole, set(chain.gains), ablation.PAIRS, lambda text: None)

@@ -76,10 +76,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _collect(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
     unit = revisions[0].target.config.manifest.metric.unit
-    for pair in measure_pairs(project, *revisions, options.count):
+    for pair in measure_pairs(project, revisions[0].target, revisions[1].target, options.count):
         pairs.append(pair)
         values = ", ".join(
-            f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
+            f"{side.target.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
             for side, measurement in zip(revisions, pair, strict=True)
         )
         seconds = median([first.seconds + second.seconds for first, second in pairs])
@@ -108,7 +108,7 @@ def _print_pairs(
         print_json(options, fields)
         return
     paint = painter(sys.stdout, options.color)
-    names = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
+    names = [f"{side.target.name} {side.commit[:12]}" if side.commit else side.target.name for side in revisions]
     width = max(map(len, names))
     print(f"{metric.name}, to {metric.direction}:")
     medians = format_distinct(comparison.settled.before, comparison.settled.after, unit=metric.unit)
@@ -119,12 +119,12 @@ def _print_pairs(
         low, high = (format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for runs in columns)
         print(f"  {guard.name}: {low} and {high}")
     color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
-    print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
+    print(paint(comparison.in_words(revisions[0].target.name, revisions[1].target.name), color))
 
 
 def _side_fields(side: Revision, runs: tuple[MeasuredValue, ...], middle: float) -> dict[str, Any]:
     return {
-        "revision": side.name,
+        "revision": side.target.name,
         "commit": side.commit,
         "tree": side.target.tree,
         "median": middle,

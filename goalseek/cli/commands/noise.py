@@ -15,8 +15,8 @@ from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.evaluation.noise_runs import Run, noise_target, repeat_command, repeat_measurements
+from goalseek.evaluation.measurements import MeasuredValue, Number
+from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
@@ -120,7 +120,7 @@ def _timeout_seconds(options: argparse.Namespace) -> float | None:
 
 def _print_noise(
     options: argparse.Namespace,
-    results: Iterator[Run],
+    results: Iterator[Number],
     climb: PlannedClimb,
     what: str,
     plain: dict[str, Any],

@@ -1,0 +1,66 @@
+"""The one program that measures trees outside iterations: the order, when it ends, what is recorded, and the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from goalseek.evaluation.measurements import MeasuredValue, Target, TreeRun, alternate, measure_in_turn, pairs_in_turn
+from goalseek.phase_values import Evidence
+from goalseek.values import VerifierRun
+
+
+class Bench:
+    """Counts up; its project gives the seed -(seq + 2 + number)."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        seal = SimpleNamespace(seed=lambda run_id, iteration, number: number)
+        self.project: Any = SimpleNamespace(
+            run_id="r", ledger=SimpleNamespace(seal=seal), standing=SimpleNamespace(next_iteration=3, seq=7)
+        )
+
+    def measure(self, project: object, target: Target) -> Evidence:
+        self.done.append(f"measured {target.tree}")
+        return Evidence((VerifierRun("candidate", 1.0, target.seed or 0, 1.0),))
+
+    def record(self, run: TreeRun) -> None:
+        self.done.append(f"recorded {run.target.tree}")
+
+
+def target(tree: str, **more: Any) -> Target:
+    config: Any = None
+    return Target(config, tree, "ruler", 0, "baseline", **more)
+
+
+def test_each_run_is_recorded_before_it_is_given_and_the_next_tree_is_asked_for_only_then() -> None:
+    bench = Bench()
+
+    def trees() -> Iterator[Target]:
+        for tree in "abc":
+            bench.done.append(f"asked for {tree}")
+            yield target(tree)
+
+    runs = measure_in_turn(bench.project, trees(), lambda made: len(made) == 2, bench.record, bench.measure)
+    for run in runs:
+        bench.done.append(f"given {run.target.tree}")
+    steps = ("asked for", "measured", "recorded", "given")
+    assert bench.done == [f"{step} {tree}" for tree in "ab" for step in steps]
+    assert list(measure_in_turn(bench.project, trees(), lambda made: True)) == []
+
+
+def test_no_seed_is_used_twice_but_one_that_is_asked_for() -> None:
+    bench = Bench()
+    known = (MeasuredValue(1.0, {}, (), 1.0, seed=-10),)
+    trees = [target("a", known=known), target("a", known=known), target("a", seed=5), target("b", seed=5)]
+    seeds = [run.target.seed for run in measure_in_turn(bench.project, trees, measure=bench.measure)]
+    assert seeds == [-9, -11, 5, 5], "-10 is known"
+
+
+@pytest.mark.parametrize(("pairs", "order"), [(1, "ab"), (2, "abba"), (3, "abbaab")])
+def test_two_alternate_so_that_drift_cancels(pairs: int, order: str) -> None:
+    assert "".join(alternate("a", "b", pairs)) == order
+    assert pairs_in_turn(order) == [("a", "b")] * pairs
