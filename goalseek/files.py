@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from goalseek.errors import GoalseekError
 from goalseek.own_folders import create, open_folder, open_regular, own_folder, recreate_folder
@@ -135,6 +136,15 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
     with open_atomic(path, durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one where there is none that can be read."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Path | None = None) -> None:

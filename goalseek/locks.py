@@ -23,6 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
+from goalseek.files import read_object
 from goalseek.humanize import format_since
 from goalseek.process import deferring_signals, is_alive
 from goalseek.values import StopReason, from_line, to_plain
@@ -159,10 +160,7 @@ def refuse_locked(folder: Path, activity: Callable[[], str], manifest: Path | st
 
 def last_manifest(folder: Path) -> str:
     """The path of the manifest for which the lock was held last; "" where that is not known."""
-    try:
-        return str(json.loads((folder / LOCK).read_bytes())["manifest"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    return str(read_object(folder / LOCK).get("manifest", ""))
 
 
 def _read_holder(descriptor: int) -> Holder:

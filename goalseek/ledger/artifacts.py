@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.files import write_atomic
+from goalseek.files import read_object, write_atomic
 from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
@@ -49,12 +49,7 @@ def _names(runs: Path) -> list[str]:
 
 def is_run_folder(folder: Path) -> bool:
     """Whether an iteration wrote the folder: it has a checkpoint or a record, which name run and seal."""
-    for path in folder.glob("*.json"):
-        with contextlib.suppress(OSError, ValueError):
-            content = json.loads(path.read_text())
-            if isinstance(content, dict) and {"run_id", "seal"} <= content.keys():
-                return True
-    return False
+    return any({"run_id", "seal"} <= read_object(path).keys() for path in folder.glob("*.json"))
 
 
 def is_foreign(folder: Path) -> bool:

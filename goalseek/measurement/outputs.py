@@ -78,12 +78,9 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
     """The store for this label, emptied if it was for another; None if no command runs once."""
     if not any(command.once for command in manifest.commands):
         return None
-    try:
-        stored = json.loads((folder / "done.json").read_bytes())
-        if stored["label"] == label:
-            return OnceFiles(folder, label, stored["numbers"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    stored = files.read_object(folder / "done.json")
+    if stored.get("label") == label and "numbers" in stored:
+        return OnceFiles(folder, label, stored["numbers"])
     recreate_folder(folder)
     for name in (*KINDS, "outputs"):
         (folder / name).mkdir()

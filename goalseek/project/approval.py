@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.files import write_atomic
+from goalseek.files import read_object, write_atomic
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
 from goalseek.ledger.standing import Standing
@@ -141,11 +141,8 @@ def read_why(logs: Path, question: Question) -> str:
 
 def _read_answer(logs: Path, question: Question) -> dict[str, Any]:
     """The stored answer to this question; empty where there is none."""
-    try:
-        answer: dict[str, Any] = json.loads(_path_of_answer(logs, question.iteration).read_text())
-        return answer if _key_of(question).items() <= answer.items() else {}
-    except (AttributeError, OSError, TypeError, ValueError):
-        return {}
+    answer = read_object(_path_of_answer(logs, question.iteration))
+    return answer if _key_of(question).items() <= answer.items() else {}
 
 
 def has_approval(logs: Path, iteration: int) -> bool:

@@ -14,9 +14,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from goalseek.files import open_atomic, write_atomic
+from goalseek.files import open_atomic, read_object, write_atomic
 from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
 from goalseek.sandbox.redaction import Redactor
 
@@ -35,7 +35,7 @@ class AgentHome:
 
     def is_of(self, label: str) -> bool:
         """Whether it was made for this label, and still exists."""
-        return self._read_record().get("label") == label and self.path.is_dir() and not self.path.is_symlink()
+        return read_object(self._record).get("label") == label and self.path.is_dir() and not self.path.is_symlink()
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:
         """Makes it anew unless it has this label, then adds links and files to it.
@@ -61,7 +61,7 @@ class AgentHome:
         is empty or larger than 1 MiB. Where it ``is_shared``, others at work keep the file that they see.
         """
         moved = []
-        for path, real in self._read_record().get("links", {}).items():
+        for path, real in read_object(self._record).get("links", {}).items():
             try:
                 with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
                     status = os.fstat(file.fileno())
@@ -113,13 +113,6 @@ class AgentHome:
         if size > _LONG_FILE_LIMIT or len(content) > _FILE_LIMIT:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return content
-
-    def _read_record(self) -> dict[str, Any]:
-        try:
-            stored = json.loads(self._record.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return stored if isinstance(stored, dict) else {}
 
 
 def _short_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -112,7 +112,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
     "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),
     "furnish": lambda own: build_view(own, own, own / INSIDE),
-    "once": lambda own: open_once_files(SimpleNamespace(verify=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
+    "once": lambda own: open_once_files(SimpleNamespace(commands=[SimpleNamespace(once=True)]), own / INSIDE, "1"),  # type: ignore[arg-type]
     "attempts": lambda own: clear_attempts(own / INSIDE),
     "outputs": lambda own: move_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
