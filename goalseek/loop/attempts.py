@@ -27,8 +27,7 @@ from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Pl
 from goalseek.project.limits import RUN_STOP_REASONS
 from goalseek.proposal.prompt import Problem
 from goalseek.providers.answer import CHANGES_REQUESTED
-from goalseek.values import Attempt as EndedAttempt
-from goalseek.values import Outcome, Reason, Usage
+from goalseek.values import Attempt, Outcome, Reason, Usage
 
 _REVIEW_PROBLEM = (
     "It was measured and would be kept, but a reviewer who judged it by the project's criteria asks for changes first. "
@@ -67,7 +66,7 @@ class PriorAttempt(NamedTuple):
     tree: str = ""
 
 
-class Attempt(Struct):
+class OpenAttempt(Struct):
     """One attempt: what it is made from, and below that what its phases have given so far.
 
     ``last_committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
@@ -101,21 +100,21 @@ class Attempt(Struct):
         return artifacts.folder_of_attempt(run_folder, self.number, self.last_committed)
 
     @property
-    def ended(self) -> tuple[EndedAttempt, ...]:
+    def ended(self) -> tuple[Attempt, ...]:
         """How it ended, as the record of a later one lists it; nothing where it was never made."""
         if self.moved_from:
             assert self.candidate and self.change
-            return (EndedAttempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
+            return (Attempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
         if self.rejected:
             usage = self.change.usage if self.change else self.rejected.usage  # a duplicate was paid for
-            return (EndedAttempt(None, self.rejected.reason, usage),)
+            return (Attempt(None, self.rejected.reason, usage),)
         if not (self.candidate and self.change and self.evidence):
             return ()
         if self.review:
             usage = self.change.usage.plus(self.review.usage)
-            return (EndedAttempt(self.candidate.commit, CHANGES_REQUESTED.lower(), usage),)
+            return (Attempt(self.candidate.commit, CHANGES_REQUESTED.lower(), usage),)
         reason = self.evidence.failure.reason if self.evidence.failure else ""
-        return (EndedAttempt(self.candidate.commit, reason, self.change.usage),)
+        return (Attempt(self.candidate.commit, reason, self.change.usage),)
 
 
 class Attempts:
@@ -127,19 +126,19 @@ class Attempts:
     """
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
-        self.top = self.latest = Attempt(0, 0, plan)  # stands for none
-        self._others: list[Attempt] = []
+        self.top = self.latest = OpenAttempt(0, 0, plan)  # stands for none
+        self._others: list[OpenAttempt] = []
         self.notes: tuple[str, ...] = ()
         self._steps = steps
         self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
-        self._next: Attempt | None = Attempt(1, 1, plan)
+        self._next: OpenAttempt | None = OpenAttempt(1, 1, plan)
         self._first_of_cycle = 1
         self._cycle = 1
         self._repairs_left = repair_limit or 0
         self._may_ask_again = repair_limit is not None
 
-    def __iter__(self) -> Iterator[Attempt]:
+    def __iter__(self) -> Iterator[OpenAttempt]:
         while attempt := self._next:
             yield attempt
 
@@ -149,7 +148,7 @@ class Attempts:
         return self._next is None
 
     @contextlib.contextmanager
-    def trying(self, attempt: Attempt) -> Iterator[None]:
+    def trying(self, attempt: OpenAttempt) -> Iterator[None]:
         """The phases of an attempt run in this block; after it, it is known whether there is another one.
 
         A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
@@ -172,12 +171,12 @@ class Attempts:
             raise self.top.rejected
 
     @property
-    def earlier(self) -> tuple[EndedAttempt, ...]:
+    def earlier(self) -> tuple[Attempt, ...]:
         """The attempts beside the ``top`` one, as they ended, in their order."""
         attempts = sorted(self._others, key=lambda attempt: attempt.number)
         return tuple(ended for attempt in attempts for ended in attempt.ended)
 
-    def attempt_to_decide(self) -> Attempt | None:
+    def attempt_to_decide(self) -> OpenAttempt | None:
         """The attempt that a verdict is due on; None while another one follows, and where it has one."""
         return self.top if self._next is None and self.top.cycle == self._cycle else None
 
@@ -192,7 +191,7 @@ class Attempts:
         self._first_of_cycle = self.top.number + 1
         self._next = self._continue(self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)))
 
-    def move(self, attempt: Attempt, incumbent: MeasuredCommit) -> None:
+    def move(self, attempt: OpenAttempt, incumbent: MeasuredCommit) -> None:
         """Takes the change of this incumbent along to the tip of now, as another attempt.
 
         Raises Rejected where it was measured in vain too often.
@@ -209,7 +208,7 @@ class Attempts:
         else:
             self._set_top(attempt)
         attempt.moved_from = incumbent.commit
-        self._next = Attempt(
+        self._next = OpenAttempt(
             attempt.number + 1,
             self._cycle,
             structs.replace(
@@ -227,18 +226,18 @@ class Attempts:
             moves=attempt.moves + was_measured,
         )
 
-    def _set_top(self, attempt: Attempt) -> None:
+    def _set_top(self, attempt: OpenAttempt) -> None:
         self._others.append(self.top)
         self.top = attempt
 
-    def _add_measured(self, attempt: Attempt) -> None:
+    def _add_measured(self, attempt: OpenAttempt) -> None:
         assert attempt.evidence
         self._set_top(attempt)
         crash = repairable_failure(attempt.evidence, self._verify)
         if crash and self._take_repair(attempt):
             self._next = self._continue(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
 
-    def _add_rejected(self, attempt: Attempt, rejected: Rejected) -> None:
+    def _add_rejected(self, attempt: OpenAttempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
         if called := rejected.plan:
             attempt.plan = structs.replace(attempt.plan, title=called.title, text=called.text, tried=called.tried)
@@ -267,7 +266,7 @@ class Attempts:
                 rejected=None,
             )
 
-    def _take_repair(self, attempt: Attempt) -> bool:
+    def _take_repair(self, attempt: OpenAttempt) -> bool:
         """Takes one of the repairs that are left; gives whether there was one.
 
         A repair with a checkpoint is continued; after a verdict no new one begins.
@@ -279,11 +278,11 @@ class Attempts:
         self._repairs_left -= has_repair
         return has_repair
 
-    def _continue(self, attempt: Attempt, problem: Problem) -> Attempt:
+    def _continue(self, attempt: OpenAttempt, problem: Problem) -> OpenAttempt:
         """The attempt that goes on from a candidate, under the name that its idea has by now."""
         change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
         assert change and candidate and evidence
-        return Attempt(
+        return OpenAttempt(
             attempt.number + 1,
             self._cycle,
             structs.replace(attempt.plan, title=change.title, text=change.text, tried=change.tried),

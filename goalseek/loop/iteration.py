@@ -13,7 +13,7 @@ from goalseek.errors import Rejected
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.standing import MeasuredCommit, Standing
-from goalseek.loop.attempts import Attempt, Attempts
+from goalseek.loop.attempts import Attempts, OpenAttempt
 from goalseek.loop.steps import StepRunner
 from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.approval import Approval, Question, commands_for, read_approval
@@ -23,8 +23,7 @@ from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import provider_commands
-from goalseek.values import Attempt as AttemptBefore
-from goalseek.values import Phase, Reason
+from goalseek.values import Attempt, Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
 Value = TypeVar("Value")
@@ -107,9 +106,9 @@ class Iteration:
         """The same iteration without what is stored of it, and without limits."""
         return Iteration(self.project, self.config, source, self.phase_limit, is_limited=False)
 
-    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[AttemptBefore, ...]:
+    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[Attempt, ...]:
         """The earlier tries of a candidate, as the record of one that cannot be finished lists them."""
-        return tuple(AttemptBefore(commit, reason) for commit in candidate.earlier)
+        return tuple(Attempt(commit, reason) for commit in candidate.earlier)
 
     def take_slot(self) -> None:
         """Waits until its author may work in the workspace."""
@@ -124,7 +123,7 @@ class Iteration:
     def move_to_tip(self) -> None:
         """Takes the standing of now: what follows is a change of the present incumbent."""
 
-    def refuse_moved_tip(self, attempt: Attempt) -> None:
+    def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
         """Raises TipMoved where others have landed since it was begun, or was moved, and it is not measured yet."""
 
     def may_land(self, decision: Decision) -> bool:
@@ -151,7 +150,7 @@ class Iteration:
         """The commits of the other candidates under way, each by its iteration."""
         return {}
 
-    def put_candidate(self, attempt: Attempt, commit_hash: str) -> None:
+    def put_candidate(self, attempt: OpenAttempt, commit_hash: str) -> None:
         """Makes a candidate's commit reachable: moves the tip to it."""
         with landing(self.project) as current:
             current.move_tip(attempt.commits[-1] if attempt.commits else self.standing.tip, commit_hash)

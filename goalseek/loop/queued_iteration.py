@@ -15,7 +15,7 @@ from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Baton
-from goalseek.loop.attempts import Attempt, TipMoved
+from goalseek.loop.attempts import OpenAttempt, TipMoved
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import Lanes, Resource
 from goalseek.own_folders import remove_if_exists
@@ -26,8 +26,7 @@ from goalseek.project.landing import Landing, in_flight
 from goalseek.project.picture import OpenIteration
 from goalseek.project.project import Project
 from goalseek.project.trees import Lane
-from goalseek.values import Attempt as AttemptBefore
-from goalseek.values import Phase, Reason
+from goalseek.values import Attempt, Phase, Reason
 from goalseek.workspace.places import LANDING, SLOT
 
 
@@ -131,18 +130,18 @@ class QueuedIteration(Iteration):
         again._take_standing(self.project.ledger.standing_of_tip(self.unfinished.parent))
         return again
 
-    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[AttemptBefore, ...]:
+    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[Attempt, ...]:
         """The earlier tries of a candidate, and with their incumbent the versions of earlier tips."""
         repository, ledger = self.project.repository, self.project.ledger
         attempts, tip = [], ""
         for commit, following in pairwise(candidate.commits):
             tip = tip or repository.load_commit(commit).parents[0]
             if repository.load_commit(following).parents[0] == commit:
-                attempts.append(AttemptBefore(commit, reason))
+                attempts.append(Attempt(commit, reason))
             else:
                 incumbent = ledger.standing_of_tip(tip).incumbent
                 assert incumbent
-                attempts.append(AttemptBefore(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
+                attempts.append(Attempt(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
                 tip = ""
         return tuple(attempts)
 
@@ -164,7 +163,7 @@ class QueuedIteration(Iteration):
         """Takes the standing of now: what follows is a change of the present incumbent."""
         self._take_standing(self.project.standing)
 
-    def refuse_moved_tip(self, attempt: Attempt) -> None:
+    def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
         """Raises TipMoved where others have landed since it was begun, or was moved, and it is not measured yet."""
         if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
             raise TipMoved(self.incumbent)
@@ -215,7 +214,7 @@ class QueuedIteration(Iteration):
         flight = self.project.repository.flight().items()
         return {iteration: commits[-1] for iteration, commits in flight if iteration != self.number}
 
-    def put_candidate(self, attempt: Attempt, commit_hash: str) -> None:
+    def put_candidate(self, attempt: OpenAttempt, commit_hash: str) -> None:
         """Makes a candidate's commit reachable, away from the tip."""
         self.project.repository.add_flight(self.number, attempt.number, commit_hash)
 

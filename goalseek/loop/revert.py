@@ -16,7 +16,7 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.apply_change import change_between
@@ -52,7 +52,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text, provider=PERSON))
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
     candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)
-    attempt = Attempt(1, 1, Plan(change.title, change.text))
+    attempt = OpenAttempt(1, 1, Plan(change.title, change.text))
     evidence, measured = verify(iteration, attempt, change, candidate)
     if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
         raise _no_number_error(iteration, number, measured)

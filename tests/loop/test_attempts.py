@@ -10,12 +10,11 @@ from msgspec import structs
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger.standing import MeasuredCommit
-from goalseek.loop.attempts import Attempt, Attempts
+from goalseek.loop.attempts import Attempts, OpenAttempt
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import Manifest, Parallel, VerifyCommand
 from goalseek.phase_values import Candidate, Change, Decision, Edit, Evidence, Failure, Plan, Review, Verdict
-from goalseek.values import Attempt as EndedAttempt
-from goalseek.values import CommandRun, Stop, StopReason, Usage
+from goalseek.values import Attempt, CommandRun, Stop, StopReason, Usage
 
 EDIT = Edit("answer.json", "100644", "b" * 40)
 CHANGE = Change("a title", "", (EDIT,), (), 1, 0)
@@ -32,7 +31,7 @@ def attempts(repairs: int = 2) -> Attempts:
     return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, cast(Manifest, manifest))
 
 
-def crash(every: Attempts, attempt: Attempt) -> None:
+def crash(every: Attempts, attempt: OpenAttempt) -> None:
     with every.trying(attempt):
         attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
         attempt.evidence = CRASHED
@@ -93,7 +92,7 @@ def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
     with every.trying(repair):
         repair.change = structs.replace(CHANGE, usage=Usage(70))
         raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
-    assert every.earlier == (EndedAttempt(None, "duplicate", Usage(70)),)
+    assert every.earlier == (Attempt(None, "duplicate", Usage(70)),)
 
 
 def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_after_one() -> None:
@@ -110,7 +109,7 @@ def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_afte
         every.move(measure(every), incumbent)
 
 
-def measure(every: Attempts) -> Attempt:
+def measure(every: Attempts) -> OpenAttempt:
     """The next attempt, with a number."""
     attempt = next(iter(every))
     with every.trying(attempt):

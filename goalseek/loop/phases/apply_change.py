@@ -20,7 +20,7 @@ from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.ledger.artifacts import archive_attempt
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, refuse_missing
 from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
@@ -48,14 +48,14 @@ _MAX_NAMED = 5
 _MAX_LINE = 160
 
 
-def apply_change(iteration: Iteration, attempt: Attempt) -> Change:
+def apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """The change of an attempt: what its author makes, or what git merges onto the tip of now. Raises Rejected."""
     has_author = attempt.problem or not attempt.moving
     return _ask_for_change(iteration, attempt) if has_author else _move_to_tip(iteration, attempt)
 
 
 @checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
-def _ask_for_change(iteration: Iteration, attempt: Attempt) -> Change:
+def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
     For a plan of ``stacked`` changes nobody is asked: git has merged them.
@@ -69,7 +69,7 @@ def _ask_for_change(iteration: Iteration, attempt: Attempt) -> Change:
     return structs.replace(_apply_change(iteration, attempt), base=iteration.base)
 
 
-def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
+def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     plan, prior, moving = attempt.plan, attempt.prior, attempt.moving
     attempt_folder = attempt.folder_in(iteration.folder)
     objects, parent_tree = iteration.project.repository.objects, iteration.incumbent.tree
@@ -133,7 +133,7 @@ def _apply_change(iteration: Iteration, attempt: Attempt) -> Change:
 
 
 @checkpointed(Phase.COMMIT, "change", Change, count="number")
-def _move_to_tip(iteration: Iteration, attempt: Attempt) -> Change:
+def _move_to_tip(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """The change on the tip of now. Nobody is asked for it, so no budget is in its way. Raises Rejected."""
     iteration.move_to_tip()
     tree, before = merge_onto_tip(iteration, attempt), iteration.incumbent.tree
@@ -230,7 +230,7 @@ class _Edits(NamedTuple):
         workspace.tree.overlay(self.prior_entries)
 
 
-def _build_call(iteration: Iteration, attempt: Attempt, prior_patch: bytes, edits: _Edits) -> Call:
+def _build_call(iteration: Iteration, attempt: OpenAttempt, prior_patch: bytes, edits: _Edits) -> Call:
     """The call of the provider in the workspace, which has the edits of the attempt before."""
     phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
     assert iteration.briefing

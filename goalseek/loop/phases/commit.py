@@ -10,14 +10,14 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import publish_candidate
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Candidate, Change, Edit
 from goalseek.values import Outcome, Phase, Reason
 
 
 @checkpointed(Phase.COMMIT, "candidate", Candidate, count="number")
-def commit(iteration: Iteration, attempt: Attempt, change: Change) -> Candidate:
+def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candidate:
     """Makes the candidate's commit, and keeps it reachable. Its parent is the attempt before it, or the tip.
 
     Raises Rejected for a tree that was measured under this ruler, or is now, for an object that was pruned, and for a

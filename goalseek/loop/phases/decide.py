@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.phase_values import Decision
 from goalseek.project import approval
@@ -17,7 +17,7 @@ from goalseek.values import Outcome, Phase, Reason
 
 
 @checkpointed(Phase.DECIDE, "verdict", Decision, count="cycle")
-def decide(iteration: Iteration, attempt: Attempt) -> Decision:
+def decide(iteration: Iteration, attempt: OpenAttempt) -> Decision:
     """The verdict that VERIFY ended with, with the revert commit of a rejected candidate that is on the tip."""
     assert attempt.verdict is not None and attempt.candidate
     if attempt.verdict:
@@ -25,7 +25,7 @@ def decide(iteration: Iteration, attempt: Attempt) -> Decision:
     return Decision(attempt.verdict, iteration.roll_back(attempt.candidate))
 
 
-def needs_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
+def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
     """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
     if iteration.steps.has(CheckpointName("word", attempt.cycle)):
         return True
@@ -33,7 +33,7 @@ def needs_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -
     return _has_answer(iteration, attempt) or (is_asked and iteration.may_land(decision))
 
 
-def _has_answer(iteration: Iteration, attempt: Attempt) -> bool:
+def _has_answer(iteration: Iteration, attempt: OpenAttempt) -> bool:
     """Whether a person has answered; the newest question may be about a later attempt, where this one was moved."""
     logs = iteration.project.loaded.logs
     question = _question(iteration) if approval.has_approval(logs, iteration.number) else None
@@ -43,7 +43,7 @@ def _has_answer(iteration: Iteration, attempt: Attempt) -> bool:
 
 
 @checkpointed(Phase.APPROVE, "word", Decision, count="cycle")
-def apply_approval(iteration: Iteration, attempt: Attempt, decision: Decision) -> Decision:
+def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
     """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
     Where the number alone had rejected it, the reason is ``declined`` then, and it is never stacked. Raises

@@ -15,7 +15,7 @@ from goalseek.errors import Rejected
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry
 from goalseek.ledger.records import IterationRecord
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
 from goalseek.project.fitness import writable_files
@@ -58,7 +58,7 @@ def merge_stack(iteration: Iteration, stack: Stack) -> str:
     return _merge(iteration, members[::-1])
 
 
-def merge_onto_tip(iteration: Iteration, attempt: Attempt) -> str:
+def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
     """The tree of a change of an earlier incumbent on the present one: what its plan gives there, or merged by git.
 
     Raises Rejected where it cannot be merged.

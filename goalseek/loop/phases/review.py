@@ -15,7 +15,7 @@ from goalseek.errors import Rejected
 from goalseek.git.objects import Entry, visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.manifest.tables import ReviewTable
 from goalseek.phase_values import Change, Decision, Plan, Review
@@ -31,7 +31,7 @@ from goalseek.workspace.workspace import Workspace
 MAX_TEXT_BYTES = 16 * 1024
 
 
-def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) -> bool:
+def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
     """Whether a reviewer is asked about this verdict; one who was counts, even if the manifest no longer asks."""
     if iteration.steps.has(CheckpointName("review", attempt.cycle)):
         return bool(decision.verdict)
@@ -40,7 +40,7 @@ def asks_reviewer(iteration: Iteration, attempt: Attempt, decision: Decision) ->
 
 
 @checkpointed(Phase.REVIEW, "review", Review, count="cycle")
-def review_candidate(iteration: Iteration, attempt: Attempt, decision: Decision) -> Review:
+def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Review:
     """Asks the reviewer about a candidate that would be kept; writes ``reviews/``.
 
     Only an answer of APPROVED leaves the verdict as it is; without a readable answer the candidate is reverted. Raises

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.loop.attempts import Attempt
+from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.evidence import add_measurement
 from goalseek.measurement.measure import MeasurementSpec
@@ -25,7 +25,9 @@ from goalseek.workspace.places import BenchName
 NextMeasurement = Callable[[Evidence], Callable[[], Evidence] | Verdict]
 
 
-def verify(iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate) -> tuple[Evidence, Verdict]:
+def verify(
+    iteration: Iteration, attempt: OpenAttempt, change: Change, candidate: Candidate
+) -> tuple[Evidence, Verdict]:
     """Measures candidate and incumbent until the rule has its verdict, and gives that with the evidence for it."""
     next_part = partial(_next_measurement, iteration, attempt, change, candidate)
     return _gather(iteration, attempt.number, next_part)
@@ -41,7 +43,7 @@ def _gather(iteration: Iteration, number: int, next_part: NextMeasurement) -> tu
 
 
 def _next_measurement(
-    iteration: Iteration, attempt: Attempt, change: Change, candidate: Candidate, evidence: Evidence
+    iteration: Iteration, attempt: OpenAttempt, change: Change, candidate: Candidate, evidence: Evidence
 ) -> Callable[[], Evidence] | Verdict:
     """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none.
 
