@@ -16,7 +16,8 @@ from pathlib import Path
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Objects
-from goalseek.git.paths import quote_path, quote_path_bytes
+from goalseek.git.paths import quote_path
+from goalseek.git.recent_objects import alternates
 from goalseek.git.repository import Repository
 from goalseek.own_folders import add_own, remove_if_exists, remove_own
 from goalseek.process import CompletedProgram, is_alive
@@ -47,9 +48,8 @@ def temporary_objects(repository: Repository) -> Iterator[Objects]:
     """A temporary object store on top of the repository's; it is removed after this block with all that it holds."""
     store = repository.objects.store
     with _temporary_folder(repository) as folder:
-        (folder / "info").mkdir()
-        (folder / "info" / "alternates").write_bytes(quote_path_bytes(os.fsencode(store)) + b"\n")
-        objects = Objects(repository.objects.git_dir, folder, repository.location.object_format)
+        object_format, settings = repository.location.object_format, alternates(store)
+        objects = Objects(repository.objects.git_dir, folder, object_format, settings=settings)
         try:
             yield objects
         finally:
@@ -82,7 +82,10 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
         (git_dir / "gitdir").write_bytes(os.fsencode(work_tree / ".git") + b"\n")
         (git_dir / "commondir").write_bytes(os.fsencode(repository.location.common_dir) + b"\n")
         (git_dir / "HEAD").write_text(base + "\n")
-        _copy_worktree_config(repository, git_dir)
+        with contextlib.suppress(FileNotFoundError):  # it may name the user; its ``core`` has paths
+            config = git_dir / "config.worktree"
+            config.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
+            repository.git_as_user("config", "--file", str(config), "--remove-section", "core")
         work_tree.mkdir(mode=0o700)
         (work_tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
         for plan in plans:
@@ -145,17 +148,12 @@ def format_mailbox(objects: Objects, base: str, commit: str) -> bytes:
     return objects.git("format-patch", *how, f"{base}..{commit}")
 
 
-def remove_leftovers(repository: Repository) -> None:
-    """Removes the temporary folders of promotions that were killed."""
-    for folder in repository.own.glob(f"{_FOLDER}*"):
-        if not is_alive(int(folder.name.split("-")[1])):
-            _remove_with_work_tree(folder)
-
-
 @contextlib.contextmanager
 def _temporary_folder(repository: Repository) -> Iterator[Path]:
     """A temporary folder of this process; where the process is killed, the next promotion removes it."""
-    remove_leftovers(repository)
+    for leftover in repository.own.glob(f"{_FOLDER}*"):
+        if not is_alive(int(leftover.name.split("-")[1])):
+            _remove_with_work_tree(leftover)
     folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=repository.own))
     try:
         yield folder
@@ -175,14 +173,6 @@ def _remove_with_work_tree(folder: Path) -> None:
             add_own(work_tree)
             remove_own(work_tree)
     remove_if_exists(folder)
-
-
-def _copy_worktree_config(repository: Repository, git_dir: Path) -> None:
-    """Copies the user's worktree configuration, which may name them, without ``core``, which has paths."""
-    with contextlib.suppress(FileNotFoundError):
-        config = git_dir / "config.worktree"
-        config.write_bytes((repository.location.git_dir / "config.worktree").read_bytes())
-        repository.git_as_user("config", "--file", str(config), "--remove-section", "core")
 
 
 def _hooks(repository: Repository) -> Path | None:

@@ -17,7 +17,7 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -87,11 +87,6 @@ def run_git(
         raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
 
 
-def start_git(arguments: Sequence[str], variables: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a hardened git command that answers line by line until its input is closed."""
-    return process.start_batch(["git", *HARDENED, *arguments], environment(**variables), folder)
-
-
 def git(
     *arguments: str,
     git_dir: Path | None = None,
@@ -137,7 +132,11 @@ def missing_object_error(stderr: str) -> MissingObject | None:
 
 
 class ObjectsFailed(Exception):
-    """A git process of an object store ended by itself: a full disk, a broken store."""
+    """A git process that was open ended by itself: a full disk, a broken store. ``stderr`` is what it printed."""
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
 
 
 class BatchReply:
@@ -149,7 +148,7 @@ class BatchReply:
     def __init__(self, said: IO[bytes], ended: Callable[[], NoReturn]) -> None:
         self._said = said
         self._ended = ended
-        self.line = self._next_line()
+        self.line = self.next_line()
 
     def content(self, size: int) -> bytes:
         """The next ``size`` bytes, without the newline after them."""
@@ -163,7 +162,7 @@ class BatchReply:
         line = self.line
         while line != b"end":
             yield line
-            line = self._next_line()
+            line = self.next_line()
 
     def fields(self) -> Iterator[bytes]:
         """The fields of a -z listing, up to the line "end", which marks its end."""
@@ -178,7 +177,8 @@ class BatchReply:
             else:
                 field += byte
 
-    def _next_line(self) -> bytes:
+    def next_line(self) -> bytes:
+        """The next line, without its end."""
         line = self._said.readline()
         if not line.endswith(b"\n"):
             self._ended()
@@ -186,7 +186,7 @@ class BatchReply:
 
 
 class BatchProcesses:
-    """The git processes of one object store, each started by its first request. Close it when done."""
+    """The git processes of one git directory, each started by its first request. Close it when done."""
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str]) -> None:
         self.open: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
@@ -196,7 +196,8 @@ class BatchProcesses:
     def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
         """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
         if arguments not in self.open:
-            self.open[arguments] = start_git(arguments, self._variables, self._git_dir)
+            command = ["git", *HARDENED, *arguments]
+            self.open[arguments] = process.start_batch(command, environment(**self._variables), self._git_dir)
         child = self.open[arguments]
         assert child.stdin and child.stdout
         try:
@@ -221,4 +222,4 @@ class BatchProcesses:
         assert child.stderr
         stderr = child.stderr.read().decode("utf-8", "replace").strip()
         self.close()
-        raise missing_object_error(stderr) or ObjectsFailed(f"git {command} ended: {stderr}")
+        raise missing_object_error(stderr) or ObjectsFailed(f"git {command} ended: {stderr}", stderr)

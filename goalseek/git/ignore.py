@@ -36,7 +36,8 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     if not usable:
         return lambda path: False
     if not any(pattern.startswith("!") for pattern in usable):
-        union = functools.cache(lambda: _union_of(usable))
+        expressions = (f"(?:{_expression_of(pattern)})" for pattern in usable)
+        union = functools.cache(lambda: re.compile("|".join(expressions), re.DOTALL))
         return lambda path: union().fullmatch(path) is not None
 
     def matches(path: str) -> bool:
@@ -62,10 +63,6 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(_expression_of(pattern), re.DOTALL)
 
 
-def _union_of(patterns: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{_expression_of(pattern)})" for pattern in patterns), re.DOTALL)
-
-
 def _expression_of(pattern: str) -> str:
     text = pattern.removeprefix("!")
     is_folder_only = text.endswith("/")
@@ -74,16 +71,12 @@ def _expression_of(pattern: str) -> str:
     text = text.removeprefix("./").removeprefix("/")
     prefix = "" if is_anchored else "(?:.*/)?"
     below = "/.*" if is_folder_only else "(?:/.*)?"
-    return prefix + _translate(text) + below
-
-
-def _translate(text: str) -> str:
     parts: list[str] = []
     index = 0
     while index < len(text):
         part, index = _next_part(text, index)
         parts.append(part)
-    return "".join(parts)
+    return prefix + "".join(parts) + below
 
 
 def _next_part(text: str, index: int) -> tuple[str, int]:

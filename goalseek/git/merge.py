@@ -12,7 +12,7 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.git.command import MissingObject, missing_object_error, run_git
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
-from goalseek.git.objects import Objects
+from goalseek.git.objects import Objects, TreeReader
 from goalseek.git.paths import quote_path, quote_path_bytes
 
 _USAGE = 129  # git's exit code for options that it does not know
@@ -127,7 +127,8 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
     """
     paths = {difference.path for tree in (ours, theirs) for difference in objects.differences(before, tree)}
     names = {str(folder / ".gitattributes") for path in paths for folder in PurePosixPath(path).parents}
-    entries = ((name, objects.entry(ours, name)) for name in names)
+    reader = TreeReader(objects, ours)
+    entries = ((name, reader.entry(name)) for name in names)
     files = {name: entry for name, entry in entries if entry and entry.mode.startswith("100")}
     if not files:
         yield ()

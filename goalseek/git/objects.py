@@ -7,6 +7,7 @@ store that they are given. Also: filling a folder from a tree, and removing the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -172,9 +173,7 @@ class Objects:
 
     def entry(self, tree: str, path: str) -> Entry | None:
         """The entry at a path of a tree; None where there is none."""
-        above, _, name = path.rpartition("/")
-        folder = self.entry(tree, above) if above else Entry(FOLDER, tree)
-        return self.tree(folder.blob).get(name) if folder and folder.mode == FOLDER else None
+        return TreeReader(self, tree).entry(path)
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree, and gives its hash."""
@@ -204,10 +203,7 @@ class Objects:
         """The files on which two trees differ, renames not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return []
-        answer = self._processes.send(_DIFFER, f"{before} {after}\nend\n".encode())
-        if answer.line == b"end":
-            raise MissingObject(f"{before} or {after}")
-        differences, fields = [], answer.fields()
+        differences, fields = [], self._compare(_DIFFER, before, after).fields()
         for facts, path in zip(fields, fields, strict=True):
             *modes, blob_before, blob_after, _ = facts[1:].decode().split(" ")
             sides = zip(modes, (blob_before, blob_after), strict=True)
@@ -217,12 +213,13 @@ class Objects:
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
-        if before == after:
-            return b""
-        answer = self._processes.send(_PATCH, f"{before} {after}\nend\n".encode())
-        if answer.line == b"end":
+        return b"\n".join(self._compare(_PATCH, before, after).lines()) + b"\n" if before != after else b""
+
+    def _compare(self, command: tuple[str, ...], before: str, after: str) -> BatchReply:
+        reply = self._processes.send(command, f"{before} {after}\nend\n".encode())
+        if reply.line == b"end":
             raise MissingObject(f"{before} or {after}")
-        return b"\n".join(answer.lines()) + b"\n"
+        return reply
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
         """The tree with some paths changed (None: removed), without empty folders; takes time for the changes only."""
@@ -292,6 +289,29 @@ class Objects:
         if self.recent:
             self.recent.link(name)
         return name
+
+
+class TreeReader:
+    """Looks up paths in one tree. Each folder of it is read once."""
+
+    def __init__(self, objects: Objects, tree: str) -> None:
+        self._objects = objects
+        self._root = Entry(FOLDER, tree)
+        self.folder = functools.cache(self._read_folder)
+
+    def entry(self, path: str) -> Entry | None:
+        """The entry at a path, "" for the tree itself; None where there is none."""
+        above, _, name = path.rpartition("/")
+        return self.folder(above).get(name) if path else self._root
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file or a folder at a path."""
+        return self.entry(path) is not None
+
+    def _read_folder(self, path: str) -> dict[str, Entry]:
+        """The entries of a folder; none where there is no such folder."""
+        entry = self.entry(path)
+        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
 
 
 TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +18,7 @@ from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.files import write_atomic
-from goalseek.git.command import git, git_as_user, missing_object_error, start_git
+from goalseek.git.command import BatchProcesses, ObjectsFailed, git, git_as_user, missing_object_error
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location
 from goalseek.git.objects import Entry, Objects
@@ -73,7 +72,9 @@ class Repository:
         self.branch_ref = f"refs/heads/{self.branch}"
         self._recent = self.own / "recent"
         self._objects: Objects | None = None
-        self._refs: subprocess.Popen[bytes] | None = None
+        # A prune may take a commit between its link and git's look at it: here git finds it all the same.
+        variables = {"GIT_DIR": str(location.git_dir), **alternates(self._recent)}
+        self._processes = BatchProcesses(location.git_dir, variables)
         self._flight: dict[int, dict[int, str]] | None = None
 
     @property
@@ -109,9 +110,7 @@ class Repository:
         if self._objects:
             self._objects.close()
             self._objects = None
-        if self._refs:
-            self._refs.communicate()
-            self._refs = None
+        self._processes.close()
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """One hardened git command on the repository itself."""
@@ -201,18 +200,14 @@ class Repository:
 
     def _update_refs(self, moves: Sequence[RefMove]) -> str:
         """Tries once to move refs; gives git's standard error, "" where they were moved."""
-        child = self._updater()
-        assert child.stdin and child.stdout and child.stderr
         zero = self.objects.zero
         lines = ["start", *(f"update {move.ref} {move.after} {move.before or zero}" for move in moves)]
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(("\n".join([*lines, "prepare", "commit"]) + "\n").encode())
-            child.stdin.flush()
-        replies = [child.stdout.readline() for _ in range(3)]
-        if replies != [b"start: ok\n", b"prepare: ok\n", b"commit: ok\n"]:
-            self._refs = None
-            _, stderr = child.communicate()
-            return stderr.decode("utf-8", "replace").strip() or f"git update-ref ended with {child.returncode}"
+        try:
+            reply = self._processes.send(("update-ref", "--stdin"), "\n".join([*lines, "prepare", "commit\n"]).encode())
+            for _ in ("prepare: ok", "commit: ok"):
+                reply.next_line()
+        except ObjectsFailed as failure:
+            return failure.stderr or str(failure)
         return ""
 
     def flight(self) -> dict[int, tuple[str, ...]]:
@@ -321,13 +316,6 @@ class Repository:
         for path, name, value in zip(fields, fields, fields, strict=True):
             values_by_path.setdefault(path, {})[name] = value
         return values_by_path
-
-    def _updater(self) -> subprocess.Popen[bytes]:
-        if self._refs is None:
-            # A prune may take a commit between its link and git's look at it: here git finds it all the same.
-            variables = {"GIT_DIR": str(self.location.git_dir), **alternates(self._recent)}
-            self._refs = start_git(("update-ref", "--stdin"), variables, self.top)
-        return self._refs
 
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:

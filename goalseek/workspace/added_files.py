@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Objects, TreeReader
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.workspace.forbidden_names import (
     INSTRUCTIONS,
@@ -24,14 +24,14 @@ class AddedFiles:
 
     def __init__(self, objects: Objects, tree: str, scope: Scope, added: Iterable[str], removed: Iterable[str]) -> None:
         self._objects = objects
-        self._root = Entry(FOLDER, tree)
+        self._tree = TreeReader(objects, tree)
+        self._entry = self._tree.entry
         self.scope = scope
         self._removed = frozenset(removed)
-        self._folder = functools.cache(self._read_folder)
         self._names_alike = functools.cache(self._group_alike)
         self._is_candidates = functools.cache(self._is_all_writable)
         self._new_paths: dict[str, str] = {}
-        self._paths = TreePaths(self._has, frozenset(added).__contains__, scope.is_fixed)
+        self._paths = TreePaths(self._tree.has, frozenset(added).__contains__, scope.is_fixed)
 
     def path_refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
         """Why a candidate may have no new file at this path; "" where it may, or where the file is left out."""
@@ -54,7 +54,8 @@ class AddedFiles:
         quoted = quote_path(path)
         if looks_like_git(path):
             return f"{quoted}: no candidate may bring a name that git takes for its own"
-        for part, why in self._hazards(path, is_ignored, is_link):
+        hazards = [*forbidden_names(path.removeprefix(self.scope.prefix), is_ignored)]
+        for part, why in (*hazards, *(() if is_ignored else import_shadowing(path, is_link, self._paths))):
             if not self.scope.names(path, part):
                 return unlisted_refusal(path, why, part)
         if not is_ignored and (other := self._path_alike(path)):
@@ -89,25 +90,9 @@ class AddedFiles:
             kind(prefix + inner) in ("writable", "generated") for inner in self._objects.files(entry.blob)
         )
 
-    def _hazards(self, path: str, is_ignored: bool, is_link: bool) -> Iterator[tuple[str, str]]:
-        yield from forbidden_names(path.removeprefix(self.scope.prefix), is_ignored)
-        if not is_ignored:
-            yield from import_shadowing(path, is_link, self._paths)
-
-    def _has(self, path: str) -> bool:
-        return self._entry(path) is not None
-
-    def _entry(self, path: str) -> Entry | None:
-        folder, _, name = path.rpartition("/")
-        return self._folder(folder).get(name) if path else self._root
-
-    def _read_folder(self, folder: str) -> dict[str, Entry]:
-        entry = self._entry(folder)
-        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
-
     def _group_alike(self, folder: str) -> dict[str, list[str]]:
         names: dict[str, list[str]] = {}
-        for name in self._folder(folder):
+        for name in self._tree.folder(folder):
             names.setdefault(fold_name(name), []).append(name)
         return names
 
@@ -115,7 +100,7 @@ class AddedFiles:
         """Another path that some file system takes for this one or for a folder above it, or ""."""
         for current in (*reversed([*parents(path)]), path):
             folder, slash, name = current.rpartition("/")
-            if name not in self._folder(folder):
+            if name not in self._tree.folder(folder):
                 for other in self._names_alike(folder).get(fold_name(name), ()):
                     if not self._is_gone(f"{folder}{slash}{other}"):
                         return f"{folder}{slash}{other}"

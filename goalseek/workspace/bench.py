@@ -14,7 +14,7 @@ from pathlib import Path
 from goalseek.errors import GoalseekError, tampered_error
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
+from goalseek.git.objects import Entry, Objects, TreeReader, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import remove_if_exists
@@ -41,7 +41,7 @@ class Bench:
         self._scope = plan.scope
         self._mount_points = plan.mount_points
         self._build_context = build_context
-        self._entries_of = functools.lru_cache(maxsize=256)(objects.tree)
+        self._reader_of = functools.lru_cache(maxsize=2)(functools.partial(TreeReader, objects))
         self._checkouts: dict[Path, Checkout] = {}
         self._candidate_files: dict[Path, set[str]] = {}
         self._last_walks: dict[Path, tuple[Changes, object]] = {}
@@ -138,30 +138,24 @@ class Bench:
 
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
-        has_path = functools.partial(self._has_path, tree)
+
+        has_path = self._reader_of(tree).has
         if not has_path(path):
             yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
 
     def is_bytecode(self, tree: str, path: str) -> bool:
         """Whether a path lies where Python looks for the bytecode of a file of the tree."""
         folder, separator, _ = f"/{path}".partition("/__pycache__/")
-        return bool(separator) and (not folder or self._has_path(tree, folder[1:]))
-
-    def _has_path(self, tree: str, path: str) -> bool:
-        return self._entry(tree, path) is not None
-
-    def _entry(self, tree: str, path: str) -> Entry | None:
-        above, _, name = path.rpartition("/")
-        folder = self._entry(tree, above) if above else Entry(FOLDER, tree)
-        return self._entries_of(folder.blob).get(name) if folder and folder.mode == FOLDER else None
+        return bool(separator) and self._reader_of(tree).has(folder[1:])
 
     def would_shadow_ruler(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would replace a file of the ruler, or block its path."""
         if self._scope.kind(path) == "hidden" or self._scope.share_at(path):
             return True
-        if entry := self._entry(tree, path):
+        entry_at = self._reader_of(tree).entry
+        if entry := entry_at(path):
             return entry.mode == FOLDER or self._scope.is_fixed(path)
-        return any(entry.mode != FOLDER for above in parents(path) if (entry := self._entry(tree, above)))
+        return any(entry.mode != FOLDER for above in parents(path) if (entry := entry_at(above)))
 
     def _is_ruler_file(self, checkout: Checkout, path: str) -> bool:
         return checkout.entries[path].mode in OURS or self._scope.in_ruler(path)

@@ -84,7 +84,15 @@ def _walk_recorded(walk: _Walk, descriptor: int, folder: str) -> int:
             name = item.name
             signature = signature_in(name)
             if signature is None:
-                _check_unrecorded(walk, item, folder + name, inner)
+                path = folder + name
+                if walk.is_left_alone(path):
+                    continue
+                if not item.is_dir(follow_symlinks=False):
+                    walk.added.append(path)
+                elif path in recorded.below:
+                    inner.append(name)
+                else:
+                    _walk_new(walk, path)
                 continue
             count += 1
             current = signature_of(item.stat(follow_symlinks=False))
@@ -94,17 +102,6 @@ def _walk_recorded(walk: _Walk, descriptor: int, folder: str) -> int:
         with open_folder(name, descriptor) as below:
             count += _walk_recorded(walk, below, f"{folder}{name}/")
     return count
-
-
-def _check_unrecorded(walk: _Walk, item: os.DirEntry[str], path: str, inner: list[str]) -> None:
-    if walk.is_left_alone(path):
-        return
-    if not item.is_dir(follow_symlinks=False):
-        walk.added.append(path)
-    elif path in walk.recorded.below:
-        inner.append(item.name)
-    else:
-        _walk_new(walk, path)
 
 
 def _walk_new(walk: _Walk, folder: str) -> bool:

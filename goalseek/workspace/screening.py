@@ -149,7 +149,11 @@ class Screening(Struct):
         """Why a file that is not the candidate's is refused; touched, or put back as it was, it is not."""
         is_unread = is_missing or self.size.add(self.files.size(path))
         entry = None if is_unread else self.files.entry(path)
-        if entry is not None and self._is_as_before(path, entry):
+        before = self.before[path]
+        if entry == before and entry is not None:
+            return ""
+        is_link = entry is not None and entry.mode == SYMLINK and before.mode == LINK  # ours, to a shared folder
+        if is_link and os.fsdecode(self.files.read(path)) == before.blob:
             return ""
         self.out_of_scope[path] = entry
         return self._instructions_refusal(path) or known_path_refusal(self.added_files.scope, path)
@@ -162,12 +166,6 @@ class Screening(Struct):
         if link is None or scope.kind(link) == "writable" or scope.names(path, name):
             return ""
         return unlisted_refusal(path, f"{quote_path(link)} is a link to it, and {INSTRUCTIONS}", name)
-
-    def _is_as_before(self, path: str, entry: Entry) -> bool:
-        before = self.before[path]
-        if before.mode == LINK:
-            return entry.mode == SYMLINK and os.fsdecode(self.files.read(path)) == before.blob
-        return entry == before
 
     def _take(self, path: str) -> str:
         """Takes a changed regular file, or a link that stays in the tree; gives why it is not taken, or ""."""

@@ -178,7 +178,9 @@ class Workspace:
         changed: dict[str, Entry | None]
         if not before.tree:
             entries = visible_entries(self._objects.files(agent_commit.tree), self._is_seen)
-            self._copy_blobs({entry.blob for entry in entries.values()})
+            if names := "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries.values()})):
+                pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names.encode())
+                self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
             changed = dict(entries)
         else:
             changed = visible_changes(self._objects, before.tree, agent_commit.tree, self._is_seen)
@@ -203,13 +205,6 @@ class Workspace:
         commit = write_commit(self._store, tree, [parent] if parent else [], message, agent_commit.moment)
         self._store.git("update-ref", _BRANCH, commit)
         return commit
-
-    def _copy_blobs(self, blobs: set[str]) -> None:
-        if not blobs:
-            return
-        names = "\n".join(sorted(blobs)).encode() + b"\n"
-        pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names)
-        self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
 
     def _mirror(self) -> None:
         """Makes the agent's git folder equal to the tool's."""

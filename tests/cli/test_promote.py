@@ -240,6 +240,7 @@ class TestWhatItMakes:
         results.write_text(text)
         lost = climbed.iterations()[3]["commit_hash"]
         place = climbed.top / ".git/objects" / lost[:2] / lost[2:]
+        shutil.rmtree(climbed.top / ".git/goalseek/demo/recent")
         place.rename(place.with_name("away"))
         said = refused(climbed, 3)
         assert f"git does not have the object {lost} any more" in said and "git fetch CLONE" in said

@@ -51,8 +51,10 @@ def test_before_it_was_asked_and_in_the_middle_of_a_blob(objects: Objects) -> No
 def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository) -> None:
     head = repository.head()
     move = RefMove(repository.tip_ref, None, head)
-    repository._updater().kill()
-    repository._updater().wait(timeout=120)
+    repository.add_flight(1, 1, head)
+    (updater,) = repository._processes.open.values()
+    updater.kill()
+    updater.wait(timeout=120)
     with pytest.raises(GoalseekError, match="git cannot move"):
         repository.move([move])
     repository.move([move])
@@ -64,7 +66,8 @@ def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository)
 def test_refs_that_it_moved_before_it_could_say_so_are_moved(repository: Repository, project: Project) -> None:
     head = repository.head()
     project.git("update-ref", repository.tip_ref, head)
-    repository._refs = process.start_batch(["sh", "-c", "read line"], dict(os.environ), project.top)
+    pretended = process.start_batch(["sh", "-c", "read line"], dict(os.environ), project.top)
+    repository._processes.open["update-ref", "--stdin"] = pretended
     repository.move([RefMove(repository.tip_ref, None, head)])
     assert repository.refs().tip == head
 
