@@ -27,7 +27,7 @@ def attempts(repairs: int = 2) -> Attempts:
     """The attempts of an iteration that has no checkpoints."""
     steps = SimpleNamespace(has=lambda *names: False)
     commands = (VerifyCommand(name="train", run="train", sees="candidate"),)
-    manifest = SimpleNamespace(verify=commands, parallel=Parallel())
+    manifest = SimpleNamespace(commands=commands, parallel=Parallel())
     return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, cast(Manifest, manifest))
 
 
