@@ -15,7 +15,7 @@ from goalseek.errors import GoalseekError, LimitReached
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
-from goalseek.files import write_atomic
+from goalseek.files import read_object, write_atomic
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
@@ -287,10 +287,9 @@ def _usual_seconds(project: Project) -> float | None:
 def _warn_of_budgets(project: Project, config: Config) -> None:
     """Warns of budgets that are nearly spent, of each once a run."""
     warnings = budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
-    path, known = project.loaded.logs / "warned.json", set[str]()
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        stored = json.loads(path.read_text())
-        known = set(stored["budgets"]) if stored["run_id"] == project.run_id else known
+    path = project.loaded.logs / "warned.json"
+    stored = read_object(path)
+    known = set(stored["budgets"]) if stored.get("run_id") == project.run_id else set()
     if known != set(warnings) and path.parent.is_dir():
         write_atomic(path, json.dumps({"run_id": project.run_id, "budgets": sorted(warnings)}) + "\n")
     for budget, text in warnings.items():

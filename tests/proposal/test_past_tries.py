@@ -295,7 +295,7 @@ def test_what_tries_others_together_is_no_diff_of_its_own(tmp_path: Path) -> Non
         ledger=SimpleNamespace(recent=records, seal=None),
         run_folder=lambda number: tmp_path / str(number),
     )
-    manifest: Any = SimpleNamespace(verify=(SCORE,), metric=Guard(name="m"), guard=())
+    manifest: Any = SimpleNamespace(commands=(SCORE,), metric=Guard(name="m"), guard=())
     tries = read_history(project, 0, manifest, build_scope("", ScopeTable(writable=("a.py",))))
     assert [attempt.diff[-2:] for attempt in tries] == ["", "+2", "+1", ""]
 
