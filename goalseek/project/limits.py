@@ -56,12 +56,22 @@ def why_stop(
     ``reserved_seconds`` are what the end of the run needs for itself. ``failures_before`` are the provider's failures
     in a row before this invocation, which asks it once more however many they are.
     """
-    return (
-        _failure_stop(limits, standing, failures_before)
-        or _target_stop(metric, standing)
-        or _stagnation_stop(limits, standing)
-        or find_limit(Phase.PLAN, limits, standing, now, None, iteration_seconds, reserved_seconds)
-    )
+    if limits.failures is not None:
+        if standing.provider_failures >= max(limits.failures, failures_before + 1):
+            why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
+            return Stop(StopReason.FAILURES, why, "see: goalseek show; then: goalseek iterate asks it once more")
+        if standing.crashes >= limits.failures:
+            why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
+            return Stop(StopReason.FAILURES, why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")
+    if standing.best is not None and is_target_reached(metric, standing.best.value):
+        why = f"the target is reached: {metric.name} {format_number(standing.best.value, metric.unit)}"
+        return Stop(StopReason.TARGET, why, "take it home with: goalseek promote")
+    if limits.stagnation_stop is not None and standing.stagnation >= limits.stagnation_stop:
+        since = pluralize(standing.stagnation, "iteration")
+        why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
+        look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
+        return Stop(StopReason.NEEDS_HUMAN, why, f"{look}; then: {NEW_RUN_COMMAND}{best_home_hint(standing)}")
+    return find_limit(Phase.PLAN, limits, standing, now, None, iteration_seconds, reserved_seconds)
 
 
 def is_target_reached(metric: Metric, value: float) -> bool:
@@ -259,34 +269,6 @@ def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
     if limits.stagnation_stop is not None:
         texts.append(f"stagnation_stop {standing.stagnation} of {limits.stagnation_stop}")
     return (*texts, *([f"deadline {limits.deadline.isoformat()}"] if limits.deadline else []))
-
-
-def _failure_stop(limits: Limits, standing: Standing, failures_before: int) -> Stop | None:
-    if limits.failures is None:
-        return None
-    if standing.provider_failures >= max(limits.failures, failures_before + 1):
-        why = f"the provider failed {pluralize(standing.provider_failures, 'time')} in a row"
-        return Stop(StopReason.FAILURES, why, "see: goalseek show; then: goalseek iterate asks it once more")
-    if standing.crashes >= limits.failures:
-        why = f"{pluralize(standing.crashes, 'measurement')} in a row crashed"
-        return Stop(StopReason.FAILURES, why, f"see: goalseek log --outcome reverted; then: {NEW_RUN_COMMAND}")
-    return None
-
-
-def _target_stop(metric: Metric, standing: Standing) -> Stop | None:
-    if standing.best is None or not is_target_reached(metric, standing.best.value):
-        return None
-    why = f"the target is reached: {metric.name} {format_number(standing.best.value, metric.unit)}"
-    return Stop(StopReason.TARGET, why, "take it home with: goalseek promote")
-
-
-def _stagnation_stop(limits: Limits, standing: Standing) -> Stop | None:
-    if limits.stagnation_stop is None or standing.stagnation < limits.stagnation_stop:
-        return None
-    since = pluralize(standing.stagnation, "iteration")
-    why = f"nothing was kept in {since} (limits.stagnation_stop = {limits.stagnation_stop})"
-    look = f'see: goalseek log --last {min(standing.stagnation, 20)}; say what to try: goalseek direct "..."'
-    return Stop(StopReason.NEEDS_HUMAN, why, f"{look}; then: {NEW_RUN_COMMAND}{best_home_hint(standing)}")
 
 
 def best_home_hint(standing: Standing) -> str:
