@@ -218,7 +218,9 @@ class Usage(Struct, frozen=True):
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both; where the cost of one is unknown, that of the other, which is partial then."""
-        is_partial, is_unknown = cost_of_sum(self, other)
+        lacks_some = self._lacks_cost or other._lacks_cost
+        has_dollars = bool(self.cost_usd or self.about_usd or other.cost_usd or other.about_usd)
+        is_unknown = lacks_some and not has_dollars
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -226,18 +228,13 @@ class Usage(Struct, frozen=True):
             None if is_unknown else _sum(self.cost_usd, other.cost_usd),
             self.estimated or other.estimated,
             None if is_unknown else _sum(self.about_usd, other.about_usd),
-            is_partial,
+            lacks_some and has_dollars,
         )
 
-
-def cost_of_sum(*usages: Any) -> tuple[bool, bool]:
-    """Whether the cost of the sum of usages is partial, and whether it is unknown: no dollar of it is known.
-
-    They are of the type ``Usage``, or look like it.
-    """
-    lacks_some = any(usage.cost_is_partial or (usage.tokens and not usage.has_cost) for usage in usages)
-    has_dollars = any(usage.cost_usd or usage.about_usd for usage in usages)
-    return bool(lacks_some and has_dollars), bool(lacks_some and not has_dollars)
+    @property
+    def _lacks_cost(self) -> bool:
+        """Whether the cost of some of the tokens is not known."""
+        return self.cost_is_partial or bool(self.tokens and not self.has_cost)
 
 
 def _sum(cost: Number | None, other: Number | None) -> Number | None:

@@ -217,10 +217,15 @@ class SettleRecord(Head, kw_only=True, frozen=True):
     seal: str = ""
 
     @property
+    def result(self) -> SettledDifference:
+        """What came of it."""
+        figures = self.baseline, self.best, self.difference, self.interval, self.in_percent, self.unit
+        return SettledDifference(len(self.pairs), *figures)
+
+    @property
     def no_gain(self) -> str:
         """A warning if zero lies inside the interval; else ""."""
-        figures = self.difference, self.interval, self.in_percent, self.unit
-        return SettledDifference(len(self.pairs), self.baseline, self.best, *figures).no_gain
+        return self.result.no_gain
 
 
 class HoldoutRecord(Head, kw_only=True, frozen=True):

@@ -214,13 +214,9 @@ def _reset_run(standing: Standing) -> Standing:
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     counted_as = record.outcome if record.taken_back is None else record.reason
     outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
-    is_of_incumbent = standing.incumbent is None or record.base_commit_hash in (None, standing.incumbent.commit)
-    code = record.tree_hash or "", record.digests.get("ruler", standing.noise.ruler)
-    result = record.outcome, record.reason, record.metric.value, record.metric.odds
-    runs = RecordedRuns(record.runs, *result, *code, setting_of(record.benches, record.host), is_of_incumbent)
     following = structs.replace(
         standing,
-        noise=standing.noise.after_iteration(runs),
+        noise=noise_after(standing.noise, record, standing.incumbent.commit if standing.incumbent else None),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
@@ -287,6 +283,15 @@ def _count_unmoved(standing: Standing, value: float | None) -> int | None:
     if value is None or standing.unmoved is None or standing.baseline is None:
         return standing.unmoved
     return standing.unmoved + 1 if value == standing.baseline.value else None
+
+
+def noise_after(noise: NoiseState, record: IterationRecord, incumbent: str | None) -> NoiseState:
+    """What is known of the noise with one more record; ``incumbent`` is the commit of that before it."""
+    is_of_incumbent = incumbent is None or record.base_commit_hash in (None, incumbent)
+    code = record.tree_hash or "", record.digests.get("ruler", noise.ruler)
+    result = record.outcome, record.reason, record.metric.value, record.metric.odds
+    setting = setting_of(record.benches, record.host)
+    return noise.after_iteration(RecordedRuns(record.runs, *result, *code, setting, is_of_incumbent))
 
 
 def proposal_of(record: IterationRecord, incumbent: MeasuredCommit | None = None) -> Proposal:

@@ -15,6 +15,7 @@ from records import HEAD, SETTLED
 from shown import read_soon
 
 from goalseek.cli.streams import ERROR_HANDLER, spell_in_ascii
+from goalseek.ledger.lenient import record_of
 from goalseek.ledger.records import HoldoutRecord, parse_record
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.loop.ending import last_line
@@ -24,7 +25,6 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
 from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.claim import format_kept
-from goalseek.views.report.rows import row_of
 
 BASELINE = MeasuredCommit(0, 1, "a" * 40, "b" * 40, 3.412)
 BEST = MeasuredCommit(12, 2, "c" * 40, "d" * 40, 3.371)
@@ -96,7 +96,7 @@ def test_last_line_and_report_say_the_same_of_what_was_kept(
     again = {"asked_by": "noise", "tree": rows[-1]["tree_hash"], "ruler": "", "value": 9.0, "seed": 1, "seconds": 1.0}
     for row in [*rows, {**HEAD, "schema": 1, "kind": "measurement", **again}]:
         standing = standing.after(parse_record(json.dumps({**RUN, **row} if row["kind"] == "run" else row)))
-        night.add(row_of(row))
+        night.add(record_of(row))
     told = format_kept(night.climb)
     line = last_line(standing, manifest)
     assert (told == "0 kept of 0 tries") == (not tries)

@@ -23,6 +23,8 @@ from project import Ended, Project, answer, ended
 
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
+from goalseek.ledger.lenient import record_of
+from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.loading import load
 from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import claim_of, format_gain
@@ -30,8 +32,8 @@ from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.rows import IterationRow, Label, label_of, row_of, try_of
 from goalseek.views.report.source import ProjectState, Source, project_state
+from goalseek.views.report.tries import Label, label_of, try_of
 from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
@@ -86,7 +88,7 @@ def reported(tmp_path: Path, rows: Iterable[nights.Row], kind: str = "html") -> 
 def figures(rows: Iterable[nights.Row]) -> ReportFigures:
     night = ReportFigures()
     for row in rows:
-        night.add(row_of(row))
+        night.add(record_of(row))
     return night
 
 
@@ -95,10 +97,10 @@ def page_of(rows: Iterable[nights.Row]) -> Page:
     return Page(render_page(figures(rows), ProjectState(), lambda tries: [None] * len(tries)))
 
 
-def iteration(fields: nights.Row) -> IterationRow:
+def iteration(fields: nights.Row) -> IterationRecord:
     """An iteration of which no more is known."""
-    row = row_of({"kind": "iteration", **fields})
-    assert isinstance(row, IterationRow)
+    row = record_of({"kind": "iteration", **fields})
+    assert isinstance(row, IterationRecord)
     return row
 
 
@@ -571,7 +573,7 @@ class TestSize:
                 row["changed_files"] = [text] * 12
                 if place % kept_every == 2:
                     row["outcome"], row["metric"]["value"] = "kept", 3.0 - place / 10_000
-            night.add(row_of(row))
+            night.add(record_of(row))
         made = render_page(night, ProjectState(), lambda tries: [diff_of(patch, patch_limit(len(tries)))] * len(tries))
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
@@ -595,7 +597,7 @@ class TestSize:
         try:
             for number in range(1001):
                 for row in ever_new(number):
-                    night.add(row_of(row))
+                    night.add(record_of(row))
                 if number in (500, 1000):
                     gc.collect()
                     weighed.append(tracemalloc.get_traced_memory()[0])
@@ -614,7 +616,7 @@ class TestSize:
         night = figures([*rows, nameless])
         spending = night.climb.spending
         assert [len(spending.usage), len(spending.commands)] == [51, 51]
-        assert spending.usage["others"].usage().tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
+        assert spending.usage["others"].tokens == 5 * 3 + 7 and spending.commands["others"] == 12 * 2.0
         assert (spending.total.tokens, spending.total.cost_usd) == (30 * 3 + 7, 31 * 0.5)
         assert sum(spending.commands.values()) == 61 * 2.0
         assert spending.parts == {"agent": 0.0, "verifier": 61.0, "goalseek": 61.0}, (
@@ -623,7 +625,7 @@ class TestSize:
         incidents = night.climb.incidents
         assert incidents.counts["noted"] == 61
         assert [incident.iteration for incident in incidents.newest["noted"]] == list(range(21, 61))
-        assert figures([*ever_new(0), nameless]).climb.spending.usage["not named"].usage().tokens == 7
+        assert figures([*ever_new(0), nameless]).climb.spending.usage["not named"].tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:
         thinned: ThinnedList[int] = ThinnedList(10)

@@ -1,35 +1,25 @@
-"""The figures of the report: a fold over the rows of ``results.jsonl``, of bounded size for any number of rows."""
+"""The figures of the report: a fold over the records, of bounded size for any number of them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
-from goalseek.ledger.standing import PROVIDER_FAILED, take_back
+from msgspec import structs
+
+from goalseek.ledger.records import Head, HoldoutRecord, IterationRecord, MeasurementRecord, RunRecord, SettleRecord
+from goalseek.ledger.standing import noise_after, proposal_of, take_back
 from goalseek.statistics.intervals import SettledDifference
-from goalseek.statistics.noise_state import NoiseState, RecordedRuns, setting_of
-from goalseek.statistics.rotation import Proposal, Proposer, Rotation, author_of, proposers_of
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
 from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
-from goalseek.views.report.rows import (
-    HoldoutRow,
-    IterationRow,
-    Label,
-    MeasuredRow,
-    Row,
-    RunRow,
-    SettleRow,
-    Try,
-    UsageRow,
-    label_of,
-    look_of,
-    settled_of,
-    try_of,
-)
+from goalseek.views.report.tries import Label, Try, label_of, look_of, settled_of, try_of
 from goalseek.views.terminal_text import one_line
 
 MAX_DOTS = 20_000
@@ -56,29 +46,26 @@ class Spending:
 
     parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
     commands: Counter[str] = field(default_factory=Counter)
-    usage: dict[str, UsageRow] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
     _settling: float = 0.0
 
     @property
     def total(self) -> Usage:
         """The usage of all providers together."""
-        whole = UsageRow()
-        for usage in self.usage.values():
-            whole.add(usage)
-        return whole.usage()
+        return Usage.total(self.usage.values())
 
-    def add_iteration(self, row: IterationRow) -> None:
+    def add_iteration(self, record: IterationRecord) -> None:
         """Adds an iteration."""
-        self.seconds += row.climb_seconds
-        for phase, seconds in row.seconds.items():
+        self.seconds += record.climb_seconds
+        for phase, seconds in record.seconds.items():
             self.parts[_PARTS.get(phase, "goalseek")] += seconds
-        for command in row.verify:
+        for command in record.verify:
             name = _bounded_name(command.name, 60, self.commands)
             self.commands[name] += command.seconds  # type: ignore[assignment]
-        if row.usage.is_known:
-            who = _bounded_name(f"{row.provider} {row.model}".strip() or _NAMELESS, 80, self.usage)
-            self.usage.setdefault(who, UsageRow()).add(row.usage)
+        if record.usage.tokens or record.usage.has_cost:
+            who = _bounded_name(f"{record.provider} {record.model}".strip() or _NAMELESS, 80, self.usage)
+            self.usage[who] = self.usage.get(who, Usage()).plus(record.usage)
 
     def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
         """Adds a run of the verifier outside an iteration, or a look at the holdout."""
@@ -161,7 +148,7 @@ class Climb:
     runs_at: list[int] = field(default_factory=list)
     settled: SettledDifference | None = None
     settled_at: int = -1
-    looks: list[HoldoutRow] = field(default_factory=list)
+    looks: list[HoldoutRecord] = field(default_factory=list)
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:
@@ -190,7 +177,7 @@ class Climb:
 
 
 class ReportFigures:
-    """The whole fold, fed a row at a time. ``climb`` is the one under the newest ruler, ``earlier`` those before."""
+    """The whole fold, fed a record at a time. ``climb`` is the one under the newest ruler, ``earlier`` those before."""
 
     def __init__(self) -> None:
         self.project = ""
@@ -211,80 +198,82 @@ class ReportFigures:
         end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
         return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
-    def add(self, row: Row | None) -> None:
-        """Adds one line of the file; None where it is no record."""
-        if row is None:
+    def add(self, record: Head | None) -> None:
+        """Adds one record; None for a line that is none."""
+        if record is None:
             self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
         self.records += 1
-        if row.project != self.project:
-            self.project = one_line(row.project, 80) or self.project
-        moment = parse_timestamp(row.timestamp)
+        if record.project != self.project:
+            self.project = one_line(record.project, 80) or self.project
+        moment = parse_timestamp(record.timestamp)
         climb = self.climb
-        if isinstance(row, IterationRow):
-            self._add_iteration(row, moment)
-        elif isinstance(row, RunRow):
-            self._add_run(row)
-        elif isinstance(row, MeasuredRow):
-            if row.value is not None:
-                climb.noise = climb.noise.after_measurement(row.value, (row.tree, row.ruler))
-            climb.spending.add_measurement(row.seconds, row.asked_by == "settle")
-        elif isinstance(row, SettleRow):
-            if settled := settled_of(row):
+        if isinstance(record, IterationRecord):
+            self._add_iteration(record, moment)
+        elif isinstance(record, RunRecord):
+            self._add_run(record)
+        elif isinstance(record, MeasurementRecord):
+            if not math.isnan(record.value):
+                climb.noise = climb.noise.after_measurement(record.value, (record.tree, record.ruler))
+            climb.spending.add_measurement(record.seconds, record.asked_by == "settle")
+        elif isinstance(record, SettleRecord):
+            if settled := settled_of(record):
                 climb.settled, climb.settled_at = settled, climb.best.iteration if climb.best else -1
-            climb.spending.add_settled(row.seconds)
-        elif isinstance(row, HoldoutRow):
-            self._add_look(look_of(row))
-            climb.spending.add_measurement(row.seconds)
+            climb.spending.add_settled(record.seconds)
+        elif isinstance(record, HoldoutRecord):
+            self._add_look(look_of(record))
+            climb.spending.add_measurement(record.seconds)
         self.first = self.first or moment
         self.newest = moment or self.newest
 
-    def _add_run(self, row: RunRow) -> None:
+    def _add_run(self, record: RunRecord) -> None:
         self.runs += 1
-        if row.versions:
-            items = list(row.versions.items())[:_LEVELS_MOST]
-            self.versions = {one_line(name, 40): one_line(str(version), 60) for name, version in items}
+        if record.versions:
+            items = list(record.versions.items())[:_LEVELS_MOST]
+            self.versions = {one_line(name, 40): one_line(version, 60) for name, version in items}
         if self.runs > 1 and self.climb.last >= 0:
             next_iteration = self.climb.last + 1
             self.climb.runs_at = [*self.climb.runs_at, next_iteration][-_LIST_MOST:]
-            self.climb.incidents.add(Incident("a new run began", next_iteration, one_line(row.began, 200)))
+            self.climb.incidents.add(Incident("a new run began", next_iteration, one_line(record.began, 200)))
 
-    def _add_iteration(self, row: IterationRow, moment: datetime | None) -> None:
-        label = Label(row.outcome, row.reason)
+    def _add_iteration(self, record: IterationRecord, moment: datetime | None) -> None:
+        label = Label(record.outcome, record.reason)
         if label not in self.climb.counts:  # otherwise it is in bounds already
-            label = label_of(row)
+            label = label_of(record)
         if label.outcome == Outcome.BASELINE:
-            self._begin(int(row.epoch), row.digests.get("ruler", ""), "source" in row.digests)
+            self._begin(record.epoch, record.digests.get("ruler", ""), "source" in record.digests)
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
         climb.counts[label] += 1
-        if row.metric.name != climb.metric:
-            climb.metric = one_line(row.metric.name, 60) or climb.metric
-        climb.unit = one_line(row.metric.unit, 20)
-        climb.direction = "minimize" if row.metric.direction == "minimize" else "maximize"
-        climb.last = max(climb.last, int(row.iteration))
-        climb.noise = climb.noise.after_iteration(recorded_runs(row, climb))
-        climb.moved += any(attempt.reason == Reason.MOVED for attempt in row.attempts)
-        climb.benches = max(climb.benches, row.benches or 0)
+        if record.metric.name != climb.metric:
+            climb.metric = one_line(record.metric.name, 60) or climb.metric
+        climb.unit = one_line(record.metric.unit, 20)
+        climb.direction = "minimize" if record.metric.direction == "minimize" else "maximize"
+        climb.last = max(climb.last, record.iteration)
+        climb.noise = noise_after(climb.noise, record, climb.best.commit if climb.best else None)
+        climb.moved += any(attempt.reason == Reason.MOVED for attempt in record.attempts)
+        climb.benches = max(climb.benches, record.benches or 0)
         if label.outcome == Outcome.BASELINE:
-            climb.best, climb.settled = try_of(row, label), None
+            climb.best, climb.settled = try_of(record, label), None
             climb.baseline = climb.baseline if climb.keeps > 0 else climb.best
         else:
             tries = climb.rejected
             if label.outcome == Outcome.KEPT:
-                tries, climb.best = climb.kept, try_of(row, label)
-            if row.taken_back is not None:
+                tries, climb.best = climb.kept, try_of(record, label)
+            if record.taken_back is not None:
                 climb.reverts += 1
-                climb.taken_back = take_back(climb.taken_back, int(row.taken_back), int(row.iteration))
+                climb.taken_back = take_back(climb.taken_back, record.taken_back, record.iteration)
             else:
-                climb.rotation = climb.rotation.after(proposal_of(row, label, climb.rotation.efforts))
-            tries.add(lambda: try_of(row, label))
-        climb.spending.add_iteration(row)
-        self._add_level(row.isolation.get("sandbox", ""), row.isolation.get("verifier", ""))
-        for incident in incidents_of(row):
+                proposal, efforts = proposal_of(record), climb.rotation.efforts
+                author = _bounded_name(proposal.author or _NAMELESS, 80, efforts)
+                climb.rotation = climb.rotation.after(structs.replace(proposal, author=author, turn=""))
+            tries.add(lambda: try_of(record, label))
+        climb.spending.add_iteration(record)
+        self._add_level(record.isolation.sandbox, record.isolation.verifier)
+        for incident in incidents_of(record):
             climb.incidents.add(incident)
-        if moment and self.newest and (pause := pause_before(row, moment, self.newest)):
+        if moment and self.newest and (pause := pause_before(record, moment, self.newest)):
             climb.incidents.add(pause)
 
     def _add_level(self, sandbox: str, verifier: str) -> None:
@@ -308,33 +297,10 @@ class ReportFigures:
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch, ruler, before.first or before.baseline)
 
-    def _add_look(self, look: HoldoutRow) -> None:
+    def _add_look(self, look: HoldoutRecord) -> None:
         """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
         others = [other for other in self.climb.looks if other.look != look.look]
         self.climb.looks = [*others, look][-_LIST_MOST:]
-
-
-def recorded_runs(row: IterationRow, climb: Climb) -> RecordedRuns:
-    """What counts of a row for the noise of a climb."""
-    is_of_incumbent = climb.best is None or row.base_commit_hash in (None, climb.best.commit)
-    code = row.tree_hash or "", row.digests.get("ruler") or climb.noise.ruler
-    result, setting = (row.outcome, row.reason, row.metric.value, row.metric.odds), setting_of(row.benches, row.host)
-    return RecordedRuns(row.runs, *result, *code, setting, is_of_incumbent)
-
-
-def proposal_of(row: IterationRow, label: Label, names: Collection[str]) -> Proposal:
-    """What counts of a row for its proposer, who is one of ``names`` where there are many."""
-    turn = one_line(row.turn_of, 80)
-    return Proposal(
-        int(row.iteration),
-        label.outcome,
-        _bounded_name(author_of(row.provider, row.model, turn) or _NAMELESS, 80, names),
-        turn,
-        row.reason not in PROVIDER_FAILED,
-        (row.metric.incumbent, row.metric.value),
-        sum(row.seconds.values()),
-        row.usage,
-    )
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:

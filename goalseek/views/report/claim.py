@@ -9,7 +9,7 @@ from goalseek.humanize import better_or_worse, format_distinct, format_number, f
 from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome, Reason
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
-from goalseek.views.report.rows import Label, Try
+from goalseek.views.report.tries import Label, Try
 from goalseek.views.report.words import format_difference
 
 

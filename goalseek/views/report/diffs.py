@@ -12,7 +12,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.command import BatchProcesses, ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.views.report.markup import equal_share, escaped_size
-from goalseek.views.report.rows import Try
+from goalseek.views.report.tries import Try
 from goalseek.views.terminal_text import replace_unprintable
 
 _WHOLE = 600_000

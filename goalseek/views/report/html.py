@@ -15,8 +15,8 @@ from goalseek.views.report.claim import claim_of, format_at_once, format_kept, r
 from goalseek.views.report.diffs import Diff
 from goalseek.views.report.markup import cut_to_bytes, equal_share, read_asset, render
 from goalseek.views.report.plot import Plot, plot_of
-from goalseek.views.report.rows import Label, Try
 from goalseek.views.report.source import ProjectState
+from goalseek.views.report.tries import Label, Try
 from goalseek.views.report.words import REASONS, SANDBOXES, VERIFIERS
 
 KEPT_SHOWN = 300

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from goalseek.humanize import format_duration, parse_duration
+from goalseek.ledger.records import IterationRecord
 from goalseek.values import Reason
-from goalseek.views.report.rows import IterationRow
 from goalseek.views.terminal_text import one_line
 
 PAUSE_SECONDS = 120.0
@@ -55,34 +55,35 @@ class Incidents:
         self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
 
 
-def incidents_of(row: IterationRow) -> Iterator[Incident]:
-    """The incidents in the row of an iteration."""
-    iteration = int(row.iteration)
-    if reason := _REASONS.get(row.reason):
-        yield Incident(reason, iteration, one_line(row.why, 300))
-    for stack in row.not_stacked:
-        yield Incident("near misses that do not merge, or were measured already", iteration, one_line(str(stack), 80))
-    for command in row.verify:
-        if killed := int(command.killed):
-            programs = "a program" if killed == 1 else f"{killed} programs"
+def incidents_of(record: IterationRecord) -> Iterator[Incident]:
+    """The incidents of an iteration."""
+    iteration = record.iteration
+    if reason := _REASONS.get(record.reason):
+        yield Incident(reason, iteration, one_line(record.why, 300))
+    for stack in record.not_stacked:
+        kind = "near misses that do not merge, or were measured already"
+        yield Incident(kind, iteration, one_line(str(list(stack)), 80))
+    for command in record.verify:
+        if command.killed:
+            programs = "a program" if command.killed == 1 else f"{command.killed} programs"
             text = f"{one_line(command.name, 60)} left {programs}"
             yield Incident("programs ended that the verifier left running", iteration, text)
-    for note in row.notes:
+    for note in record.notes:
         yield Incident(_kind_of(note), iteration, one_line(note, 400))
 
 
-def pause_before(row: IterationRow, moment: datetime, previous: datetime) -> Incident | None:
-    """The pause from ``previous`` to ``moment``, the row's, that its seconds and noted waits do not explain.
+def pause_before(record: IterationRecord, moment: datetime, previous: datetime) -> Incident | None:
+    """The pause from ``previous`` to ``moment``, the record's, that its seconds and noted waits do not explain.
 
     None under two minutes. The records do not say what it was: a stop, a kill, a machine asleep, a question to a
     person.
     """
     idle = (moment - previous).total_seconds()
     if idle >= PAUSE_SECONDS:
-        idle -= row.climb_seconds + sum(map(_wait_seconds, row.notes))
+        idle -= record.climb_seconds + sum(map(_wait_seconds, record.notes))
     if idle < PAUSE_SECONDS:
         return None
-    return Incident("nothing was at work", int(row.iteration), f"for {format_duration(idle)} before or within it")
+    return Incident("nothing was at work", record.iteration, f"for {format_duration(idle)} before or within it")
 
 
 def parse_timestamp(text: str) -> datetime | None:

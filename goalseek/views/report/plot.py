@@ -14,7 +14,7 @@ from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Outcome
 from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import format_kept
-from goalseek.views.report.rows import Try
+from goalseek.views.report.tries import Try
 
 WIDTH = 1000
 FLOOR = 350

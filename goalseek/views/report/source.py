@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
+from goalseek.ledger.lenient import read_record
 from goalseek.ledger.results_file import History, own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
@@ -18,7 +19,7 @@ from goalseek.project.status import read_overview
 from goalseek.statistics.guards import describe_bounds
 from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.diffs import Diff, Patches, diff_of, patch_limit
-from goalseek.views.report.rows import Try, parse_row
+from goalseek.views.report.tries import Try
 from goalseek.views.terminal_text import one_line
 
 
@@ -65,16 +66,14 @@ class Reader:
 
     def read_on(self) -> ReportFigures:
         """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
-        if History(self._source.results).size() < self._end:
+        history = History(self._source.results)
+        if history.size() < self._end:
             self.night, self._end = ReportFigures(), 0
         gc.disable()  # many objects and no cycle among them: the collector would look through them again and again
         try:
-            with suppress(FileNotFoundError), self._source.results.open("rb") as file:
-                file.seek(self._end)
-                for line in file:
-                    if line.endswith(b"\n"):
-                        self.night.add(parse_row(line))
-                        self._end += len(line)
+            for line in history.forward(self._end):
+                self.night.add(read_record(line.text))
+                self._end = line.end
         finally:
             gc.enable()
         return self.night

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from goalseek.humanize import better_or_worse, format_cost, format_number
+from goalseek.ledger.records import HoldoutRecord
 from goalseek.statistics.intervals import SettledDifference
 from goalseek.values import Reason, Usage
-from goalseek.views.report.rows import HoldoutRow
 
 REASONS: dict[str, str] = {
     Reason.WORSE: "measured, and not better",
@@ -48,10 +48,10 @@ VERIFIERS = {
 }
 
 
-def format_look(look: HoldoutRow) -> str:
+def format_look(look: HoldoutRecord) -> str:
     """One look at the holdout in a sentence."""
-    head = f"Look {look.look:.0f}" + (f" at the {look.of}" if look.of else "")
-    head += f", iteration {look.iteration:.0f}" if look.of and look.iteration is not None else ""
+    head = f"Look {look.look}" + (f" at the {look.of}" if look.of else "")
+    head += f", iteration {look.iteration}" if look.of else ""
     if look.value is None:
         return f"{head}: {look.why.rstrip('.') or 'begun, and not measured'}."
     text = f"{head}: {format_number(look.value)}"

@@ -1,0 +1,80 @@
+"""Records for a report, which must also work on those of a later version, and on damaged ones.
+
+A value that is missing, or not of its type, is an empty one; unknown kinds and keys are no errors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import typing
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
+
+from goalseek.ledger.records import KINDS, Head, parse_record
+
+_CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
+
+
+def read_record(line: bytes) -> Head | None:
+    """The record on a line, of an unknown kind only its head; None where the line is no record."""
+    try:
+        return parse_record(line)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return record_of(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def record_of(plain: Any) -> Head | None:
+    """The record of a line's JSON."""
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
+        return None
+    return typing.cast(Head, _fit(KINDS.get(plain["kind"], Head), plain))
+
+
+def _fit(kind: Any, plain: Any) -> Any:
+    """The value of a type, without what does not fit of its items. Raises ValueError where nothing fits."""
+    origin, items = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        types, values = _field_types(kind), msgspec.convert(plain, dict[str, Any])
+        fitting = dict(_fitting((name, types[name], values[name]) for name in types.keys() & values.keys()))
+        missing = [field.name for field in fields(kind) if field.required and field.name not in fitting]
+        return kind(**{name: _empty(name, types[name]) for name in missing}, **fitting)
+    if origin is tuple and items[1:] == (...,):
+        rows = enumerate(msgspec.convert(plain, list[Any]))
+        return tuple([item for _, item in _fitting((index, items[0], item) for index, item in rows)])
+    if origin is dict:
+        values = msgspec.convert(plain, dict[str, Any])
+        return dict(_fitting((key, items[1], item) for key, item in values.items()))
+    value = msgspec.convert(plain, kind)
+    if isinstance(value, int | float) and not abs(value) <= sys.float_info.max:
+        raise ValueError("not a finite number")
+    return value
+
+
+def _fitting(items: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for key, kind, plain in items:
+        try:
+            yield key, _fit(kind, plain)
+        except ValueError:
+            continue
+
+
+def _empty(name: str, kind: Any) -> Any:
+    plain: tuple[Any, ...] = (None, "", 0, False, {}, [])
+    value = next(value for _, value in _fitting((name, kind, empty) for empty in plain))
+    return math.nan if value == 0 and name in _CLAIMED else value
+
+
+@cache
+def _field_types(kind: type[Struct]) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
