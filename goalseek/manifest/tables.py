@@ -25,7 +25,7 @@ TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
-class Project(DataClass, kw_only=True):
+class ProjectTable(DataClass, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: form.Name
@@ -282,7 +282,7 @@ class Manifest(DataClass, kw_only=True):
 
     version: Literal[1]
     """The version of the manifest's format, which is 1. Example: `version = 1`"""
-    project: Project
+    project: ProjectTable
     scope: ScopeTable
     metric: Metric
     verify: tuple[VerifyCommand, ...]

@@ -10,7 +10,7 @@ import pytest
 
 from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, timing_notes
 from goalseek.manifest.exposure import UNCHECKED, unchecked_note
-from goalseek.manifest.tables import Guard, Manifest, Metric, Project, SandboxTable, ScopeTable, VerifyCommand
+from goalseek.manifest.tables import Guard, Manifest, Metric, ProjectTable, SandboxTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
 SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")
@@ -27,7 +27,7 @@ def manifest(*verify: VerifyCommand, guards: tuple[Guard, ...] = (), **metric: A
     read = {"source": "json", "query": "accuracy", "name": "accuracy", "command": verify[-1].name, **metric}
     return Manifest(
         version=1,
-        project=Project(name="d"),
+        project=ProjectTable(name="d"),
         scope=ScopeTable(writable=("train.py",)),
         metric=Metric(direction="maximize", **read),
         verify=verify,

@@ -20,8 +20,7 @@ from records import SETTLED
 import goalseek
 from goalseek.evaluation.settle import pairs_in_time, seconds_to_settle
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ScopeTable, VerifyCommand
-from goalseek.manifest.tables import Project as ProjectTable
+from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.project.limits import why_stop
 from goalseek.project.progress import luck_bound, needs_settling, small_set_warning
 from goalseek.statistics.noise_state import NoiseState

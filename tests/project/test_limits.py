@@ -11,7 +11,7 @@ from msgspec import structs
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, Project, ScopeTable
+from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ProjectTable, ScopeTable
 from goalseek.project.limits import BudgetUse, budget_warnings, find_limit, why_stop
 from goalseek.project.picture import describe_end
 from goalseek.project.progress import median_iteration_seconds, progress_of
@@ -232,7 +232,7 @@ def test_a_single_iteration_has_its_own_bar_beside_the_runs() -> None:
     assert Ends().spendings(0, 2.0) == ()
     standing = half_way(spend=Spend(iterations=2))
     limits = replace(NONE, iterations=6)
-    demo, scope = Project(name="demo"), ScopeTable(writable=("a",))
+    demo, scope = ProjectTable(name="demo"), ScopeTable(writable=("a",))
     manifest = Manifest(version=1, project=demo, scope=scope, metric=METRIC, verify=(), limits=limits)
     told = progress_of(manifest, standing, [], "scripted", Ends(count=1).spendings(0, 0.0)).spendings
     assert [(bar.spent, bar.most, bar.of) for bar in told] == [(0, 1, "now"), (2, 6, "")]

@@ -18,8 +18,16 @@ from msgspec import structs
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.tables import Guard, Limits, Manifest, Metric, ProviderTable, ScopeTable, VerifyCommand
-from goalseek.manifest.tables import Project as Named
+from goalseek.manifest.tables import (
+    Guard,
+    Limits,
+    Manifest,
+    Metric,
+    ProjectTable,
+    ProviderTable,
+    ScopeTable,
+    VerifyCommand,
+)
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.past_tries import read_history
@@ -33,7 +41,7 @@ GOLDEN = Path(__file__).with_name("golden")
 NONCE = "5F3A9C"
 MANIFEST = Manifest(
     version=1,
-    project=Named(name="digits"),
+    project=ProjectTable(name="digits"),
     scope=ScopeTable(writable=("train.py", "model/**"), read_only=("data/**",), hidden=("judge/**",)),
     metric=Metric(name="accuracy", direction="maximize", query="accuracy", min_delta=0.001, valid=(0.0, 1.0)),
     verify=(

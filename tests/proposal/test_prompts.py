@@ -17,8 +17,7 @@ from project import Project, answer, home
 import goalseek
 from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import MeasuredCommit, Standing
-from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ScopeTable, VerifyCommand
-from goalseek.manifest.tables import Project as Named
+from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.measurement_text import describe_smallest_gain
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.slow
 NONCE = "5F3A9C"
 MANIFEST = Manifest(
     version=1,
-    project=Named(name="demo"),
+    project=ProjectTable(name="demo"),
     scope=ScopeTable(writable=("answer.json",)),
     metric=Metric(name="score", direction="maximize", query="score"),
     verify=(VerifyCommand(run="true", name="true", sees="candidate"),),
@@ -126,7 +125,7 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
         files=tuple(VisibleFile(path, 1, "", False) for path in files[:200]), files_total=3000,
     )  # fmt: skip
     manifest = Manifest(
-        version=1, project=Named(name="demo"), scope=ScopeTable(writable=(long, "answer.json"), read_only=files),
+        version=1, project=ProjectTable(name="demo"), scope=ScopeTable(writable=(long, "answer.json"), read_only=files),
         metric=Metric(name="score", direction="maximize", query="score"), verify=(VerifyCommand(run="true"),),
     )  # fmt: skip
     brief = make_brief(told, history, manifest, Standing(), build_scope("", manifest.scope))

@@ -13,6 +13,7 @@ import functools
 import inspect
 import itertools
 import json
+import re
 import tomllib
 from typing import Any, get_type_hints
 
@@ -50,7 +51,8 @@ def _manifest() -> dict[str, Any]:
     _document(schema, tables.Manifest)
     for name, shape in schema["$defs"].items():
         _document(shape, getattr(tables, name))
-    return _with_title("goalseek manifest", schema)
+    published = json.loads(re.sub(r'\bProjectTable"', 'Project"', json.dumps(schema)))  # its name in earlier versions
+    return _with_title("goalseek manifest", published)
 
 
 def _document(shape: dict[str, Any], table: type) -> None:
