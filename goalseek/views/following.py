@@ -43,7 +43,8 @@ class ClimbFollower:
         picture = read_picture(self._loaded.state, is_held=own is not None and lock_holder(own) is not None)
         self.ended = "" if picture.is_at_work else with_manifest_option(_ending(picture), self._loaded.path)
         self._watch.on_picture(picture)
-        self.records, self.printed = self._read_records(own, picture), self._read_output()
+        self.records = self._read_records(own, picture)
+        self.printed, self._offset = read_output(self._loaded.logs / OUTPUT, self._offset)
         if self.printed:
             self._watch.on_output(self.printed)
         return picture
@@ -62,26 +63,19 @@ class ClimbFollower:
         previous, self._seq, self._size = self._seq, standing.seq, size
         return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
 
-    def _read_output(self) -> bytes:
-        try:
-            with (self._loaded.logs / OUTPUT).open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(self._offset if self._offset <= size else 0)
-                printed = file.read()
-                self._offset = file.tell()
-        except OSError:
-            return b""
-        return printed
 
+def read_output(path: Path, start: int) -> tuple[bytes, int]:
+    """The output of agent and verifier from ``start`` on, and where it ends; b"" where there is no such file.
 
-def read_output_tail(path: Path, limit: int = 2**16) -> bytes:
-    """The last ``limit`` bytes of the output of agent and verifier; b"" where there is no such file."""
+    Below 0 it is that many of the last bytes; past the end it is all of the file, which has begun anew.
+    """
     try:
         with path.open("rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - limit, 0))
-            return file.read()
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(size + start, 0) if start < 0 else start if start <= size else 0)
+            return file.read(), file.tell()
     except OSError:
-        return b""
+        return b"", max(start, 0)
 
 
 def _ending(picture: Picture) -> str:

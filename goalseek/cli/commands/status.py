@@ -18,6 +18,8 @@ from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.views.terminal_text import Paint, one_line, painter
 
+_TAIL_BYTES = 2**16
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``status`` takes."""
@@ -37,10 +39,11 @@ def run(options: argparse.Namespace) -> int:
     summary = read_overview(manifest, location if manifest is local else None)
     printed: list[str] = []
     if options.output:
-        from goalseek.views.following import read_output_tail
+        from goalseek.views.following import read_output
         from goalseek.views.terminal_text import clean_lines
 
-        printed = clean_lines(read_output_tail(manifest.logs / OUTPUT))
+        tail, _ = read_output(manifest.logs / OUTPUT, -_TAIL_BYTES)
+        printed = clean_lines(tail)
     if wants_json(options):
         print_json(options, {**summary.plain(), "output": printed} if options.output else summary.plain())
         return 0
