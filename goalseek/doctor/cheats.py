@@ -15,7 +15,7 @@ from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
 from goalseek.findings import Finding, Level
 from goalseek.git.merge import PatchError, patch_tree
-from goalseek.git.objects import Objects
+from goalseek.git.objects import count_lines
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
@@ -28,7 +28,7 @@ from goalseek.values import DataClass, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 
 
-class Cheat(DataClass):
+class AppliedCheat(DataClass):
     """A cheat applied to the tree that the climb starts from.
 
     ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope. ``tree`` is the
@@ -53,53 +53,48 @@ class CheatFinding(Finding, frozen=True):
     value: float | None = None
 
 
-def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[Cheat, ...]:
+def apply_cheats(evaluation: Evaluation, tree: str) -> tuple[AppliedCheat, ...]:
     """The manifest's cheats, each applied to a tree; only changes of writable paths are taken."""
     return tuple(_apply_cheat(evaluation, tree, cheat.patch) for cheat in evaluation.config.manifest.cheat)
 
 
-def count_runs(cheats: Sequence[Cheat]) -> int:
+def count_cheat_runs(cheats: Sequence[AppliedCheat]) -> int:
     """How many of these cheats will be measured."""
     return sum(bool(cheat.tree) for cheat in cheats)
 
 
-def measure_cheats(project: Project, subject: Target, cheats: Sequence[Cheat]) -> Iterator[Finding]:
+def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCheat]) -> Iterator[Finding]:
     """A finding for each cheat, with its verdict as a candidate."""
     for cheat in cheats:
         if not cheat.unfit:
             yield _finding(subject.config.manifest, cheat, *_verdict(project, subject, cheat))
 
 
-def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> Cheat:
+def _apply_cheat(evaluation: Evaluation, tree: str, name: str) -> AppliedCheat:
     project, config = evaluation.project, evaluation.config
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
-        return Cheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
+        return AppliedCheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
     try:
         after = patch_tree(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
-        return Cheat(name, f"cannot be read: {error.strerror}")
+        return AppliedCheat(name, f"cannot be read: {error.strerror}")
     except PatchError as error:
-        return Cheat(name, f"does not apply: {error}")
+        return AppliedCheat(name, f"does not apply: {error}")
     screened = screen_trees(objects, config.scope, tree, after)
     refused, strays = screened.refused, list(map(quote_path, screened.strays))
     if strays and config.manifest.scope.strays == "reject":
         refused.append(f"new files outside the scope: {', '.join(strays)}")
     if refused:
-        return Cheat(name, refused="; ".join(refused))
+        return AppliedCheat(name, refused="; ".join(refused))
     candidate = objects.splice(tree, screened.edits) if screened.edits else tree
     if candidate == tree:
-        return Cheat(name, left_out=tuple(strays))
-    return Cheat(name, tree=candidate, left_out=tuple(strays), lines_saved=_lines_saved(objects, tree, candidate))
+        return AppliedCheat(name, left_out=tuple(strays))
+    added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, candidate))
+    return AppliedCheat(name, tree=candidate, left_out=tuple(strays), lines_saved=removed - added)
 
 
-def _lines_saved(objects: Objects, before: str, after: str) -> int:
-    listing = objects.git("diff-tree", "--numstat", "-r", before, after)
-    rows = [row.split(b"\t") for row in listing.splitlines()]
-    return sum(int(row[1]) - int(row[0]) for row in rows if row[0].isdigit() and row[1].isdigit())
-
-
-def _verdict(project: Project, subject: Target, cheat: Cheat) -> tuple[Verdict, bool]:
+def _verdict(project: Project, subject: Target, cheat: AppliedCheat) -> tuple[Verdict, bool]:
     """The verdict, and whether all runs of the cheat gave one number where those of the unchanged code differ."""
     if cheat.refused:
         return Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, cheat.refused), False
@@ -129,7 +124,7 @@ def _verdict(project: Project, subject: Target, cheat: Cheat) -> tuple[Verdict, 
     return verdict, True
 
 
-def _finding(manifest: Manifest, cheat: Cheat, verdict: Verdict, has_one_number: bool) -> CheatFinding:
+def _finding(manifest: Manifest, cheat: AppliedCheat, verdict: Verdict, has_one_number: bool) -> CheatFinding:
     how = "WON" if verdict else "lost" if cheat.tree else "lost without being measured"
     text = f"{cheat.patch} {how}: {verdict.outcome} / {verdict.reason}: {verdict.why}"
     if cheat.left_out:

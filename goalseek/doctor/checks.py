@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from goalseek.doctor.cheats import Cheat
+from goalseek.doctor.cheats import AppliedCheat
 from goalseek.doctor.isolation import isolation_notes, timing_notes
 from goalseek.doctor.provider_checks import check_providers
 from goalseek.errors import GoalseekError
@@ -35,7 +35,7 @@ class DoctorContext(Evaluation):
 
     tree: str
     entries: Mapping[str, Entry]
-    cheats: tuple[Cheat, ...] = ()
+    cheats: tuple[AppliedCheat, ...] = ()
     is_live: bool = False
 
 

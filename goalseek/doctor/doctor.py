@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from goalseek.doctor.cheats import Cheat, apply_cheats, count_runs
+from goalseek.doctor.cheats import AppliedCheat, apply_cheats, count_cheat_runs
 from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
@@ -81,9 +81,9 @@ def check_git() -> Finding:
     return Finding("good", text, place="git")
 
 
-def describe_cost(cheats: Sequence[Cheat], subject: Target) -> str:
+def describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:
     """A sentence on how many runs of the verifier there will be, and how long they take."""
-    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), count_runs(cheats)
+    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), count_cheat_runs(cheats)
     parts = ["setup once"] if subject.config.manifest.setup else []
     parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
     parts.append(f"1 to {breakages} runs with every writable file broken")

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from goalseek.doctor.cheats import Cheat, count_runs, measure_cheats
+from goalseek.doctor.cheats import AppliedCheat, count_cheat_runs, measure_cheats
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
 from goalseek.evaluation.measurements import (
@@ -41,7 +41,7 @@ NUMBERS = 2
 def try_verifier(
     project: Project,
     subject: Target,
-    cheats: Sequence[Cheat],
+    cheats: Sequence[AppliedCheat],
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
 ) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def try_verifier(
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
-                runs = count_runs(cheats)
+                runs = count_cheat_runs(cheats)
                 least, most = NUMBERS + runs, NUMBERS - 1 + len(BREAKAGES) + runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
             subject = replace(subject, known=(*subject.known, measurement))

@@ -22,6 +22,7 @@ from goalseek.evaluation.measurements import (
     pinned_target,
     record_number,
 )
+from goalseek.git.objects import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.ledger.standing import Standing
@@ -60,14 +61,14 @@ class Ablation(DataClass):
         return [*(change.why for change in self.changes), self.result]
 
 
-def is_exact(metric: Metric, standing: Standing) -> bool:
+def needs_one_run(metric: Metric, standing: Standing) -> bool:
     """Whether one run of each tree is enough, because the same code has always given the same number."""
     return metric.noise == "none" or (metric.noise == "auto" and not standing.noise.differed)
 
 
 def count_runs(metric: Metric, standing: Standing, changes: int, pairs: int) -> int:
     """How many runs an ablation of so many changes takes, if what it leaves out is no loss."""
-    return changes + 2 if is_exact(metric, standing) else 2 * pairs * (changes + 2)
+    return changes + 2 if needs_one_run(metric, standing) else 2 * pairs * (changes + 2)
 
 
 def ablate(
@@ -116,8 +117,8 @@ def _judge(evaluation: Evaluation, runs: _Runs, chain: KeptChain, record: Iterat
     if isinstance(measured, Failure):
         return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
     difference, errors = runs.difference(measured)
-    saves_lines = _count_lines(objects.git("diff-tree", "--numstat", "-r", tree, chain.end)) < 0
-    earns = errors >= -1 if saves_lines else errors > 1
+    added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, chain.end))
+    earns = errors >= -1 if added < removed else errors > 1
     words = "earns its lines" if earns else "does not earn its lines"
     return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
 
@@ -146,12 +147,6 @@ def _compare(
     return words if errors < -1 else "", words
 
 
-def _count_lines(numstat: bytes) -> int:
-    """By how many lines a change makes the files longer; negative where they are shorter."""
-    rows = [line.split(b"\t") for line in numstat.splitlines()]
-    return sum(int(row[0]) - int(row[1]) for row in rows if row[0].isdigit())
-
-
 class _Runs:
     """The runs of trees against the best: those recorded since the last iteration, and the missing ones."""
 
@@ -159,7 +154,7 @@ class _Runs:
         self._evaluation = evaluation
         self._best = best
         self._on_message = on_message
-        self._is_exact = is_exact(evaluation.config.manifest.metric, evaluation.project.standing)
+        self._is_exact = needs_one_run(evaluation.config.manifest.metric, evaluation.project.standing)
         self._stored: dict[str, deque[MeasuredValue]] = {}
         history, ours = evaluation.project.ledger.history, (ASKED_BY, evaluation.project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):

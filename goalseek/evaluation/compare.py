@@ -50,7 +50,7 @@ class Revision(DataClass):
     target: Target
 
 
-class Comparison(DataClass):
+class RevisionComparison(DataClass):
     """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
 
     settled: SettledDifference
@@ -129,10 +129,10 @@ def is_exact(pairs: Sequence[Pair]) -> bool:
     return len(pairs) > 1 and all(len({run.value for run in side}) == 1 for side in zip(*pairs, strict=True))
 
 
-def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> Comparison:
+def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparison:
     """The comparison of these pairs. Raises ValueError without one."""
     values = [(first.value, second.value) for first, second in pairs]
-    return Comparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
+    return RevisionComparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
 
 
 def _commit(project: Project, revision: str) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after:
 class BaseComparison(DataClass):
     """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
 
-    compared: Comparison
+    compared: RevisionComparison
     broken: tuple[str, ...]
     seconds: float
 

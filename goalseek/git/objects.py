@@ -317,6 +317,12 @@ class TreeReader:
 TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
 
 
+def count_lines(numstat: bytes) -> tuple[int, int]:
+    """How many lines ``git diff-tree --numstat`` says were added, and removed; none of a binary file."""
+    rows = [line.split(b"\t") for line in numstat.splitlines()]
+    return sum(int(row[0]) for row in rows if row[0].isdigit()), sum(int(row[1]) for row in rows if row[1].isdigit())
+
+
 def visible_entries(entries: Mapping[str, Entry], is_visible: Callable[[str], bool]) -> dict[str, Entry]:
     """The files of a tree that a folder shows: no submodules, and only what may be seen."""
     return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_visible(path)}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from goalseek.errors import Ended, LimitReached, Rejected
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, Objects, count_lines
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.loop.attempts import OpenAttempt
@@ -317,9 +317,7 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
 def _diff_trees(objects: Objects, before: str, after: str) -> _Diff:
     output = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
     counts, _, patch = output.partition(b"\n\n")
-    rows = [line.split(b"\t") for line in counts.splitlines()]
-    added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
-    return _Diff(after, patch, added, removed)
+    return _Diff(after, patch, *count_lines(counts))
 
 
 def _why_no_change(nothing: str, strays: list[str], output: str) -> str:
