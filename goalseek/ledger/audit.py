@@ -30,8 +30,8 @@ from goalseek.ledger.chain import (
     LedgerEntry,
     check_message,
     check_seal,
+    describe_value,
     format_ranges,
-    format_value,
     row_deviations,
     value_deviations,
 )
@@ -305,7 +305,7 @@ def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[
     *lines, torn = path.read_bytes().split(b"\n")
     if torn:
         where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-        yield Deviation("a torn last line", where, end, format_value(_text(torn)))
+        yield Deviation("a torn last line", where, end, describe_value(_text(torn)))
         lines.append(torn)
     git_lines = [line.encode("utf-8", "surrogateescape") for line in expected]
     known = set(git_lines)
@@ -317,7 +317,7 @@ def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[
             what = "a line is out of its place" if actual in known else "a line that git does not know"
         else:
             what = "a line is missing" if actual is None else "a line was changed"
-        values = format_value(_text(wanted)), format_value(_text(actual))
+        values = describe_value(_text(wanted)), describe_value(_text(actual))
         yield from _member_deviations(what, where, wanted, actual) or [Deviation(what, where, *values)]
 
 

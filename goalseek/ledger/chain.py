@@ -110,7 +110,7 @@ def row_deviations(what: str, where: str, expected: Any, found: Any) -> Iterator
 def value_deviations(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
     """A difference where two values are not the same."""
     if expected != found:
-        yield Deviation(what, where, format_value(expected), format_value(found))
+        yield Deviation(what, where, describe_value(expected), describe_value(found))
 
 
 def format_ranges(numbers: Sequence[int]) -> str:
@@ -124,7 +124,7 @@ def format_ranges(numbers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, bounds)) for bounds in ranges)
 
 
-def format_value(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as text: a string as it is, "nothing" for None, the rest as JSON; cut after 200 characters."""
     if value is None:
         return NOTHING
@@ -141,8 +141,8 @@ def _diff_values(path: str, expected: Any, found: Any) -> Iterator[tuple[str, st
             else:
                 yield from _diff_values(inner, expected[key], found[key])
     elif json.dumps(expected) != json.dumps(found):
-        yield path, format_value(json.dumps(expected)), format_value(json.dumps(found))
+        yield path, describe_value(json.dumps(expected)), describe_value(json.dumps(found))
 
 
 def _shown_member(row: dict[str, Any], key: str) -> str:
-    return format_value(json.dumps(row[key])) if key in row else NOTHING
+    return describe_value(json.dumps(row[key])) if key in row else NOTHING

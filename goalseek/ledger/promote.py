@@ -162,7 +162,7 @@ MAX_HEADS = 2000
 
 
 @dataclass(frozen=True)
-class KeptChange:
+class KeptStep:
     """One kept iteration: the tree before its change, and the tree after it.
 
     ``value_before`` is what the former gave under the same verifier, None where nobody measured it.
@@ -182,7 +182,7 @@ class KeptChain:
     was settled of it; None where nobody did that.
     """
 
-    changes: tuple[KeptChange, ...]
+    changes: tuple[KeptStep, ...]
     start: str
     end: str
     base: str
@@ -209,14 +209,14 @@ def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> K
 
     Raises GoalseekError naming iteration, title and files where one stands on what is left out.
     """
-    changes: list[KeptChange] = []
+    changes: list[KeptStep] = []
     values = {(change.record.epoch, change.before): change.value_before for change in chain.changes}
     before = tree = chain.start
     for change in chain.changes:
         tree = _merge_on(objects, before, tree, change.before, change.record)  # a baseline between them, if any
         if change.record.iteration not in numbers:
             after = _merge_on(objects, change.before, tree, change.after, change.record)
-            changes.append(KeptChange(change.record, tree, after, values.get((change.record.epoch, tree))))
+            changes.append(KeptStep(change.record, tree, after, values.get((change.record.epoch, tree))))
             tree = after
         before = change.after
     end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
@@ -283,7 +283,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
 
 def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
     changes = [
-        KeptChange(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
+        KeptStep(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
         for before, after in itertools.pairwise(records)
         if after.outcome == Outcome.KEPT
     ]

@@ -289,16 +289,16 @@ def diff_lines(expected: Iterable[bytes], actual: Iterable[bytes]) -> Iterator[t
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
     """Standing for read-only commands: the snapshot if its seal verifies, else a replay of all records.
 
-    ``own`` is ``own_folder``, if the caller has it. Without the secret no seal verifies.
+    ``own`` is ``find_own_folder``, if the caller has it. Without the secret no seal verifies.
     """
     history, snapshot = History(loaded.results), Snapshot()
-    if history.path.with_name(SNAPSHOT).exists() and (own := own or own_folder(loaded)):
+    if history.path.with_name(SNAPSHOT).exists() and (own := own or find_own_folder(loaded)):
         with suppress(OSError):
             snapshot = history.load_snapshot(Seal((own / "secret").read_bytes()))
     return history.replay(snapshot)
 
 
-def own_folder(loaded: ManifestFile) -> Path | None:
+def find_own_folder(loaded: ManifestFile) -> Path | None:
     """The project's own folder in the common git directory; None outside a repository."""
     from goalseek.git.location import locate
 

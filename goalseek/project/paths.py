@@ -19,7 +19,7 @@ from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, own_folder
+from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load
 from goalseek.workspace.shared_folders import SHARES_CHANGED
@@ -66,7 +66,7 @@ def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = 
     ``location`` is that of the repository, where it is known. Raises GoalseekError, naming the folder, where that
     manifest cannot be read from here.
     """
-    own = location.own(loaded.manifest.project.name) if location else own_folder(loaded)
+    own = location.own(loaded.manifest.project.name) if location else find_own_folder(loaded)
     holder = lock_holder(own) if own else None
     if holder is None or not holder.is_climbing or holder.manifest in ("", str(loaded.path.resolve())):
         return loaded

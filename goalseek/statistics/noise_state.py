@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -18,16 +17,6 @@ CONFIRMED_KEEPS = 2
 MAX_PAIRS = 200
 MAX_INCUMBENT_RUNS = 8
 OPENING_RUNS = 5
-
-
-class Run(Protocol):
-    """A run of the verifier, as far as the noise goes: ``of`` is "candidate", "incumbent" or another tree."""
-
-    @property
-    def of(self) -> str: ...  # noqa: D102
-
-    @property
-    def value(self) -> float | None: ...  # noqa: D102
 
 
 class TimedRun(Struct, frozen=True):
@@ -53,7 +42,7 @@ class RecordedRuns(Struct, frozen=True):
     measured against the present incumbent; what was begun before the last keep was measured against an older one.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[VerifierRun]
     outcome: str
     reason: str
     value: float | None
@@ -63,7 +52,7 @@ class RecordedRuns(Struct, frozen=True):
     setting: Setting = (None, None)
     is_of_incumbent: bool = True
 
-    def runs_for_noise(self) -> Sequence[Run]:
+    def runs_for_noise(self) -> Sequence[VerifierRun]:
         """The runs, with those of a candidate that fixed its seed and of an older incumbent as another tree's."""
         others = {"candidate"} if self.reason == Reason.SEED_FIXED else set[str]()
         others |= set() if self.is_of_incumbent else {"incumbent"}
@@ -131,7 +120,7 @@ class NoiseState(Struct, frozen=True):
         side = "incumbent" if is_repeat else "other"
         return self.with_runs((VerifierRun(side, value, 0, 0.0),))
 
-    def after_candidate(self, runs: Sequence[Run], kept: bool, odds: float | None) -> NoiseState:
+    def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
         """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
         state = self.with_runs(runs)
         if odds is not None:
@@ -147,7 +136,7 @@ class NoiseState(Struct, frozen=True):
             confirmed=self.confirmed + (len(candidate_runs) > 1 and not state.differed),
         )
 
-    def with_runs(self, runs: Sequence[Run]) -> NoiseState:
+    def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
         """With more runs of the incumbent, of a candidate or of another tree, whatever their verdict.
 
         Where repeats differ for the first time, the incumbent's runs and differences from before are forgotten: they
@@ -175,23 +164,23 @@ class NoiseState(Struct, frozen=True):
         )
 
 
-def baseline_state(runs: Sequence[Run]) -> NoiseState:
+def baseline_state(runs: Sequence[VerifierRun]) -> NoiseState:
     """The state that a baseline begins with."""
     return NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
 
 
-def values_of(runs: Sequence[Run], side: str) -> list[float]:
+def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:
     """The values of the candidate's or the incumbent's runs that have one, in their order."""
     return [run.value for run in runs if run.of == side and run.value is not None]
 
 
-def timed_runs(clock: int, runs: Sequence[Run], side: str) -> tuple[TimedRun, ...]:
+def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[TimedRun, ...]:
     """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
     numbered = enumerate(runs, clock + 1)
     return tuple([TimedRun(run.value, at) for at, run in numbered if run.of == side and run.value is not None])
 
 
-def repeats_of(state: NoiseState, runs: Sequence[Run]) -> tuple[Pair, ...]:
+def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ...]:
     """The successive repeats of the same code among ``runs``; of the incumbent, its last run before them too.
 
     Where the incumbent has no run that counts, its ``value`` is taken for one until repeats have differed.

@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 from msgspec import Struct, field, structs
 
 from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
 from goalseek.statistics.scale import Scale
-from goalseek.values import STACK, Number, Outcome
+from goalseek.values import STACK, Number, Outcome, Usage
 
 MAX_KEPT = 500
 _HOUR = 3600.0
-
-
-class Cost(Protocol):
-    """The usage of an iteration, as far as its price goes."""
-
-    @property
-    def tokens(self) -> float: ...  # noqa: D102
-
-    @property
-    def cost_usd(self) -> float | None: ...  # noqa: D102
-
-    @property
-    def cost_is_partial(self) -> bool: ...  # noqa: D102
 
 
 class Proposal(Struct, frozen=True):
@@ -47,7 +33,7 @@ class Proposal(Struct, frozen=True):
     is_try: bool
     values: tuple[Number | None, Number | None]
     seconds: Number
-    usage: Cost
+    usage: Usage
     is_of_incumbent: bool = True
 
 

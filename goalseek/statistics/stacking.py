@@ -19,9 +19,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from goalseek.manifest.tables import Metric, Search
-from goalseek.statistics.noise_state import NoiseState, Run, values_of
+from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import mean, median, scale_of, spread
-from goalseek.values import Reason
+from goalseek.values import Reason, VerifierRun
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
 CANDIDATES_BEFORE = 8
@@ -57,7 +57,7 @@ class PastTry(Protocol):
     def metric(self) -> ComparedMetric: ...  # noqa: D102
 
     @property
-    def runs(self) -> Sequence[Run]: ...  # noqa: D102
+    def runs(self) -> Sequence[VerifierRun]: ...  # noqa: D102
 
     @property
     def stacked(self) -> Stack: ...  # noqa: D102

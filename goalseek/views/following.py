@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.results_file import History, load_standing, own_folder
+from goalseek.ledger.results_file import History, find_own_folder, load_standing
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.project.observer import OUTPUT, Observer
@@ -39,7 +39,7 @@ class ClimbFollower:
 
     def look(self) -> Picture:
         """Tells what is new, and gives the present picture."""
-        own = own_folder(self._loaded)
+        own = find_own_folder(self._loaded)
         picture = read_picture(self._loaded.state, is_held=own is not None and lock_holder(own) is not None)
         self.ended = "" if picture.is_at_work else with_manifest_option(_ending(picture), self._loaded.path)
         self._watch.on_picture(picture)

@@ -27,12 +27,12 @@ from goalseek.ledger.lenient import record_of
 from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.loading import load
 from goalseek.views.report.aggregate import ReportFigures, ThinnedList
-from goalseek.views.report.claim import claim_of, format_gain
+from goalseek.views.report.claim import claim_of, describe_gain
 from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.source import ProjectState, Source, project_state
+from goalseek.views.report.source import ProjectState, ReportSource, project_state
 from goalseek.views.report.tries import Label, label_of, try_of
 from goalseek.views.report.words import REASONS
 
@@ -191,7 +191,7 @@ class TestOfANight:
         scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
         project.set_manifest({"scope": scope, "sandbox": {"read": ["~/weights"]}})
         loaded = load(project.manifest)
-        state = project_state(Source(loaded.results, loaded.runs, loaded), has_kept=True)
+        state = project_state(ReportSource(loaded.results, loaded.runs, loaded), has_kept=True)
         assert state.shown == ("data", "~/weights")
         for sandbox, is_named in (("bubblewrap", True), ("none", False)):
             rows = [*nights.night(3)]
@@ -255,7 +255,7 @@ class TestOfANight:
     def test_a_gain_is_a_share_of_what_is_positive(
         self, direction: str, before: float, after: float, gain: str
     ) -> None:
-        assert format_gain(before, after, direction) == gain
+        assert describe_gain(before, after, direction) == gain
 
     def test_looks_time_money_and_noise_are_told(self) -> None:
         looks = nights.looked(31, 1, None), nights.looked(31), nights.looked(31, 2, None)

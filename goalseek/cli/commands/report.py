@@ -19,7 +19,7 @@ from goalseek.project.observer import Observer
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
-from goalseek.views.report.source import Reader, Source, copy_source, project_state
+from goalseek.views.report.source import Reader, ReportSource, copy_source, project_state
 
 _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(options: argparse.Namespace, source: Source) -> int:
+def _serve(options: argparse.Namespace, source: ReportSource) -> int:
     """Serves until ^C, which is its ordinary end."""
     from goalseek.views.report.server import PageServer
 
@@ -115,11 +115,11 @@ def _settle_climb(options: argparse.Namespace, watch: Observer) -> None:
         settle_on_request(Evaluation(project, project.config()))
 
 
-def _source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace) -> ReportSource:
     """The records that the command line names. Raises GoalseekError where there are none."""
     if options.results is None:
         loaded = load_manifest(options)
-        return Source(loaded.results, loaded.runs, loaded)
+        return ReportSource(loaded.results, loaded.runs, loaded)
     return copy_source(start_folder(options) / options.results)
 
 
@@ -133,7 +133,7 @@ def _format_of(options: argparse.Namespace) -> str:
     raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html or .md, or give --format")
 
 
-def _render(reader: Reader, source: Source, kind: str) -> bytes:
+def _render(reader: Reader, source: ReportSource, kind: str) -> bytes:
     night = reader.read_on()
     around = project_state(source, has_kept=night.climb.keeps > 0)
     text = render_markdown(night, around) if kind == "md" else render_page(night, around, reader.diffs_of)

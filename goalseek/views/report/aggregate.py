@@ -38,7 +38,7 @@ _NAMELESS = "not named"
 
 
 @dataclass
-class Spending:
+class Expenses:
     """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model.
 
     ``seconds`` are the climb's: fewer than those of all parts together where several iterations were under way at once.
@@ -142,7 +142,7 @@ class Climb:
     counts: Counter[Label] = field(default_factory=Counter)
     noise: NoiseState = NoiseState()
     rotation: Rotation = Rotation()
-    spending: Spending = field(default_factory=Spending)
+    spending: Expenses = field(default_factory=Expenses)
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
     runs_at: list[int] = field(default_factory=list)

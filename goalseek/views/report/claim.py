@@ -61,7 +61,7 @@ def claim_of(climb: Climb) -> Claim:
         gain = "all that was kept was taken back" if climb.taken_back else gain
         return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain + origin)
     before, after = baseline.value, best.value
-    gain, settled = format_gain(before, after, climb.direction, climb.unit), ""
+    gain, settled = describe_gain(before, after, climb.direction, climb.unit), ""
     if climb.settled and climb.is_settled:
         if climb.settled.before or climb.settled.after:  # the medians of both are known
             before, after = climb.settled.before, climb.settled.after
@@ -71,7 +71,7 @@ def claim_of(climb: Climb) -> Claim:
     return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
 
 
-def format_gain(before: float, after: float, direction: str, unit: str = "") -> str:
+def describe_gain(before: float, after: float, direction: str, unit: str = "") -> str:
     """``43.3% better``; near zero and below, ``better by 2``."""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
@@ -86,7 +86,7 @@ def format_change(try_: Try, direction: str, unit: str) -> str:
     """The gain of a try over its incumbent; "" where either has no number."""
     if try_.value is None or try_.incumbent is None:
         return ""
-    return format_gain(try_.incumbent, try_.value, direction, unit)
+    return describe_gain(try_.incumbent, try_.value, direction, unit)
 
 
 def format_kept(climb: Climb) -> str:

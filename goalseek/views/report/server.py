@@ -20,7 +20,7 @@ from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.project.picture import ACTIVE_STATUSES
 from goalseek.views.report.html import content_security_policy, render_page
-from goalseek.views.report.source import Reader, Source, current_activity, project_state
+from goalseek.views.report.source import Reader, ReportSource, current_activity, project_state
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20
@@ -38,7 +38,7 @@ _HEADERS = {
 class LivePage:
     """The current page and state. One page is made at a time, and rarely enough to take 5% of the time at most."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReportSource) -> None:
         self._source = source
         self._reader = Reader(source)
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class PageServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, source: Source, port: int) -> None:
+    def __init__(self, source: ReportSource, port: int) -> None:
         """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
         self.shown = LivePage(source)
         self.path = f"/{secrets.token_urlsafe(16)}/"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.lenient import read_record
-from goalseek.ledger.results_file import History, own_folder
+from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.project.paths import fetch_hint
@@ -24,7 +24,7 @@ from goalseek.views.terminal_text import one_line
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """The paths of the records and the artifacts, and the manifest where the project is on this machine."""
 
     results: Path
@@ -42,7 +42,7 @@ class Source:
         return self.results.with_name(STATE)
 
 
-def copy_source(path: Path) -> Source:
+def copy_source(path: Path) -> ReportSource:
     """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
 
     Raises GoalseekError where there is none.
@@ -52,13 +52,13 @@ def copy_source(path: Path) -> Source:
     if results is None:
         raise GoalseekError(f"{path}: there is no {RESULTS}", "name the file, or the folder that holds it")
     beside = results.resolve().parent
-    return Source(results, (beside.parent if beside.name == "logs" else beside) / "runs")
+    return ReportSource(results, (beside.parent if beside.name == "logs" else beside) / "runs")
 
 
 class Reader:
     """Reads the records into figures, continuing as the file grows, and the patches of kept tries, each once."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReportSource) -> None:
         self.night = ReportFigures()
         self._source = source
         self._end = 0
@@ -92,7 +92,7 @@ class Reader:
         return self._diffs[key]
 
 
-def project_state(source: Source, has_kept: bool, is_live: bool = False) -> ProjectState:
+def project_state(source: ReportSource, has_kept: bool, is_live: bool = False) -> ProjectState:
     """The present state of the project beside its records; of a copy only what to do next."""
     if source.loaded is None:
         promotes = "promote takes home what HEAD lacks of the kept changes"
@@ -120,12 +120,12 @@ def project_state(source: Source, has_kept: bool, is_live: bool = False) -> Proj
     )
 
 
-def current_activity(source: Source) -> tuple[str, str]:
+def current_activity(source: ReportSource) -> tuple[str, str]:
     """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none.
 
     Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
     """
-    own = own_folder(source.loaded) if source.loaded else None
+    own = find_own_folder(source.loaded) if source.loaded else None
     picture = read_picture(source.state, is_held=not own or lock_holder(own) is not None)
     if picture == Picture() and source.loaded is None:
         return "", ""
