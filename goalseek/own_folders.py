@@ -9,7 +9,7 @@ This is the whole list of what goalseek may ever delete in. Whoever holds one of
     scratch in a git folder of ours    made beside git's own names (git.objects)
     logs and runs in log.home          the records of this climb (project.opening, project.config); a run folder that
                                        holds something of somebody else's is neither begun nor removed
-                                       (ledger.artifacts, project.preflight)
+                                       (ledger.artifacts, project.opening)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.commands.show)
 

@@ -1,137 +1,44 @@
-"""The checks of a project that run no verifier; each gives findings, with a remedy where something is wrong."""
+"""The checks of a project that run no verifier, each with the commands that ask it.
+
+What is wrong refuses a climb and is a cross of doctor's, in the same words; what is worth knowing is a note of both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from goalseek.doctor.cheats import AppliedCheat
-from goalseek.doctor.isolation import isolation_notes, timing_notes
-from goalseek.doctor.provider_checks import check_providers
+from goalseek.doctor import scope_checks, tree_checks
+from goalseek.doctor.isolation import check_exposure, check_separation
+from goalseek.doctor.provider_checks import check_programs, check_provider
+from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import Evaluation, sync_bench
 from goalseek.findings import Finding, finding_of
-from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
-from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
+from goalseek.manifest.exposure import unchecked_note
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.parallel import one_bench_note
-from goalseek.project import preflight
-from goalseek.project.fitness import differences_from_head, scope_notes, space_note
-from goalseek.project.landing import check_refs
-from goalseek.providers.registry import manifest_commands
-from goalseek.sandbox import editable_installs, level
+from goalseek.providers.registry import WITHOUT_PROGRAM, manifest_commands
+from goalseek.sandbox import level
 from goalseek.sandbox.environment import check_notify_command, program_environment
-from goalseek.workspace.answers import hidden_paths, visible_answers
-from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 
-class DoctorContext(Evaluation):
-    """What is checked: also the tree that a climb would start from, and the cheats applied to it.
-
-    ``is_live`` allows a call to the provider.
-    """
-
-    tree: str
-    entries: Mapping[str, Entry]
-    cheats: tuple[AppliedCheat, ...] = ()
-    is_live: bool = False
-
-
-Check = Callable[[DoctorContext], Iterator[Finding]]
-
-
-def check_repository(context: DoctorContext) -> Iterator[Finding]:
-    """Branch and records are as goalseek left them, and no other ref is in their way."""
-    project = context.project
-    project.repository.refuse_conflicting_branch()
-    check_refs(project)
-    if project.ledger.mended:
-        yield Finding("note", project.ledger.mended, "nothing to do", "records")
-    where = f"HEAD, {project.repository.head()[:12]}"
-    if incumbent := project.standing.incumbent:
-        where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"
-    yield Finding("good", f"{project.repository.top}; climbs from {where}")
-
-
-def check_globs(context: DoctorContext) -> Iterator[Finding]:
-    """Every glob matches a file, and every named file exists."""
-    project = context.project
-    if project.standing.baseline is None and (problems := list(preflight.glob_problems(project, context.entries))):
-        yield from problems
-        return
-    notes = list(scope_notes(project, context.entries))
-    preflight.refuse_nothing_writable(project, context.entries)
-    preflight.refuse_unfit(project, context.entries)
-    preflight.refuse_foreign_logs(project.loaded, project.standing.next_iteration)
-    yield from notes
-    yield Finding("good", _summarize_scope(context, is_whole=not notes))
-
-
-def check_committed_files(context: DoctorContext) -> Iterator[Finding]:
-    """Everything that the first baseline depends on is in HEAD. Not checked later, as it is pinned then."""
-    if context.project.standing.baseline is not None:
-        return
-    uncommitted = preflight.UncommittedFiles.read(context.project.repository, context.config.scope)
-    if not context.project.is_committed_only:
-        uncommitted.refuse_of_ruler()
-    if changed := uncommitted.note("HEAD"):
-        yield Finding("note", changed, "commit them, to climb from them; or stash them")
-        return
-    yield Finding("good", "all that the number depends on is in HEAD")
-
-
-def check_trees(context: DoctorContext) -> Iterator[Finding]:
-    """Workspace and bench can be made."""
-    project, config = context.project, context.config
-    yield from filter(None, [space_note(project)])
-    try:
-        sync_bench(context, context.tree)
-        if project.standing.incumbent:
-            project.workspace(config)
-    except (GoalseekError, OSError) as error:
-        remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
-        yield Finding("wrong", str(error), remedy)
-        return
-    yield Finding("good", f"made in {project.places.home}")
-
-
-def check_ruler(context: DoctorContext) -> Iterator[Finding]:
-    """Manifest and files are what was pinned."""
-    yield from filter(None, [differences_from_head(context.project).finding])
-
-
-def check_environment(context: DoctorContext) -> Iterator[Finding]:
-    """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
-    project = context.project
-    preflight.refuse_hidden_clashes(context.config, project.places.prefix, context.entries)
-    editable_installs.refuse_editable(project.loaded.manifest, project.confines)
-    refuse_unfit_shares(project.loaded, project.repository, project.places, context.config.scope, context.entries)
-    if project.standing.baseline is None:
-        refuse_unfit_gives(context.config.manifest, project.places.prefix, context.config.scope, context.entries)
-    yield from editable_installs.find_on_path(project.loaded.manifest, project.confines)
-    scope = context.config.manifest.scope
-    if scope.share:
-        hides = bool(scope.hidden or scope.hidden_from)
-        text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides
-        yield Finding("good", text)
-
-
-def check_isolation(context: DoctorContext) -> Iterator[Finding]:
-    """How well each command is isolated, and which answers candidate code can read."""
-    manifest, folder = context.config.manifest, context.project.folder
-    hidden = hidden_paths(folder, manifest, context.config.scope.prefix, context.config.hidden_from, context.entries)
-    is_unclear = preflight.is_time_unclear(context.project.loaded)
-    yield from isolation_notes(manifest, is_unclear)
-    yield from () if is_unclear else timing_notes(manifest, hidden)
-    yield from visible_answers(folder, manifest, context.config.scope.prefix, hidden, context.entries)
-
-
-def check_confinement(context: DoctorContext) -> Iterator[Finding]:
-    """The level of the sandbox, and what it does not enforce."""
-    confines, manifest = context.project.confines, context.config.manifest
+def check_confinement(subject: Subject) -> Iterator[Finding]:
+    """The sandbox can be had as the manifest wants it; its level is announced."""
+    project, manifest, confines = subject.project, subject.config.manifest, subject.project.confines
     confines.refuse_unfit()
+    has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
+    has_agent = has_agent or manifest.review is not None
+    needs_network = any(command.network for command in manifest.verify)
+    needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
+    project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
+    for sentence in confines.weakening_notes():
+        yield Finding("note", sentence, "leave sandbox.cache out where a build is quick without")
+
+
+def describe_confinement(subject: Subject) -> Iterator[Finding]:
+    """The level of the sandbox, and what it does not enforce."""
+    confines, manifest = subject.project.confines, subject.config.manifest
     name, reasons = confines.level.name, confines.level.reason
     for who, network in (
         ("the agent", confines.table.agent_network),
@@ -142,14 +49,13 @@ def check_confinement(context: DoctorContext) -> Iterator[Finding]:
             f"no sandbox: {who} runs as you, so" if name == "none" else f"{name} encloses {who}" + ", but" * bool(gaps)
         )
         remedy = "" if name == "bubblewrap" else "; ".join((*reasons, level.installation_hint("bubblewrap")))
-        yield Finding("note", "\n".join((text + ":" * bool(gaps), *(f"  {gap}" for gap in gaps))), remedy)
-    for sentence in confines.weakening_notes():
-        yield Finding("note", sentence, "leave sandbox.cache out where a build is quick without")
+        text = "\n".join((text + ":" * bool(gaps), *(f"  {gap}" for gap in gaps)))
+        yield Finding("note" if remedy else "good", text, remedy)
 
 
-def check_allowed_paths(context: DoctorContext) -> Iterator[Finding]:
+def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
     """Programs and paths that are shown beside the trees and the system's own folders, and why."""
-    confines, manifest = context.project.confines, context.config.manifest
+    confines, manifest = subject.project.confines, subject.config.manifest
     if confines.level.name == "none":
         return
     verify, agent = (
@@ -158,7 +64,7 @@ def check_allowed_paths(context: DoctorContext) -> Iterator[Finding]:
     commands: list[tuple[str | Sequence[str], dict[str, str], str]]
     commands = [(command.run, verify, command.cwd) for command in manifest.verify]
     commands += [(manifest.setup.run, verify, ".")] if manifest.setup else []
-    commands += [(words, agent, ".") for words in manifest_commands(context.project.loaded)]
+    commands += [(words, agent, ".") for words in manifest_commands(subject.project.loaded)]
     reasons = {
         need.path: need.why
         for command, variables, folder in commands
@@ -172,81 +78,111 @@ def check_allowed_paths(context: DoctorContext) -> Iterator[Finding]:
     yield Finding("good", "\n".join((text, *(f"  {line}" for line in lines))))
 
 
-def check_cheats(context: DoctorContext) -> Iterator[Finding]:
+def check_cheats(subject: Subject) -> Iterator[Finding]:
     """Every cheat is a patch that applies."""
     remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
-    for cheat in context.cheats:
+    for cheat in subject.cheats:
         if cheat.unfit:
             yield Finding("wrong", f"{cheat.patch} {cheat.unfit}", remedy)
 
 
-def check_benches(context: DoctorContext) -> Iterator[Finding]:
+def check_benches(subject: Subject) -> Iterator[Finding]:
     """Why there is one bench, where the manifest asks for several."""
-    manifest = context.config.manifest
+    manifest = subject.config.manifest
     if reason := one_bench_note(manifest, None):
         yield Finding("good", f"parallel.benches = {manifest.parallel.benches}, but {reason}")
 
 
-def check_notification(context: DoctorContext) -> Iterator[Finding]:
+def check_notification(subject: Subject) -> Iterator[Finding]:
     """The program of ``[notify]`` can be started."""
-    if problem := check_notify_command(context.project.loaded):
+    if problem := check_notify_command(subject.project.loaded):
         yield problem
-    elif command := context.project.loaded.manifest.notify.command:
+    elif command := subject.project.loaded.manifest.notify.command:
         yield Finding("good", f"{command[0]} can be started")
 
 
-REQUIRED_CHECKS: Mapping[str, Check] = {
-    "repository": check_repository,
-    "globs": check_globs,
-    "number": lambda context: preflight.time_problems(context.project.loaded),
-    "committed": check_committed_files,
-}
-FURTHER_CHECKS: Mapping[str, Check] = {
-    "left out": lambda context: preflight.tree_notes(context.project, context.entries),
-    "pinned": check_ruler,
-    "environment": check_environment,
-    "provider": lambda context: check_providers(context, context.entries, context.is_live),
-    "isolation": check_isolation,
-    "sandbox": check_confinement,
-    "allowed": check_allowed_paths,
-    "benches": check_benches,
-    "notify": check_notification,
-    "cheat": check_cheats,
-    "trees": check_trees,
-}
+def check_timed_program(subject: Subject) -> Iterator[Finding]:
+    """A command checks what the timed program leaves."""
+    if text := unchecked_note(subject.config.manifest):
+        yield Finding("note", text)
 
 
-def run_check(name: str, check: Check, context: DoctorContext) -> Iterator[Finding]:
-    """The findings of a check, under its name; a GoalseekError is its last."""
-    try:
-        for finding in check(context):
-            yield finding if finding.place else structs.replace(finding, place=name)
-    except GoalseekError as error:
-        yield finding_of(error, name)
+class Check(Struct, frozen=True):
+    """A check, the name under which ``doctor`` shows what it finds, and the commands that ask it."""
+
+    place: str
+    find: Callable[[Subject], Iterable[Finding]]
+    asked_by: tuple[str, ...]
 
 
-def _summarize_scope(context: DoctorContext, is_whole: bool) -> str:
-    scope, prefix = context.config.manifest.scope, context.project.places.prefix
-    by_kind: dict[str, list[str]] = {}
-    for path in context.entries:
-        by_kind.setdefault(context.config.scope.kind(path), []).append(path.removeprefix(prefix))
-    hidden = by_kind.get("hidden", [])
-    hidden_by_pattern = list(filter(matcher(scope.hidden), hidden)) if scope.hidden else []
-    read_only = filter(matcher(scope.read_only), (path.removeprefix(prefix) for path in context.entries))
-    parts = [_count_files(by_kind.get("writable", []), "writable")]
-    parts += [_count_files(hidden_by_pattern, "hidden")] if scope.hidden else []
-    parts += [_count_files(list(read_only), "read-only")] if scope.read_only else []
-    own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
-    text = f"{'every glob matches: ' if is_whole else ''}{', '.join(parts)}"
-    text += f"; kept from the agent as well: {abbreviate(own)}" if own else ""
-    unlisted = [quote_path(path) for path in context.entries if context.config.scope.unlisted_instructions(path)]
-    text += (
-        f"; agents take instructions from it, so no candidate changes it: {abbreviate(unlisted)}" if unlisted else ""
-    )
-    text += f"; generated and never committed: {', '.join(scope.generated)}" if scope.generated else ""
-    return text + (f"; shared, not copied: {', '.join(scope.share)}" if scope.share else "")
+_CLIMBING = ("doctor", "iterate", "baseline", "revert")
+_FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
+_SHOWING = ("iterate", "settle", "init")
+
+CHECKS = (
+    Check("repository", tree_checks.check_branch, _FITTING),
+    Check("repository", tree_checks.check_own_refs, _CLIMBING),
+    Check("globs", scope_checks.check_globs, (*_FITTING, "compare")),
+    Check("globs", tree_checks.check_named_files, (*_FITTING, "compare")),
+    Check("globs", scope_checks.check_writable_files, ("doctor", "iterate", "baseline")),
+    Check("globs", scope_checks.summarize_scope, ("doctor",)),
+    Check("number", scope_checks.check_number, (*_FITTING, "compare")),
+    Check("committed", scope_checks.check_committed_files, _FITTING),
+    Check("left out", tree_checks.check_left_out_files, _FITTING),
+    Check("pinned", tree_checks.check_ruler, _FITTING),
+    Check("pinned", tree_checks.check_shared_files, _FITTING),
+    Check("number", tree_checks.check_numbers, _FITTING),
+    Check("environment", tree_checks.check_environment, (*_FITTING, "compare")),
+    Check("isolation", check_separation, ("doctor",)),
+    Check("isolation", check_timed_program, _SHOWING),
+    Check("isolation", check_exposure, ("doctor", *_SHOWING)),
+    Check("sandbox", check_confinement, (*_FITTING, "compare")),
+    Check("sandbox", describe_confinement, ("doctor",)),
+    Check("allowed", check_allowed_paths, ("doctor",)),
+    Check("benches", check_benches, ("doctor",)),
+    Check("notify", check_notification, ("doctor",)),
+    Check("cheat", check_cheats, ("doctor",)),
+    Check("trees", tree_checks.check_disk, _FITTING),
+    Check("trees", tree_checks.check_room_for_trees, ("doctor", "iterate")),
+    Check("provider", check_provider, ("doctor", "iterate")),
+    Check("provider", check_programs, ("doctor",)),
+    Check("trees", tree_checks.check_trees, ("doctor",)),
+)
 
 
-def _count_files(paths: Sequence[str], kind: str) -> str:
-    names = f" ({', '.join(map(quote_path, paths))})" if 0 < len(paths) <= MAX_NAMES else ""
-    return pluralize(len(paths), f"{kind} file") + names
+def _asked(subject: Subject, places: Sequence[str]) -> Iterator[Check]:
+    asked = (check for check in CHECKS if subject.command in check.asked_by)
+    return (check for check in asked if not places or check.place in places)
+
+
+def find(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
+    """What the checks find that the subject's command asks, all or those of some ``places``; an error is a finding.
+
+    A place where something is wrong is not good as well.
+    """
+    wrong = set()
+    for check in _asked(subject, places):
+        if check.find is tree_checks.check_trees and "environment" in wrong:  # files would lie on one another
+            continue
+        try:
+            for finding in check.find(subject):
+                if not finding.ok:
+                    wrong.add(check.place)
+                if finding.level != "good" or check.place not in wrong:
+                    yield finding if finding.place else structs.replace(finding, place=check.place)
+        except GoalseekError as error:
+            wrong.add(check.place)
+            yield finding_of(error, check.place)
+
+
+def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
+    """Notes what is worth knowing before the subject's command goes on. Raises GoalseekError for what is wrong.
+
+    That candidate code can read what judges it refuses nothing.
+    """
+    for check in _asked(subject, places):
+        for finding in check.find(subject):
+            if not finding.ok and check.place != "isolation":
+                raise GoalseekError(finding.text, finding.remedy)
+            if finding.level != "good":
+                subject.project.watch.on_note(with_manifest_option(str(finding), subject.project.loaded.path))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.doctor.isolation import SPLIT, hidden_tests, unseen_by_scorer
+from goalseek.doctor.isolation import hidden_tests, unseen_by_scorer
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.findings import Finding
 from goalseek.git.ignore import literal_pattern, matcher
@@ -24,6 +24,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.command_words import SCRIPTS, parse_command
+from goalseek.manifest.exposure import SPLIT
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from goalseek.doctor.cheats import AppliedCheat, apply_cheats, count_cheat_runs
-from goalseek.doctor.checks import FURTHER_CHECKS, REQUIRED_CHECKS, DoctorContext, run_check
+from goalseek.doctor.checks import CHECKS, find
 from goalseek.doctor.isolation import describe_reading
+from goalseek.doctor.scope_checks import is_time_unclear
+from goalseek.doctor.subject import subject_of
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Evaluation, Target, current_target
+from goalseek.evaluation.measurements import Target, current_target
 from goalseek.findings import Finding, finding_of
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
-from goalseek.project.preflight import is_time_unclear
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 from goalseek.values import StopReason
 
 LEAST_GIT = (2, 38)
+_NEEDED = ("repository", "globs", "number", "committed")  # before anything is said of the trial
+_ASIDE = ("provider", "login", "endpoint", "live", "isolation", "cheat")  # the verifier can be tried without
 
 
 class NothingToKeep(GoalseekError):
@@ -104,27 +108,25 @@ def _examine(
     is_live: bool,
 ) -> Iterator[Finding]:
     make_log_folders(project.loaded)
+    subject = subject_of(project, "doctor")
     incumbent = project.standing.incumbent
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
-    config = project.config() if incumbent else project.config_for_baseline()
-    entries = project.repository.objects.files(tree)
-    context = DoctorContext(project, config, tree, entries, apply_cheats(Evaluation(project, config), tree), is_live)
-    needed = [finding for check in REQUIRED_CHECKS.items() for finding in run_check(*check, context)]
+    subject = replace(subject, cheats=apply_cheats(subject, tree), is_live=is_live)
+    needed = list(find(subject, _NEEDED))
     is_sound = all(finding.ok for finding in needed)
-    subject = None
+    target = None
     if is_sound and not is_quick:
-        subject = current_target(context)
-        on_message(describe_cost(context.cheats, subject))
+        target = current_target(subject)
+        on_message(describe_cost(subject.cheats, target))
     yield from needed
-    for name, check in FURTHER_CHECKS.items():
-        for finding in run_check(name, check, context):
-            is_sound = is_sound and (finding.ok or name in ("provider", "isolation", "cheat"))
-            yield finding
+    for finding in find(subject, [check.place for check in CHECKS if check.place not in _NEEDED]):
+        is_sound = is_sound and (finding.ok or finding.place in _ASIDE)
+        yield finding
     if is_quick:
-        if applicable := [cheat.patch for cheat in context.cheats if not cheat.unfit]:
+        if applicable := [cheat.patch for cheat in subject.cheats if not cheat.unfit]:
             text = f"applies: {', '.join(applicable)}"
             yield Finding("note", text, "whether it loses, goalseek doctor shows", "cheat")
-    elif subject is None or not is_sound:
+    elif target is None or not is_sound:
         yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
     else:
-        yield from try_verifier(project, subject, context.cheats, on_message, ask_consent)
+        yield from try_verifier(project, target, subject.cheats, on_message, ask_consent)

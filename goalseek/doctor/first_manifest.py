@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from goalseek.doctor.checks import check_fit
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
+from goalseek.doctor.subject import subject_of
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -33,7 +35,6 @@ from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Failure
-from goalseek.project.fitness import answer_notes, check_fit
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
@@ -316,8 +317,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
-        for note in answer_notes(project, check_fit(project)):
-            watch.on_note(note)
+        check_fit(subject_of(project, "init"))
         target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
         (run,) = measure_in_turn(project, [target], record=partial(record_number, project, "init"))
         number, evidence = run.number, run.evidence

@@ -7,48 +7,47 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from goalseek.doctor.scope_checks import is_time_unclear
+from goalseek.doctor.subject import Subject
 from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import (
-    HASH_INSTEAD,
+    HIDE_SCRIPT,
+    SPLIT,
     UNCHECKED,
-    candidate_scripts,
     exposing_commands,
+    exposures,
     later_check,
     named_paths,
     own_script,
-    readable_answers,
     started_outputs,
     timed_program,
 )
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
+from goalseek.workspace.answers import answer_notes, hidden_paths
 
 _TEST_RUNNERS = ("pytest", "py.test", "unittest")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-SPLIT = (
-    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
-    'one that sees = "hidden" scores them'
-)
 CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
-def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterator[Finding]:
-    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation.
+def check_separation(subject: Subject) -> Iterator[Finding]:
+    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation."""
+    if not is_time_unclear(subject.project.loaded):
+        yield from describe_separation(subject.config.manifest)
+        yield from own_time_note(subject.config.manifest, _hidden_files(subject))
 
-    What has to be mended is a command that shows hidden files to candidate code; the remedy is "" where nothing can be
-    better. Where it is unclear whose time the metric is, only commands that see both are spoken of.
-    """
+
+def describe_separation(manifest: Manifest) -> Iterator[Finding]:
+    """The same of a manifest; the remedy is "" where nothing can be better. ``exposures`` are told apart from it."""
     outputs: list[str] = []
     for command in manifest.commands:
-        if is_time_unclear and command.sees != "both":
-            continue
-        yield _separation(manifest, command, outputs)
-        if not is_time_unclear:
-            yield from _self_reports(manifest, command)
+        if command.name not in exposing_commands(manifest):
+            yield _separation(manifest, command, outputs)
+        yield from _self_reports(manifest, command)
         if command.keep:
             text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
             yield Finding("note", text, "take out keep; setup.gives gives each measurement a copy of its own")
@@ -56,10 +55,19 @@ def isolation_notes(manifest: Manifest, is_time_unclear: bool = False) -> Iterat
             text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
             yield Finding("note", text, "take out network; let setup fetch what is needed")
         outputs += command.outputs if command.sees != "hidden" or outputs else ()
-    if manifest.sandbox.cache:
-        caches = ", ".join(manifest.sandbox.cache)
-        text = f"sandbox.cache: what one candidate writes into {caches}, the next is measured with"
-        yield Finding("note", text, "leave it out where a number could be left there")
+
+
+def check_exposure(subject: Subject) -> Iterator[Finding]:
+    """No candidate's code can read what judges it."""
+    config, folder = subject.config, subject.project.folder
+    yield from exposures(config.manifest)
+    yield from answer_notes(folder, config.manifest, config.scope.prefix, _hidden_files(subject), subject.entries)
+
+
+def _hidden_files(subject: Subject) -> dict[str, Path]:
+    config = subject.config
+    prefix = config.scope.prefix
+    return hidden_paths(subject.project.folder, config.manifest, prefix, config.hidden_from, subject.entries)
 
 
 def self_reported_score(manifest: Manifest) -> Finding | None:
@@ -111,14 +119,11 @@ def unseen_by_scorer(
     return f"{text}: name what it needs in the `outputs` of a command before it"
 
 
-def timing_notes(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
-    """Notes on hidden files that the timed program can read, though a later command compares with them.
+def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
+    """A note where what is timed is not the program that was built, but the check of what it left.
 
-    One more where what is timed is not the program that was built, but the check of what it left.
     ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
-    for text in readable_answers(manifest, hidden):
-        yield Finding("note", text, HASH_INSTEAD)
     timed = timed_program(manifest)
     runners = {command.name: started_outputs(manifest, command) for command in manifest.commands if command != timed}
     programs = set().union(*runners.values())
@@ -163,13 +168,6 @@ def _separation(manifest: Manifest, command: VerifyCommand, outputs: Sequence[st
         if check := later_check(manifest, command):
             return Finding("good", f"{text}, and the command {check} checks its output")
         return Finding("note", f"{text}, and {UNCHECKED}", CHECK_OUTPUT)
-    if name in exposing_commands(manifest):
-        if command.sees == "hidden" and (scripts := candidate_scripts(manifest, command)):
-            text = (
-                f"runs {', '.join(map(quote_path, sorted(scripts)))}, which the candidate can write: it scores itself"
-            )
-            return Finding("wrong", f"{name}: {text}", HIDE_SCRIPT)
-        return Finding("wrong", f"{name}: candidate code runs beside the hidden files, and can read them", SPLIT)
     if command.sees != "hidden":
         return Finding("good", f"{name}: runs the candidate, without the hidden files")
     if outputs:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from goalseek.doctor.diagnose import OUTSIDE
+from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
+from goalseek.git.repository import Repository
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
-from goalseek.project.fitness import writable_files
-from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
-from goalseek.providers.provider import LaunchSpec, Provider
-from goalseek.providers.registry import advise_provider, make_permitted_provider, provider_commands
+from goalseek.providers.provider import LaunchSpec, Provider, WritableFile
+from goalseek.providers.registry import advise_provider, provider_commands
 from goalseek.sandbox.executables import missing_script
 from goalseek.values import StopReason
+from goalseek.workspace.scope import Scope
 
 LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
@@ -43,30 +45,43 @@ _UNREACHED_REMEDY = "correct its model, its key or its endpoint: a run that it n
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
-def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_live: bool) -> Iterator[Finding]:
-    """Findings on every provider that may be called, and a forecast of the cost; ``is_live`` allows a small call."""
-    project, config = evaluation.project, evaluation.config
-    manifest, table = config.manifest, project.loaded.manifest.provider
-    if table is None:
-        files = writable_files(project.repository, config.scope, entries)
+def check_provider(subject: Subject) -> Iterator[Finding]:
+    """The provider can start, can edit a file, and finds its script in its tree; also what a climb may cost."""
+    project, incumbent = subject.project, subject.project.standing.incumbent
+    files = writable_files(project.repository, subject.config.scope, subject.code)
+    if not project.has_provider() and subject.command == "doctor":
         remedy = f"{advise_provider(file.read() for file in files)}, or a program of yours (goalseek help providers)"
         yield Finding("note", "the manifest names none", remedy)
         return
-    chosen = make_permitted_provider(project.loaded, table)
-    note = chosen.look_over(writable_files(project.repository, config.scope, entries))
+    chosen = project.provider()
+    try:
+        note = chosen.look_over(files)
+    except GoalseekError as error:
+        error.message += f" (in the climb's code, {incumbent.commit[:12]}, not your checkout)" if incumbent else ""
+        raise
     yield Finding("good", f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
-    for provider in chosen.members:
+    if finding := find_unseen_script(subject, provider_commands(chosen), subject.code):
+        raise GoalseekError(finding.text, finding.remedy, StopReason.PROVIDER)
+    if forecast := forecast_cost(project.ledger.recent, subject.config.manifest.limits):
+        yield Finding("good", forecast)
+
+
+def check_programs(subject: Subject) -> Iterator[Finding]:
+    """The providers' programs: version, login and endpoint; where that is allowed, whether they answer."""
+    project, manifest = subject.project, subject.config.manifest
+    members = project.provider().members if project.has_provider() else ()
+    for provider in members:
         if isinstance(provider, AgentProvider):
-            yield _version(_launch(evaluation), provider)
+            yield _version(_launch(subject), provider)
             yield _login(provider)
             if manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
         elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
-        if is_live:
-            yield _live(_launch(evaluation), provider)
+        if subject.is_live:
+            yield _live(_launch(subject), provider)
             forget_calls(project.places)
-    if any(isinstance(provider, AgentProvider) for provider in chosen.members):
+    if any(isinstance(provider, AgentProvider) for provider in members):
         is_on = manifest.sandbox.agent_search
         text = (
             "agents may search the web, at their service and beyond the sandbox"
@@ -74,10 +89,6 @@ def check_providers(evaluation: Evaluation, entries: Mapping[str, Entry], is_liv
             else "no agent searches the web"
         )
         yield Finding("good", f"{text} (agent_search = {str(is_on).lower()})", place="sandbox")
-    if finding := find_unseen_script(evaluation, provider_commands(chosen), entries):
-        yield finding
-    if forecast := forecast_cost(project.ledger.recent, manifest.limits):
-        yield Finding("good", forecast)
 
 
 def _version(launch: AgentLaunch, provider: AgentProvider) -> Finding:
@@ -168,12 +179,11 @@ def _launch(evaluation: Evaluation) -> AgentLaunch:
     return launch
 
 
-def refuse_unseen_scripts(project: Project, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where a provider's command runs a script that its tree lacks."""
-    config = project.config() if project.standing.incumbent else project.config_for_baseline()
-    finding = find_unseen_script(Evaluation(project, config), provider_commands(project.provider()), entries)
-    if finding:
-        raise GoalseekError(f"provider: {finding.text}", finding.remedy, StopReason.PROVIDER)
+def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:
+    """The files of a tree that a provider may edit."""
+    for path, entry in sorted(entries.items()):
+        if entry.mode.startswith("100") and scope.kind(path) == "writable":
+            yield WritableFile(path, functools.partial(repository.objects.read, entry.blob))
 
 
 def find_unseen_script(

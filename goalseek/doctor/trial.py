@@ -9,6 +9,7 @@ from dataclasses import replace
 from goalseek.doctor.cheats import AppliedCheat, count_cheat_runs, measure_cheats
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
+from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.evaluation.measurements import (
     Evaluation,
     MeasuredValue,
@@ -26,7 +27,6 @@ from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Failure, Verdict
-from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.project import Project
 from goalseek.statistics.advice import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning

@@ -23,15 +23,12 @@ from goalseek.evaluation.measurements import (
     ruler_of,
     trial_folder,
 )
-from goalseek.findings import refuse_wrong
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
-from goalseek.project import preflight
-from goalseek.project.fitness import check_sandbox
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import PAIRS, SettledDifference, settle
@@ -79,28 +76,15 @@ class RevisionComparison(DataClass):
 def revisions_to_compare(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
     """The two revisions, ready to be measured; ``after`` is None for the checkout as it is.
 
-    Raises GoalseekError for a revision that does not exist, a tree that does not fit the manifest, different ruler
-    files, and equal trees.
+    Raises GoalseekError for a revision that does not exist, and for equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     evaluation = Evaluation(project, project.config_for_baseline())
-    config = evaluation.config
     first = _side(evaluation, "a", *_commit(project, before))
     second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
         message = f"{first.target.name} and {second.target.name} are the same tree"
         raise GoalseekError(message, "goalseek noise shows how much the number of one tree varies", USAGE)
-    entries = [project.repository.objects.files(side.target.tree) for side in (first, second)]
-    for side, files, others in zip((first, second), entries, entries[::-1], strict=True):
-        try:
-            refuse_wrong(preflight.glob_problems(project, files, others))  # a writable one may be in either
-            preflight.refuse_unfit(project, files)
-            preflight.refuse_hidden_clashes(config, project.places.prefix, files)
-        except GoalseekError as error:
-            end = error.stop_reason or error.exit_code
-            raise GoalseekError(f"{side.target.name}: {error.message}", error.hint, end) from None
-    _refuse_other_ruler(project, config.scope, first, second)
-    check_sandbox(project, entries[1], config.manifest)
     return first, second
 
 
@@ -163,7 +147,7 @@ def _side(evaluation: Evaluation, bench: BenchName, name: str, commit: str | Non
     return Revision(commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench, name=name))
 
 
-def _refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
+def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
     differences = project.repository.objects.differences(before.target.tree, after.target.tree)
     paths = [difference.path for difference in differences if not scope.is_own_file(difference.path)]

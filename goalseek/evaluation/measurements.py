@@ -15,7 +15,6 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
-from goalseek.findings import refuse_wrong
 from goalseek.git.objects import Entry, Objects
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.records import MeasurementRecord
@@ -26,14 +25,12 @@ from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Side, Verdict
 from goalseek.process import deferring_signals
-from goalseek.project import preflight
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import CommandRun, DataClass, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
-from goalseek.workspace.shared_folders import refuse_unfit_gives, refuse_unfit_shares
 
 Value = TypeVar("Value")
 
@@ -117,10 +114,7 @@ def replace_files(objects: Objects, tree: str, other: str, takes: Callable[[str]
 
 
 def current_target(evaluation: Evaluation) -> Target:
-    """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure.
-
-    Raises GoalseekError as ``baseline_target`` does.
-    """
+    """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure."""
     standing = evaluation.project.standing
     incumbent = standing.incumbent
     if incumbent is None:
@@ -132,10 +126,7 @@ def current_target(evaluation: Evaluation) -> Target:
 
 
 def baseline_target(evaluation: Evaluation) -> Target:
-    """HEAD's tree, which the next baseline will measure.
-
-    Raises GoalseekError for an uncommitted change of the ruler's files.
-    """
+    """HEAD's tree, which the next baseline will measure."""
     project, standing = evaluation.project, evaluation.project.standing
     tree = project.repository.tree_of(project.repository.head())
     target = Target(evaluation.config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
@@ -294,20 +285,9 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
 
 
 def take_ruler(evaluation: Evaluation) -> Ruler:
-    """The ruler as HEAD and the manifest have it now.
-
-    Raises GoalseekError for a time of which it is unclear whose, for an uncommitted change of the ruler's files, unless
-    only what is committed was asked for, and where HEAD tracks what is shared, or what setup gives anew.
-    """
-    project, config = evaluation.project, evaluation.config
-    refuse_wrong(preflight.time_problems(project.loaded))
-    if not project.is_committed_only:
-        preflight.UncommittedFiles.read(project.repository, config.scope).refuse_of_ruler()
-    entries = project.repository.files_of(project.repository.head())
-    preflight.refuse_hidden_clashes(config, project.places.prefix, entries)
-    refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
-    refuse_unfit_gives(config.manifest, project.places.prefix, config.scope, entries)
-    return ruler_of(config, entries)
+    """The ruler as HEAD and the manifest have it now."""
+    repository = evaluation.project.repository
+    return ruler_of(evaluation.config, repository.files_of(repository.head()))
 
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:

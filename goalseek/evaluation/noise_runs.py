@@ -33,7 +33,6 @@ from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
-from goalseek.project.fitness import check_fit
 from goalseek.project.project import Project
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
@@ -99,10 +98,7 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
 def noise_target(project: Project) -> Target:
     """What is measured repeatedly: the incumbent, or HEAD before a baseline. ``known`` are its measurements so far,
     without the one that it was kept for, which is biased by that choice.
-
-    Raises GoalseekError where repository and manifest do not fit.
     """
-    check_fit(project)
     has_begun = project.standing.baseline is not None
     target = current_target(Evaluation(project, project.config() if has_begun else project.config_for_baseline()))
     return replace(target, known=_runs_before(project, target)) if has_begun else target

@@ -13,6 +13,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from goalseek.doctor.diagnose import unseen_file_hint
+from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import Evaluation, baseline_error, compose_tree, take_ruler
 from goalseek.git.commits import candidate_message
@@ -28,7 +29,6 @@ from goalseek.loop.phases.verify import verify_baseline
 from goalseek.loop.queued_iteration import record_left_behind
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import differences_from_head, fixed_seed_note
 from goalseek.project.landing import in_flight, landing
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_warning
@@ -75,7 +75,7 @@ def _kept_hint(project: Project, reason: str) -> str:
     incumbent = project.standing.incumbent
     if incumbent is None or incumbent == project.standing.baseline:
         return ""
-    if reason == Reason.NO_METRIC and "key metric" in differences_from_head(project).keys:
+    if reason == Reason.NO_METRIC and "key metric" in project.differences_from_head().keys:
         return ""
     number = incumbent.iteration
     text = f"the incumbent is of iteration {number}, which the verifier took before"

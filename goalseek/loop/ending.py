@@ -23,7 +23,6 @@ from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.own_folders import remove_if_exists
-from goalseek.project.fitness import differences_from_head
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
@@ -51,7 +50,7 @@ def reporting_end(project: Project) -> Iterator[None]:
         yield
     stop = project.stop or Stop(StopReason.COUNT, "done")
     line = last_line(project.standing, project.loaded.manifest)
-    if line and (finding := differences_from_head(project).finding):
+    if line and (finding := project.differences_from_head().finding):
         line += f" · {finding}"
     project.watch.on_stopped(_write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], replace(stop, line=line)))
 

@@ -10,25 +10,28 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from goalseek.doctor.provider_checks import refuse_unseen_scripts
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.provider_checks import check_provider
+from goalseek.doctor.scope_checks import check_writable_files
+from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError, LimitReached
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
+from goalseek.findings import refuse_wrong
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
 from goalseek.loop.phases.read_context import count_proposals, played
-from goalseek.manifest.exposure import exposure_note
 from goalseek.manifest.loading import with_manifest_option
+from goalseek.manifest.tables import ProviderTable
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.fitness import answer_notes, check_fit, check_named_provider, check_provider, space_note
-from goalseek.project.landing import check_refs, landing
+from goalseek.project.landing import landing
 from goalseek.project.limits import (
     ALONE,
     RUN_STOP_REASONS,
@@ -47,23 +50,10 @@ from goalseek.project.progress import (
 )
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
+from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import Phase, Stop, StopReason, Usage
 
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
-
-
-def check_before_climb(project: Project, jobs: int | None = None) -> None:
-    """The preflight of a climb. Raises GoalseekError where repository, manifest, refs or provider do not fit."""
-    if note := exposure_note(project.config().manifest if project.standing.incumbent else project.loaded.manifest):
-        project.watch.on_note(with_manifest_option(note, project.loaded.path))
-    entries = check_fit(project)
-    if finding := space_note(project, jobs):
-        project.watch.on_note(str(finding))
-    for note in answer_notes(project, entries):
-        project.watch.on_note(note)
-    check_refs(project)
-    check_provider(project, entries)
-    refuse_unseen_scripts(project, entries)
 
 
 class Invocation:
@@ -88,7 +78,7 @@ class Invocation:
     def reporting_end(self) -> Iterator[None]:
         """Checks what can be checked before a climb, and reports how the block ends."""
         with reporting_end(self.project):
-            check_before_climb(self.project, self.jobs)
+            check_fit(subject_of(self.project, "iterate", self.jobs))
             yield
 
     @property
@@ -265,9 +255,10 @@ def why_not_finish(project: Project, config: Config, author: str = "") -> str:
             return str(failure.value)
     try:
         if project.has_provider():
-            check_provider(project, project.repository.files_of(project.standing.incumbent.commit))
+            subject = subject_of(project, "iterate")
+            refuse_wrong((*check_writable_files(subject), *check_provider(subject)))
         elif author:
-            check_named_provider(project, author)
+            make_permitted_provider(project.loaded, ProviderTable(name=author))
     except GoalseekError as error:
         return error.message
     stop = limit_stop(project, config)

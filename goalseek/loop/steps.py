@@ -18,7 +18,7 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
 from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, Spending, find_limit
-from goalseek.project.preflight import refuse_foreign_logs
+from goalseek.project.opening import refuse_foreign_logs
 from goalseek.project.project import Project
 from goalseek.proposal.launch import usage_left
 from goalseek.proposal.usage import UsageLog, median_call

@@ -11,6 +11,7 @@ from pathlib import Path
 from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
+from goalseek.humanize import abbreviate
 from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 
@@ -83,14 +84,23 @@ def unchecked_note(manifest: Manifest) -> str:
     return "" if checks else f"{UNCHECKED} (goalseek help verifier)"
 
 
-def exposure_note(manifest: Manifest) -> str:
-    """A note that candidate code can read what the manifest hides; "" where it cannot."""
+def exposures(manifest: Manifest) -> Iterator[Finding]:
+    """What is wrong with the commands in which candidate code can read what the manifest hides."""
     names = exposing_commands(manifest)
-    commands = [command for command in manifest.commands if command.name in names]
-    both = [one.name for one in commands if one.sees == "both" or not candidate_scripts(manifest, one)]
-    why = [f"{' and '.join(both)} {'see' if len(both) > 1 else 'sees'} both"] if both else []
-    why += [f"{name} runs a script that the candidate can write" for name in names if name not in both]
-    return f"{EXPOSED}: {', '.join(why)}; goalseek doctor says how to separate them" if why else ""
+    for command in (command for command in manifest.commands if command.name in names):
+        scripts = candidate_scripts(manifest, command) if command.sees == "hidden" else set()
+        if scripts:
+            text = f"runs {', '.join(map(quote_path, sorted(scripts)))}, which the candidate can write"
+            yield Finding("wrong", f"{EXPOSED}: {command.name} {text}", HIDE_SCRIPT)
+        else:
+            yield Finding("wrong", f"{EXPOSED}: {command.name} sees both", SPLIT)
+
+
+SPLIT = (
+    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
+    'one that sees = "hidden" scores them'
+)
+HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
 
 
 _FIXED_SEED = re.compile(r"\b(?:\w*seed|srand|default_rng)\(\s*\d+\s*\)|\brandom_state\s*=\s*\d")
@@ -142,21 +152,22 @@ _CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
 _CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
 
 
-def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[str]:
-    """A note on each hidden file that a later command compares with, and that the timed program can read as well.
+def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Finding | None:
+    """A note on the hidden files that a later command compares with, and that the timed program can read as well.
 
     ``hidden`` are the hidden files by their paths; those of them that a command runs as a script are read.
     """
     timed = timed_program(manifest)
     if timed is None:
-        return
+        return None
+    texts = []
     remaining = {path for path in hidden if not path.endswith(SCRIPTS) and not _CHECKSUM_FILE.search(path)}
     remaining -= named_paths(timed, hidden)
     for command in manifest.commands[manifest.commands.index(timed) + 1 :]:
         named = named_paths(command, hidden, _CHECKSUM) if command.sees != "candidate" else set()
-        for path in sorted(remaining & named):
-            yield f"{timed.name}: the timed program can read {quote_path(path)}"
+        texts += [f"{timed.name}: the timed program can read {quote_path(path)}" for path in sorted(remaining & named)]
         remaining -= named
+    return Finding("note", abbreviate(texts), HASH_INSTEAD) if texts else None
 
 
 def named_paths(

@@ -1,4 +1,4 @@
-"""Opening a project: its lock, cleaning up after a kill, resuming or beginning a run, and the preflight checks."""
+"""Opening a project: its lock, cleaning up after a kill, resuming or beginning a run, and what it must refuse."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 from goalseek import process
 from goalseek.disk import machine_error
-from goalseek.errors import GitFailed, GoalseekError
+from goalseek.errors import USAGE, GitFailed, GoalseekError
 from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.objects import remove_scratch_files
 from goalseek.git.repository import Repository
+from goalseek.ledger.artifacts import is_foreign
 from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import add_own, empty, remove, remove_if_exists, remove_own
-from goalseek.project import preflight
 from goalseek.project.approval import Question, open_question, refuse_while_waiting
 from goalseek.project.observer import Observer
 from goalseek.project.paths import refuse_other_folder, save_folder
@@ -31,6 +31,14 @@ from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
 from goalseek.values import StopReason
 from goalseek.workspace.places import CachePaths, cache_paths
+
+_OWN_LOGS = frozenset(
+    """.gitignore results.jsonl results.index standing.json state.json manifest.json manifest.schema.json directions
+    output.log detached.log stop.json warned.json last_end.json questions.txt unsent.txt report.html report.md
+    report.svg flight
+    """.split()
+)
+_TEMPORARY_FILES = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new", f"{Path(own).stem}.new"))
 
 
 def provider_from_options(loaded: ManifestFile, name: str | None, model: str | None) -> ProviderTable | None:
@@ -57,7 +65,7 @@ def open_project(
 
     ``doing`` is the command that it is opened for, as others who want the lock are told.
     """
-    preflight.refuse_missing_home(loaded)
+    refuse_missing_home(loaded)
     repository = open_repository(loaded)
     places = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(places.home)
@@ -125,6 +133,37 @@ def open_repository(loaded: ManifestFile) -> Repository:
     refuse_other_folder(loaded, location)
     add_own(loaded.logs, loaded.runs)
     return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
+
+
+def refuse_missing_home(loaded: ManifestFile) -> None:
+    """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
+    home = loaded.folder / loaded.manifest.log.home
+    if os.path.lexists(home) and not home.is_dir():
+        problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
+        message = f"log.home: {home} is {problem}"
+        raise GoalseekError(message, "mount or make it, or take it away", StopReason.REPOSITORY)
+
+
+def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
+    """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's.
+
+    Before there are records that is any other file; after it, the folder of ``next_iteration`` or of a later one.
+    """
+    if loaded.manifest.log.home != ".":
+        return
+    own_names = _OWN_LOGS | _TEMPORARY_FILES
+    for folder in (loaded.logs, loaded.runs):
+        for path in sorted(folder.glob("*")):
+            if folder == loaded.runs and path.name.isdecimal():
+                if int(path.name) >= next_iteration and is_foreign(path):
+                    raise _foreign_file_error(path)
+            elif next_iteration == 0 and path.name not in own_names:
+                raise _foreign_file_error(path)
+
+
+def _foreign_file_error(path: Path) -> GoalseekError:
+    message = f"log.home: {path} is not goalseek's; it would write there"
+    return GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:

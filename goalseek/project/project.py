@@ -19,6 +19,7 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
+from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.measurement.verifier import Verifier
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.observer import Observer
@@ -190,6 +191,11 @@ class Project:
         """The configuration for a new baseline: keys from the manifest, which is read afresh, whatever was pinned."""
         self.config_reader.reload_strictly()
         return self.config_of(self.loaded.manifest)
+
+    def differences_from_head(self) -> HeadDifferences:
+        """What a new baseline would adopt of manifest and HEAD, and whose code it could start from."""
+        baseline = self.standing.baseline
+        return differences_of_head(self.loaded, self.repository.location, baseline.commit if baseline else "")
 
     def provider(self) -> ProviderChain:
         """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""

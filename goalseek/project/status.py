@@ -18,7 +18,7 @@ from goalseek.ledger.checkpoints import total_unrecorded_seconds, unrecorded_usa
 from goalseek.ledger.results_file import load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
-from goalseek.manifest.exposure import exposure_note, may_show_answers
+from goalseek.manifest.exposure import exposures, may_show_answers
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
@@ -131,7 +131,7 @@ def read_overview(
     if readable is None:
         readable = _answer_notes(loaded, location)
     texts = (
-        exposure_note(manifest),
+        *map(str, exposures(manifest)),
         guard_notice(manifest, standing),
         drift_warning(standing.direction or manifest.metric.direction, standing.noise),
         small_set_warning(manifest.metric, standing),
@@ -180,7 +180,7 @@ def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
         return ()
     from goalseek.workspace.answers import answer_notes_at_head
 
-    return tuple(answer_notes_at_head(loaded, location))
+    return tuple(map(str, answer_notes_at_head(loaded, location)))
 
 
 def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:

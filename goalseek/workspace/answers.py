@@ -24,7 +24,6 @@ from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
 from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
 from goalseek.manifest.exposure import (
-    HASH_INSTEAD,
     may_show_answers,
     read_small,
     readable_answers,
@@ -119,28 +118,21 @@ def _names(paths: Iterable[str]) -> str:
     return abbreviate([quote_path(path) for path in paths])
 
 
-def visible_answers(
+def answer_notes(
     folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
 ) -> Iterator[Finding]:
-    """Notes on scripts that score, and on answers in shared folders, that the agent or candidate code can read.
+    """Notes on answers that the timed program, the agent or candidate code can read, and on scripts that score.
 
     ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; see ``shared_answers``.
     """
+    if finding := readable_answers(manifest, hidden):
+        yield finding
     own = paths_below(prefix, paths)
     yield from visible_scorers(manifest, set(own) - hidden.keys())
     yield from shared_answers(folder, manifest, hidden, visible_code(folder, manifest, own))
 
 
-def answer_notes(
-    folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
-) -> Iterator[str]:
-    """The same notes with their remedies, and one on the answers that the timed program can read."""
-    if answers := list(readable_answers(manifest, hidden)):
-        yield f"{abbreviate(answers)}; {HASH_INSTEAD}"
-    yield from map(str, visible_answers(folder, manifest, prefix, hidden, paths))
-
-
-def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[str]:
+def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[Finding]:
     """These notes on the files of HEAD."""
     manifest = loaded.manifest
     if not may_show_answers(manifest):

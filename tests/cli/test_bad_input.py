@@ -17,12 +17,12 @@ from project import FILES, Ended, Project, Projects, answer
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.cli.registry import REMOVED
+from goalseek.doctor import tree_checks
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.loop import invocation
 from goalseek.manifest.rules import query_fault
-from goalseek.project import preflight
 from goalseek.providers.scripted import ScriptedProvider
 
 
@@ -342,7 +342,7 @@ def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None
     repository = Repository(locate(project.top), "demo")
     try:
         entries = repository.objects.files(repository.tree_of(repository.head()))
-        found = preflight.converted_files(repository, entries)
+        found = tree_checks.converted_files(repository, entries)
     finally:
         repository.close()
     assert found == {
@@ -502,7 +502,7 @@ def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
     def failing(*_: object) -> None:
         raise AssertionError("made to fail")
 
-    monkeypatch.setattr(invocation, "check_provider", failing)
+    monkeypatch.setattr(invocation, "check_fit", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == BUG, capsys.readouterr().err
     assert (project.logs).is_dir()
     assert project.git("status", "--short") == ""

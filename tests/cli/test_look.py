@@ -35,7 +35,10 @@ OUTCOMES = [
     (5, "kept", "better"),
     (6, "reverted", "worse"),
 ]
-EXPOSED = "candidate code can read the hidden files: judge sees both; goalseek doctor says how to separate them"
+EXPOSED = (
+    'candidate code can read the hidden files: judge sees both; split it: a command that sees = "candidate" runs the '
+    'code and leaves `outputs`, one that sees = "hidden" scores them'
+)
 ESCAPE = "\x1b["
 
 
@@ -154,7 +157,7 @@ class TestStatus:
         climbed.write({"answer.json": answer(1, size=8)})
         climbed.commit("another change of the user's")
         shown = climbed.run("status").stdout
-        assert "climbs from it" in shown and "leaves" not in shown
+        assert "climbs from it" in shown and "and leaves the kept" not in shown
 
 
 class TestLog:

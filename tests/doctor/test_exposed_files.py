@@ -29,20 +29,20 @@ def test_doctor_has_a_cross_and_still_tries_the_verifier(project: Project) -> No
     project.set_moves(answer(2))
     found = findings(project)
     (cross,) = [one for one in found if not one["ok"]]
-    assert cross["name"] == "isolation" and "judge: candidate code runs beside the hidden files" in cross["text"]
+    assert cross["name"] == "isolation" and f"{EXPOSED}: judge sees both" in cross["text"]
     assert "split it" in cross["remedy"] and "sabotage" in [one["name"] for one in found]
 
 
 def test_the_first_and_the_last_line_of_a_climb_report_status_and_promote_say_it(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
     ended = project.run("iterate")
-    assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; goalseek doctor says how to separate them\n")
+    assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; split it: a command that sees = ")
     assert ended.stdout.splitlines()[-1].startswith(f"score 1 → 2 · {EXPOSED} · 1 kept of 1")
     said = "Candidate code could read the hidden files"
     markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
     assert f"> {said}" in markdown and markdown.index(said) < markdown.index("### Kept")
     assert page.index(said) < page.index('class="facts"')
-    warning = f"warning    {EXPOSED}: judge sees both; goalseek doctor says how to separate them"
+    warning = f"warning    {EXPOSED}: judge sees both; split it: a command that sees = "
     assert warning in project.run("status").stdout
     result = "score: 2 (was 1); candidate code could read the hidden files"
     assert f"  {result}\n" in project.run("promote").stdout
@@ -58,7 +58,7 @@ def test_a_program_that_was_handed_on_and_prints_the_number_is_candidate_code(pr
     project.commit("a program that prints its own number")
     found = findings(project, "--quick")
     (cross,) = [one for one in found if not one["ok"] and one["name"] == "isolation"]
-    assert "score: candidate code runs beside the hidden files" in cross["text"] and "split it" in cross["remedy"]
+    assert f"{EXPOSED}: score sees both" == cross["text"] and "split it" in cross["remedy"]
     note = f"{EXPOSED}: score sees both"
     assert note in project.run("iterate").stderr
     project.set_manifest({**SPLIT, "verify": [build, {**score, "run": "cat built/judge"}]})
@@ -81,10 +81,10 @@ def test_a_scoring_script_that_the_candidate_can_write_is_to_be_hidden_and_never
         handed = {**predict, "outputs": ["out.json", "grade.py"]}
         project.set_manifest({"scope": scope, "metric": metric, "verify": [handed, judge]})
         (cross,) = [one for one in findings(project, "--quick") if not one["ok"] and one["name"] == "isolation"]
-        assert cross["text"] == "judge: runs grade.py, which the candidate can write: it scores itself"
+        assert cross["text"] == f"{EXPOSED}: judge runs grade.py, which the candidate can write"
         assert "hide it: name it in scope.hidden" in cross["remedy"]
     project.commit("the scorer is handed on")
-    assert f"{EXPOSED}: judge runs a script that the candidate can write" in project.run("iterate").stderr
+    assert f"{EXPOSED}: judge runs grade.py, which the candidate can write" in project.run("iterate").stderr
     for table, outputs in (({"hidden": ["grade.py", "hidden/**"]}, ["grade.py"]), ({"read_only": ["grade.py"]}, [])):
         handed = {**predict, "outputs": ["out.json", *outputs]}
         project.set_manifest({"scope": {**scope, **table}, "metric": metric, "verify": [handed, judge]})

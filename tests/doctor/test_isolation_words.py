@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, SPLIT, cheat_remedy, isolation_notes, timing_notes
-from goalseek.manifest.exposure import UNCHECKED, unchecked_note
-from goalseek.manifest.tables import Guard, Manifest, Metric, ProjectTable, SandboxTable, ScopeTable, VerifyCommand
+from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, cheat_remedy, describe_separation, own_time_note
+from goalseek.manifest.exposure import HASH_INSTEAD, SPLIT, UNCHECKED, exposures, readable_answers, unchecked_note
+from goalseek.manifest.tables import Guard, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
 SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")
@@ -37,7 +37,7 @@ def manifest(*verify: VerifyCommand, guards: tuple[Guard, ...] = (), **metric: A
 
 def notes(of: Manifest) -> dict[str, str]:
     """The notes, each with its remedy."""
-    found = list(isolation_notes(of))
+    found = list(describe_separation(of))
     assert all(one.ok and one.place == "" for one in found)
     return {one.text: one.remedy for one in found}
 
@@ -45,9 +45,9 @@ def notes(of: Manifest) -> dict[str, str]:
 def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> None:
     assert notes(manifest(TRAIN, SCORE)) == APART
     exposing = replace(manifest(BOTH), scope=ScopeTable(writable=("train.py",), hidden=("labels.csv",)))
-    (found,) = isolation_notes(exposing)
+    (found,) = exposures(exposing)
     assert not found.ok and found.remedy == SPLIT
-    assert found.text == "score: candidate code runs beside the hidden files, and can read them"
+    assert found.text == "candidate code can read the hidden files: score sees both"
     assert SPLIT not in notes(manifest(BOTH)).values(), "nothing is hidden"
 
 
@@ -66,17 +66,12 @@ def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> No
             "take out network; let setup fetch what is needed",
         ),
         (
-            replace(manifest(TRAIN, SCORE), sandbox=SandboxTable(cache=("~/.ccache",))),
-            "sandbox.cache: what one candidate writes into ~/.ccache, the next is measured with",
-            "leave it out where a number could be left there",
-        ),
-        (
             manifest(TRAIN, SCORE, source="wall", command="train"),
             "train's run time is its score, and the command score checks what it left",
             "",
         ),
     ],
-    ids=["guard", "keep", "network", "cache", "wall"],
+    ids=["guard", "keep", "network", "wall"],
 )
 def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str) -> None:
     assert notes(of) == {**APART, told: remedy}
@@ -147,10 +142,9 @@ def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: li
         (tmp_path / name).write_text(text)
     later = VerifyCommand(run=check, name="check", sees="hidden")
     of = manifest(build, timed, later, source="wall", command="time")
-    found = [(one.text, one.remedy) for one in timing_notes(of, hidden)]
-    remedy = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
-    assert found == [(f"time: the timed program can read {path}", remedy) for path in read]
-    assert not list(timing_notes(manifest(build, timed, later), hidden)), "no time is the score"
+    found = [(one.text, one.remedy) for one in [readable_answers(of, hidden)] if one]
+    assert found == [(f"time: the timed program can read {path}", HASH_INSTEAD) for path in read]
+    assert readable_answers(manifest(build, timed, later), hidden) is None, "no time is the score"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +161,7 @@ def test_a_time_of_the_check_itself_is_named(timed: str, run: str, is_own: bool,
     build = replace(TRAIN, name="build", outputs=("build/hits",))
     runs = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
     of = manifest(build, runs, VerifyCommand(run=run, name="check", sees="hidden"), source="wall", command=timed)
-    found = {one.text: one.remedy for one in timing_notes(of, {"hidden/check.sh": tmp_path / "check.sh"})}
+    found = {one.text: one.remedy for one in own_time_note(of, {"hidden/check.sh": tmp_path / "check.sh"})}
     said = "check: its own time is the score, and it does not run build/hits"
     assert found == ({said: 'time the program itself: metric.command = "time"'} if is_own else {})
 

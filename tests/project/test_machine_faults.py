@@ -12,10 +12,11 @@ from project import FILES, Project, Projects, answer
 
 from goalseek import disk
 from goalseek.cli import main
+from goalseek.doctor import tree_checks
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
-from goalseek.project import fitness, picture
+from goalseek.project import picture
 
 REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
@@ -46,7 +47,7 @@ def test_in_a_climb_it_is_told_and_shown(
     def failing(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(invocation, "check_provider", failing)
+    monkeypatch.setattr(invocation, "check_fit", failing)
     assert main.run(["-C", str(project.folder), "iterate"]) == code
     told = capsys.readouterr().err
     assert words in told and ("Traceback" in told) == (code == BUG)
@@ -63,7 +64,7 @@ def test_a_full_disk_is_the_reason_that_status_shows(played: Projects, monkeypat
     def written(path: Path, content: str) -> None:
         refused() if path.exists() else path.write_text(content)
 
-    monkeypatch.setattr(invocation, "check_provider", refused)
+    monkeypatch.setattr(invocation, "check_fit", refused)
     monkeypatch.setattr(picture, "write_atomic", written)
     assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
     monkeypatch.undo()
@@ -93,7 +94,7 @@ def test_a_folder_of_its_own_that_somebody_removes_is_named_and_the_same_command
         shutil.rmtree(project.top / removed)
         raise FileNotFoundError(errno.ENOENT, "gone", FILE)
 
-    monkeypatch.setattr(invocation, "check_provider", remove)
+    monkeypatch.setattr(invocation, "check_fit", remove)
     assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
     told = capsys.readouterr().err
     assert f"{project.top / removed} was removed while goalseek was at work" in told and "Traceback" not in told
@@ -119,7 +120,7 @@ def test_what_the_copies_of_a_large_tree_need_is_said_before_they_are_made(
     project.set_moves(answer(2))
     blocks = -(-100_000 // 4096) + len(FILES) + 1  # the manifest's
     if jobs is not None:
-        monkeypatch.setattr(fitness, "LITTLE_FREE", 2 * blocks * 4096)
+        monkeypatch.setattr(tree_checks, "LITTLE_FREE", 2 * blocks * 4096)
         monkeypatch.setattr(disk, "LITTLE_FREE", 0)
     assert main.run(["-C", str(project.folder), "iterate", *(jobs or ())]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "copies of the tree" in line]

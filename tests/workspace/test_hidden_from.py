@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
+from goalseek.errors import BAD_FINDING
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.scan import ListedFile, changed_paths, list_folder
 from goalseek.workspace.scope import build_scope
@@ -155,7 +156,8 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
     project.commit()
     project.set_manifest({"scope": {**scopes, "share": ["verifier"]}})
     named = "its verifier/judge.sh has the place of verifier, which is shared"
-    assert f"✗ environment  scope.hidden_from: {named}" in project.run("doctor", "--quick").stdout
+    examined = project.run("doctor", "--quick")
+    assert f"✗ environment  scope.hidden_from: {named}" in examined.stdout and examined.exit_code == BAD_FINDING
     refused(named)
     shutil.rmtree(project.folder / "verifier")
     project.set_manifest({"scope": scopes})

@@ -6,11 +6,11 @@ import argparse
 
 from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.watch import choose_view
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_for_baseline, subject_of
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
 from goalseek.loop.revert import revert_change
-from goalseek.project.fitness import check_fit, check_fit_for_baseline
-from goalseek.project.landing import check_refs
 from goalseek.project.opening import open_project, refuse_while_asking
 
 _REVERT = "revert"
@@ -38,11 +38,10 @@ def run(options: argparse.Namespace) -> int:
     with open_project(load_manifest(options), choose_view(options), doing=options.command_name) as project:
         refuse_while_asking(project, "taking a change back" if is_revert else "a new baseline")
         if is_revert:
-            check_fit(project)
+            check_fit(subject_of(project, "revert"))
         else:
             project.is_committed_only = options.committed
-            check_fit_for_baseline(project, resolve_source(project, options.source))
-        check_refs(project)
+            check_fit(subject_for_baseline(project, resolve_source(project, options.source)))
         with recording_end(project):
             if is_revert:
                 revert_change(project, options.iteration, options.why)

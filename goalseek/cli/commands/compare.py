@@ -10,9 +10,17 @@ from typing import Any
 from goalseek.cli.options import load_manifest, refuse
 from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
+from goalseek.doctor.checks import check_fit
 from goalseek.doctor.doctor import NothingToKeep
-from goalseek.errors import Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.compare import Revision, compare_revisions, measure_pairs, revisions_to_compare
+from goalseek.doctor.subject import Subject
+from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
+from goalseek.evaluation.compare import (
+    Revision,
+    compare_revisions,
+    measure_pairs,
+    refuse_other_ruler,
+    revisions_to_compare,
+)
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
@@ -60,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
+        _check_sides(project, before, after)
+        refuse_other_ruler(project, before.target.config.scope, before, after)
         try:
             _collect(options, project, (before, after), pairs)
         except (KeyboardInterrupt, Interrupted) as error:
@@ -72,6 +82,18 @@ def run(options: argparse.Namespace) -> int:
         if project.standing.seq < 0:
             raise NothingToKeep("nothing was recorded")
     return code
+
+
+def _check_sides(project: Project, before: Revision, after: Revision) -> None:
+    """Raises GoalseekError for a tree that does not fit the manifest."""
+    files = [project.repository.objects.files(side.target.tree) for side in (before, after)]
+    code = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
+    for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
+        try:
+            check_fit(Subject(project, side.target.config, "compare", entries, code, side.target.name), places)
+        except GoalseekError as error:
+            end = error.stop_reason or error.exit_code
+            raise GoalseekError(f"{side.target.name}: {error.message}", error.hint, end) from None
 
 
 def _collect(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:

@@ -10,8 +10,8 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.project.config import add_direction, drop_direction, read_directions
+from goalseek.project.opening import refuse_missing_home
 from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.preflight import refuse_missing_home
 from goalseek.views.terminal_text import replace_unprintable
 
 

@@ -21,9 +21,8 @@ from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
 from goalseek.manifest.parallel import refuse_jobs
 from goalseek.project import stop
-from goalseek.project.opening import open_project, open_repository, provider_from_options
+from goalseek.project.opening import open_project, open_repository, provider_from_options, refuse_missing_home
 from goalseek.project.picture import read_picture
-from goalseek.project.preflight import refuse_missing_home
 from goalseek.project.project import Project
 
 

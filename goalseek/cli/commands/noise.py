@@ -14,6 +14,9 @@ from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_of
+from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue, Number
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements
@@ -21,7 +24,6 @@ from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
-from goalseek.project.fitness import fixed_seed_note
 from goalseek.project.opening import open_project
 from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
 from goalseek.statistics.noise_report import NoiseReport, noise_report
@@ -60,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if wants_json(options):
         apply_query(options, {})
     with open_project(load_manifest(options), line_view(options), doing="noise") as project:
+        check_fit(subject_of(project, "noise"))
         target = noise_target(project)
         manifest, incumbent = target.config.manifest, project.standing.incumbent
         metric, limit = manifest.metric, manifest.limits.iterations

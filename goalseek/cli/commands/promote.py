@@ -16,6 +16,8 @@ from msgspec import Struct, structs
 from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs
 from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_of
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs
 from goalseek.evaluation.compare import BaseComparison, settle_on_base
@@ -28,7 +30,6 @@ from goalseek.ledger import promote
 from goalseek.ledger.promote import KeptChain, PromotedCommit, load_kept_chain
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
-from goalseek.project.fitness import check_fit
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
             make_promotion = _promotion_maker(options, manifest, repository, left_out)
             return _carry_out(options, manifest, repository, make_promotion, _Measured())
     with open_project(manifest, line_view(options), doing="promote") as project:
-        check_fit(project)
+        check_fit(subject_of(project, "promote"))
         make_promotion = _promotion_maker(options, manifest, project.repository, left_out)
         measured = _Measured(project if options.measure else None)
         if is_ablating and (ablation := _ablate(options, project, make_promotion(project.repository.objects))):
@@ -259,10 +260,8 @@ def _carry_out(
         print_json(options, {**fields, "unlike_best": promotion.unlike, "measured": result, "ablation": ablation})
     elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
-            print_message(options, note)
+            print_message(options, str(note))
         _print_promotion(options, manifest, promotion, commit, result)
-    if options.ablate and not ablation and promotion.promoted:
-        print_message(options, _preview_ablation(options, manifest, promotion))
     return BAD_FINDING if result and result.is_worse else 0
 
 

@@ -104,14 +104,14 @@ def _serve(options: argparse.Namespace, source: ReportSource) -> int:
 
 def _settle_climb(options: argparse.Namespace, watch: Observer) -> None:
     """Settles the climb that the options name, and records the result."""
+    from goalseek.doctor.checks import check_fit
+    from goalseek.doctor.subject import subject_of
     from goalseek.evaluation.measurements import Evaluation
     from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.fitness import answer_notes, check_fit
     from goalseek.project.opening import open_project
 
     with open_project(load_manifest(options), watch, doing="settle") as project:
-        for note in answer_notes(project, check_fit(project)):
-            project.watch.on_note(note)
+        check_fit(subject_of(project, "settle"))
         settle_on_request(Evaluation(project, project.config()))
 
 

@@ -7,11 +7,13 @@ import sys
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer, wants_json
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights
 from goalseek.loop.ending import recording_end
-from goalseek.loop.invocation import check_before_climb, limit_stop
+from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
@@ -47,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 def run_phase(project: Project) -> tuple[str, str]:
     """Does exactly one phase; gives its name and that of the next one."""
-    check_before_climb(project)
+    check_fit(subject_of(project, "iterate"))
     refuse_flights(project, "goalseek step")
     pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
     try:
