@@ -227,7 +227,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
         return read(_OTHER_PREFIX)
 
 
-def parse_globs(text: str, paths: list[str] | None, folder: Path | None = None, example: str = "") -> tuple[str, ...]:
+def parse_globs(text: str, paths: list[str] | None, folder: Path, example: str = "") -> tuple[str, ...]:
     """The globs of an answer, in which one with a space is in double quotes.
 
     Raises GoalseekError where there is none, for one that leads out of the folder, and for one that matches none of
@@ -255,11 +255,11 @@ def anchored(pattern: str, paths: list[str]) -> str:
     return f"/{pattern}" if is_name and any(map(matcher((f"/{pattern}",)), paths)) else pattern
 
 
-def _why_uncommitted(pattern: str, folder: Path | None) -> str:
+def _why_uncommitted(pattern: str, folder: Path) -> str:
     """Why the file or folder that a glob begins with is not committed, and what to do; "" where there is none."""
     path = re.split(r"[*?[]", pattern)[0]
     path = path if path == pattern else path.rpartition("/")[0]
-    if folder is None or not path or not (folder / path).exists():
+    if not path or not (folder / path).exists():
         return ""
     try:
         git("check-ignore", "--quiet", "--", path.rstrip("/"), folder=folder)

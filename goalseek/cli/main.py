@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, MODULES, REMOVED, help_text, removed_words, topics
+from goalseek.cli.registry import COMMANDS, MODULES, OPTIONS, REMOVED, help_text, removed_words, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -103,7 +103,7 @@ def _split_at_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     """The options before the command, and the command with what follows."""
     index = 0
     while index < len(arguments) and arguments[index].startswith("-") and arguments[index] not in _ANSWERED_AT_ONCE:
-        index += 2 if arguments[index] in ("-C", "-m", "--query", "--color") else 1
+        index += 2 if OPTIONS.get(arguments[index], ("", ""))[0] else 1
     return arguments[:index], arguments[index:]
 
 

@@ -8,7 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any, NoReturn
 
-from goalseek.cli.registry import OPTIONS, common_options
+from goalseek.cli.registry import OPTIONS
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load, load_last_good
 
@@ -28,7 +28,11 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help, ended by the example and a line that names the common options."""
         text = super().format_help()
-        return f"{text}\nexample:\n  {self.example}\n\n{common_options()}\n" if self.example else text
+        if not self.example:
+            return text
+        names = ", ".join(f"{name} {value}".strip() for name, (value, _) in OPTIONS.items())
+        common = f"common options: {names} (see: goalseek --help)"
+        return f"{text}\nexample:\n  {self.example}\n\n{common}\n"
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Prints and flushes the help: argparse ends the process next, and would hide an error of writing."""
@@ -55,6 +59,12 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
     add("--json", False)
     add("--query", None)
     add("--color", "auto", choices=("auto", "always", "never"))
+
+
+def add_proposer_options(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--provider`` and ``--model`` to a command that proposes changes."""
+    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
+    parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
 
 
 def add_committed_option(parser: argparse.ArgumentParser) -> None:

@@ -155,9 +155,3 @@ def help_text(version: str) -> str:
     lines += ["", "`goalseek COMMAND --help` explains one command, with an example."]
     lines += ["`goalseek help` lists the pages of the guide.", f"goalseek {version}"]
     return "\n".join(lines)
-
-
-def common_options() -> str:
-    """One line that names the options of every command."""
-    names = ", ".join(f"{name} {value}".strip() for name, (value, _) in OPTIONS.items())
-    return f"common options: {names} (see: goalseek --help)"

@@ -11,7 +11,7 @@ from collections import deque
 from pathlib import Path
 
 from goalseek import humanize, process
-from goalseek.cli.options import add_committed_option, load_manifest
+from goalseek.cli.options import add_committed_option, add_proposer_options, load_manifest
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
@@ -36,8 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
     parser.add_argument("--until", metavar="GOAL", help="stop at, for example, 'accuracy>=0.99'; or a guard's name")
     parser.add_argument("--jobs", type=int, metavar="N", help="N proposals and N measurements at once")
-    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
-    parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
+    add_proposer_options(parser)
     parser.add_argument("--new", action="store_true", help="begin a new run, whose limits count from zero")
     add_committed_option(parser)
     parser.add_argument("--no-wait", action="store_true", help="end with 0, silently, where another run is at work")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import add_proposer_options, load_manifest
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.subject import subject_of
@@ -30,8 +30,7 @@ class _StepWatch(AskingWatch, SandboxWatch):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``step`` takes."""
-    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
-    parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
+    add_proposer_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
