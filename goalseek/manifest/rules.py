@@ -45,7 +45,7 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     guard_names = [guard.name for guard in manifest.guard]
     yield from _check_repeats("guard", "name", guard_names, "is taken; give it another name", manifest.metric.name)
     if manifest.provider:
-        yield from check_provider(("provider",), manifest.provider)
+        yield from check_provider_table(("provider",), manifest.provider)
     if manifest.review:
         yield from check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
     yield from _check_rotation(manifest.search, manifest.provider)
@@ -200,7 +200,7 @@ _NO_USE = {
 _PLAY_EDITS = ("scripted", "tune")
 
 
-def check_provider(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
+def check_provider_table(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
     """The faults of a provider's table and of those in it. ``inner`` are keys that an inner table must not set."""
     if table.name == "command" and not table.command:
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
@@ -223,7 +223,7 @@ def check_provider(location: Location, table: ProviderTable, inner: tuple[str, .
             yield (*location, key), "belongs in [provider] itself"
             return
     if table.plan:
-        yield from check_provider((*location, "plan"), table.plan, ("plan", *_ONLY_OUTER))
+        yield from check_provider_table((*location, "plan"), table.plan, ("plan", *_ONLY_OUTER))
     for index, other in enumerate(table.fallback):
         other_table = ProviderTable(name=other) if isinstance(other, str) else other
         inner_location = (*location, "fallback", index)
@@ -237,7 +237,7 @@ def _check_inner_provider(location: Location, provider: str | ProviderTable) -> 
     if provider == "command":
         yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
     else:
-        yield from check_provider(location, table_of(provider), ("fallback", "plan", *_ONLY_OUTER))
+        yield from check_provider_table(location, table_of(provider), ("fallback", "plan", *_ONLY_OUTER))
 
 
 def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
@@ -280,7 +280,7 @@ def check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Itera
     elif table.name in _PLAY_EDITS:
         yield location, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
-        yield from check_provider(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
+        yield from check_provider_table(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
     if why := own_work_fault(table, authors):
         yield location, why
     if not review.criteria:

@@ -11,7 +11,7 @@ from goalseek.errors import GoalseekError
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.credentials import Login, Source
+from goalseek.providers.credentials import Credential, Login
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
@@ -46,7 +46,7 @@ class AgentProvider(CommandProvider):
         return self.table.command or (self.preset.program,)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[Credential, ...]:
         """The preset's credentials."""
         return self.preset.credentials
 

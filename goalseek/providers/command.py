@@ -20,7 +20,7 @@ from goalseek.providers.answer import (
     read_usage,
     require_plan,
 )
-from goalseek.providers.credentials import Login, Source, find_login, sources_of
+from goalseek.providers.credentials import Credential, Login, find_login, sources_of
 from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
 from goalseek.values import StopReason
@@ -59,7 +59,7 @@ class CommandProvider(Provider):
         return self.table.command or ()
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[Credential, ...]:
         """Where its credentials are, unless the manifest says it."""
         return ()
 

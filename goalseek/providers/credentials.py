@@ -13,7 +13,7 @@ from msgspec import Struct
 Billing = Literal["api", "subscription"]
 
 
-class Source(Struct, frozen=True):
+class Credential(Struct, frozen=True):
     """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential.
 
     ``moved_by`` names the environment variable with another folder for the file. ``is_key`` says whether the file's
@@ -49,9 +49,9 @@ class Source(Struct, frozen=True):
             return self.billing
 
 
-def api_keys(*names: str) -> tuple[Source, ...]:
+def api_keys(*names: str) -> tuple[Credential, ...]:
     """The variables of these names, each with an API key."""
-    return tuple(Source(name, "api") for name in names)
+    return tuple(Credential(name, "api") for name in names)
 
 
 class LoginFile(Struct, frozen=True):
@@ -75,7 +75,7 @@ class Login(Struct, frozen=True):
         return kinds[self.billing] + (f": {', '.join(named)}" if named else "")
 
 
-def find_login(sources: Iterable[Source], billing: str = "auto") -> Login:
+def find_login(sources: Iterable[Credential], billing: str = "auto") -> Login:
     """The available credentials of one kind of billing: ``billing``, or with "auto" that of the first one."""
     available = [(source, kind) for source in sources if (kind := source.found()) and billing in ("auto", kind)]
     if not available:
@@ -89,10 +89,10 @@ def find_login(sources: Iterable[Source], billing: str = "auto") -> Login:
     )
 
 
-def sources_of(names: Iterable[str], known: Iterable[Source]) -> tuple[Source, ...]:
+def sources_of(names: Iterable[str], known: Iterable[Credential]) -> tuple[Credential, ...]:
     """The sources that ``provider.credentials`` names, as the preset describes them where it knows them."""
     by_name = {source.name: source for source in known}
-    return tuple(by_name.get(name, Source(name, "subscription" if "/" in name else "api")) for name in names)
+    return tuple(by_name.get(name, Credential(name, "subscription" if "/" in name else "api")) for name in names)
 
 
 def _below_home(name: str) -> str:

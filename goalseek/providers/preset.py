@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.providers.credentials import Source
+from goalseek.providers.credentials import Credential
 from goalseek.sandbox.pipes import KEPT_BYTES
 from goalseek.values import Usage
 
@@ -98,7 +98,7 @@ class Preset:
     parts: tuple[Part, ...]
     read: Callable[[Printed], Answer]
     prompt: Literal["stdin", "file", "argument"] = "stdin"
-    credentials: tuple[Source, ...] = ()
+    credentials: tuple[Credential, ...] = ()
     variables: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     home_files: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     with_endpoint: Callable[[str, str], Mapping[str, str]] | None = None

@@ -17,7 +17,7 @@ from test_tune import call as tune_call
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.credentials import Source, find_login
+from goalseek.providers.credentials import Credential, find_login
 from goalseek.providers.fallback import add_cost
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
@@ -350,7 +350,7 @@ def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypat
     monkeypatch.setenv("CODEX_HOME", str(moved))
     (found,) = find_login(sources, "subscription").files
     assert (found.real, found.below_home) == (moved / "auth.json", ".codex/auth.json")
-    assert find_login((Source("/etc/hostname", "api"),)).files[0].below_home == ""
+    assert find_login((Credential("/etc/hostname", "api"),)).files[0].below_home == ""
 
 
 def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(own: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from goalseek.providers.credentials import Source, api_keys
+from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
 from goalseek.providers.preset import (
     Answer,
@@ -146,8 +146,8 @@ PRESET = Preset(
     read=read,
     credentials=(
         *api_keys("ANTHROPIC_API_KEY"),
-        Source("CLAUDE_CODE_OAUTH_TOKEN", "subscription"),
-        Source("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
+        Credential("CLAUDE_CODE_OAUTH_TOKEN", "subscription"),
+        Credential("~/.claude/.credentials.json", "subscription", "CLAUDE_CONFIG_DIR"),
     ),
     variables=(
         ("CLAUDE_CODE_MAX_RETRIES", "2", ()),  # at once, or after a minute at most: a longer wait it leaves to us

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from goalseek.providers.credentials import Source, api_keys
+from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import (
     Answer,
@@ -130,7 +130,7 @@ PRESET = Preset(
     read=read,
     credentials=(
         *api_keys("CODEX_API_KEY", "OPENAI_API_KEY"),
-        Source("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda login: bool(login.get("OPENAI_API_KEY"))),
+        Credential("~/.codex/auth.json", "subscription", "CODEX_HOME", lambda login: bool(login.get("OPENAI_API_KEY"))),
     ),
     address="https://api.openai.com",
     waits=r'"message":"Reconnecting\.\.\. ',

@@ -6,7 +6,7 @@ import json
 import re
 from itertools import islice
 
-from goalseek.providers.credentials import Source, api_keys
+from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import (
     Answer,
@@ -144,7 +144,7 @@ PRESET = Preset(
     read=read,
     credentials=(
         *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        Source("~/.gemini/oauth_creds.json", "subscription"),
+        Credential("~/.gemini/oauth_creds.json", "subscription"),
     ),
     variables=(
         ("GEMINI_SYSTEM_MD", "false", ()),

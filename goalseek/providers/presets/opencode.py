@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from goalseek.providers.credentials import Source, api_keys
+from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
@@ -77,7 +77,7 @@ PRESET = Preset(
     read=read,
     credentials=(
         *api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        Source(
+        Credential(
             "~/.local/share/opencode/auth.json",
             "subscription",
             is_key=lambda logins: any(inner(one, "type") == "api" for one in logins.values()),
