@@ -25,7 +25,7 @@ from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider, WritableFile
-from goalseek.providers.registry import advise_provider, provider_commands
+from goalseek.providers.registry import advise_provider
 from goalseek.sandbox.executables import missing_script
 from goalseek.values import StopReason
 from goalseek.workspace.scope import Scope
@@ -60,7 +60,7 @@ def check_provider(subject: Subject) -> Iterator[Finding]:
         error.message += f" (in the climb's code, {incumbent.commit[:12]}, not your checkout)" if incumbent else ""
         raise
     yield Finding("good", f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
-    if finding := find_unseen_script(subject, provider_commands(chosen), subject.code):
+    if finding := find_unseen_script(subject, chosen.commands, subject.code):
         raise GoalseekError(finding.text, finding.remedy, StopReason.PROVIDER)
     if forecast := forecast_cost(project.ledger.recent, subject.config.manifest.limits):
         yield Finding("good", forecast)

@@ -22,7 +22,6 @@ from goalseek.project.landing import Landing, landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
 from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.registry import provider_commands
 from goalseek.values import Attempt, Phase, Reason
 from goalseek.workspace.workspace import Workspace
 
@@ -185,7 +184,7 @@ class Iteration:
         """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
         project = self.project
         entries = project.repository.objects.files(self.incumbent.tree)
-        finding = find_unseen_script(Evaluation(project, self.config), provider_commands(project.provider()), entries)
+        finding = find_unseen_script(Evaluation(project, self.config), project.provider().commands, entries)
         return f"; {finding}" if finding else ""
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 
 from goalseek.humanize import abbreviate, format_duration
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.parallel import slot_variables
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.phase_values import Failure
@@ -68,24 +69,17 @@ def run_command(
 
     A program that cannot be started is a result with exit code 126, not an exception.
     """
-    policy = verifier.confines
-    below = policy.seen_at(root, root / verifier.places.prefix)
-    project_variables = {"GOALSEEK_PROJECT_ROOT": str(below).rstrip("/"), **variables}
-    temporary = verifier.places.scratch / "tmp"
-    own_variables = {"PYTHONDONTWRITEBYTECODE": "1", **slot_variables(verifier.manifest, verifier.slot)}
-    environment = program_environment(verifier.manifest.env.verify, {**own_variables, **project_variables}, temporary)
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    words = command.run if isinstance(command.run, str) else " ".join(command.run)
-    log.write(f"$ {words}\n".encode("utf-8", "replace"))
+    log.write(f"$ {parse_command(command.run).text}\n".encode("utf-8", "replace"))
 
     def on_output(chunk: bytes) -> None:
         log.write(chunk)
         verifier.on_output(chunk)
 
     try:
-        launch = policy.launch(
-            access_for(verifier, command, root), arguments, environment, root / verifier.places.prefix / command.cwd
-        )
+        access, environment = access_for(verifier, command, root), environment_for(verifier, root, variables)
+        folder = root / verifier.places.prefix / command.cwd
+        launch = verifier.confines.launch(access, arguments, environment, folder)
         launch = structs.replace(launch, watches_cpu=_is_cpu_read(verifier.manifest, command))
         result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
@@ -100,6 +94,14 @@ def _is_cpu_read(manifest: Manifest, command: VerifyCommand) -> bool:
     """Whether the metric or a guard is the processor time of this command."""
     readings = (manifest.metric, *manifest.guard)
     return any(reading.source == "cpu" and reading.command == command.name for reading in readings)
+
+
+def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command of the verifier in a tree, with these ``variables``."""
+    below = str(verifier.confines.seen_at(root, root / verifier.places.prefix)).rstrip("/")
+    own = {"PYTHONDONTWRITEBYTECODE": "1", **slot_variables(verifier.manifest, verifier.slot)}
+    own |= {"GOALSEEK_PROJECT_ROOT": below, **variables}
+    return program_environment(verifier.manifest.env.verify, own, verifier.places.scratch / "tmp")
 
 
 def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:

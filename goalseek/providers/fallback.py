@@ -117,6 +117,11 @@ class ProviderChain(Struct, frozen=True):
         return any(provider.needs_consent for provider in self.members)
 
     @property
+    def commands(self) -> list[list[str]]:
+        """The command line of each that starts a program."""
+        return [list(words) for member in self.members if (words := getattr(member, "words", None))]
+
+    @property
     def repairers(self) -> tuple[Provider, ...]:
         """The editors that can repair a change when they get the problem: a script cannot."""
         return tuple(provider for provider in self.editors if getattr(provider, "repairs", True))

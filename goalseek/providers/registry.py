@@ -171,11 +171,6 @@ def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
     if loaded.manifest.provider is None:
         return []
     try:
-        return provider_commands(_make_all(loaded, loaded.manifest.provider))
+        return _make_all(loaded, loaded.manifest.provider).commands
     except GoalseekError:  # said where the provider is looked at
         return []
-
-
-def provider_commands(provider: ProviderChain) -> list[list[str]]:
-    """The command line of each provider that starts a program."""
-    return [list(words) for member in provider.members if (words := getattr(member, "words", None))]

@@ -19,11 +19,10 @@ from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import visible_entries
 from goalseek.humanize import abbreviate
-from goalseek.manifest.parallel import slot_variables
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import copy_given_folders, run_setup
-from goalseek.measurement.verifier import access_for
+from goalseek.measurement.verifier import access_for, environment_for
 from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.project.config import Config
 from goalseek.project.opening import open_project
@@ -108,19 +107,12 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
                 print(f"goalseek: {text}", file=sys.stderr)
         if any(other.keep for other in config.manifest.commands):
             verifier.bench.forget(command.sees)
-        scratch, folder = project.places.scratch, project.places.run_folder(command.sees)
+        folder = project.places.run_folder(command.sees)
         recreate_folder(folder)
-        variables = {
-            "GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, below)),
-            "GOALSEEK_RUN_DIR": str(folder),
-            "GOALSEEK_ITERATION": str(standing.next_iteration),
-            "GOALSEEK_SEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **slot_variables(config.manifest, 0),
-        }
+        variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
+        variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
         which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
         _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
-        variables = environment.program_environment(config.manifest.env.verify, variables, scratch / "tmp")
         yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
 
 
