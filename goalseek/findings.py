@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -30,13 +29,6 @@ class Finding(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.text}; {self.remedy}" if self.remedy else self.text
-
-
-def refuse_wrong(findings: Iterable[Finding]) -> None:
-    """Raises GoalseekError for the first that must be mended."""
-    for finding in findings:
-        if not finding.ok:
-            raise GoalseekError(finding.text, finding.remedy)
 
 
 def finding_of(error: GoalseekError, place: str = "") -> Finding:

@@ -15,7 +15,6 @@ from goalseek.doctor.provider_checks import check_programs, check_provider
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding, finding_of
-from goalseek.manifest.exposure import unchecked_note
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.parallel import one_bench_note
 from goalseek.providers.registry import WITHOUT_PROGRAM, manifest_commands
@@ -101,12 +100,6 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", f"{command[0]} can be started")
 
 
-def check_timed_program(subject: Subject) -> Iterator[Finding]:
-    """A command checks what the timed program leaves."""
-    if text := unchecked_note(subject.config.manifest):
-        yield Finding("note", text)
-
-
 class Check(Struct, frozen=True):
     """A check, the name under which ``doctor`` shows what it finds, and the commands that ask it."""
 
@@ -117,7 +110,6 @@ class Check(Struct, frozen=True):
 
 _CLIMBING = ("doctor", "iterate", "baseline", "revert")
 _FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
-_SHOWING = ("iterate", "settle", "init")
 
 CHECKS = (
     Check("repository", tree_checks.check_branch, _FITTING),
@@ -134,8 +126,7 @@ CHECKS = (
     Check("number", tree_checks.check_numbers, _FITTING),
     Check("environment", tree_checks.check_environment, (*_FITTING, "compare")),
     Check("isolation", check_separation, ("doctor",)),
-    Check("isolation", check_timed_program, _SHOWING),
-    Check("isolation", check_exposure, ("doctor", *_SHOWING)),
+    Check("isolation", check_exposure, ("doctor", "iterate", "settle", "init")),
     Check("sandbox", check_confinement, (*_FITTING, "compare")),
     Check("sandbox", describe_confinement, ("doctor",)),
     Check("allowed", check_allowed_paths, ("doctor",)),

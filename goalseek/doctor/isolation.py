@@ -14,9 +14,9 @@ from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import (
+    CHECK_OUTPUT,
     HIDE_SCRIPT,
     SPLIT,
-    UNCHECKED,
     exposing_commands,
     exposures,
     later_check,
@@ -24,13 +24,13 @@ from goalseek.manifest.exposure import (
     own_script,
     started_outputs,
     timed_program,
+    unchecked_time,
 )
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.workspace.answers import answer_notes, hidden_paths
 
 _TEST_RUNNERS = ("pytest", "py.test", "unittest")
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 READ_HIDDEN = 'read the number from a command that sees = "hidden" and recomputes it from `outputs`'
 
 
@@ -58,9 +58,11 @@ def describe_separation(manifest: Manifest) -> Iterator[Finding]:
 
 
 def check_exposure(subject: Subject) -> Iterator[Finding]:
-    """No candidate's code can read what judges it."""
+    """No candidate's code can read what judges it, and what a timed program leaves is judged."""
     config, folder = subject.config, subject.project.folder
     yield from exposures(config.manifest)
+    if not is_time_unclear(subject.project.loaded) and (finding := unchecked_time(config.manifest)):
+        yield finding
     yield from answer_notes(folder, config.manifest, config.scope.prefix, _hidden_files(subject), subject.entries)
 
 
@@ -165,9 +167,8 @@ def _separation(manifest: Manifest, command: VerifyCommand, outputs: Sequence[st
     name = command.name
     if command == timed_program(manifest):
         text = f"{name}: runs the candidate's program beside the hidden files, which it can read; its time is the score"
-        if check := later_check(manifest, command):
-            return Finding("good", f"{text}, and the command {check} checks its output")
-        return Finding("note", f"{text}, and {UNCHECKED}", CHECK_OUTPUT)
+        check = later_check(manifest, command)
+        return Finding("good", text + (f", and the command {check} checks its output" if check else ""))
     if command.sees != "hidden":
         return Finding("good", f"{name}: runs the candidate, without the hidden files")
     if outputs:
@@ -188,9 +189,8 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Findin
             text = f"{command.name}'s run time is its {what}"
             if check := later_check(manifest, command):
                 yield Finding("good", f"{text}, and the command {check} checks what it left")
-            else:
-                why = UNCHECKED if what == "score" else "the code decides how much it does in that time"
-                yield Finding("note", f"{text}: {why}", CHECK_OUTPUT)
+            elif isinstance(reading, Guard):  # of the score it is told by unchecked_time
+                yield Finding("note", f"{text}: the code decides how much it does in that time", CHECK_OUTPUT)
             if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
                 text = f"{command.name}: very short processes that nobody waits for are not in its processor time"
                 remedy = f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'

@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.provider_checks import check_provider
-from goalseek.doctor.scope_checks import check_writable_files
+from goalseek.doctor.checks import check_fit, find
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError, LimitReached
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
-from goalseek.findings import refuse_wrong
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
 from goalseek.ledger.records import IterationRecord
@@ -254,10 +251,10 @@ def why_not_finish(project: Project, config: Config, author: str = "") -> str:
         if failure := checkpoints.load(FAILED, str, ""):
             return str(failure.value)
     try:
-        if project.has_provider():
-            subject = subject_of(project, "iterate")
-            refuse_wrong((*check_writable_files(subject), *check_provider(subject)))
-        elif author:
+        findings = find(subject_of(project, "iterate"), ("globs", "provider")) if project.has_provider() else ()
+        if why := next((finding.text for finding in findings if not finding.ok), ""):
+            return why
+        if author and not project.has_provider():
             make_permitted_provider(project.loaded, ProviderTable(name=author))
     except GoalseekError as error:
         return error.message

@@ -73,15 +73,18 @@ def later_check(manifest: Manifest, command: VerifyCommand) -> str:
     return next((other.name for other in later if other.sees == "hidden"), "")
 
 
-def unchecked_note(manifest: Manifest) -> str:
-    """A note that no command judges the program whose time is the metric; "" where one does, or that is no time."""
+def unchecked_time(manifest: Manifest) -> Finding | None:
+    """A note where the metric is the time of a program, and no command judges what that leaves."""
     if manifest.metric.source not in TIME_SOURCES:
-        return ""
-    others = [command for command in manifest.commands if command.name != manifest.metric.command]
-    checks = [
-        other for other in others if other.sees == "both" or (other.sees == "hidden" and manifest.outputs_before(other))
-    ]
-    return "" if checks else f"{UNCHECKED} (goalseek help verifier)"
+        return None
+    timed = next(command for command in manifest.commands if command.name == manifest.metric.command)
+    others = [command for command in manifest.commands if command != timed]
+    if later_check(manifest, timed) or any(other.sees == "both" for other in others):
+        return None
+    return Finding("note", f"{timed.name}'s run time is its score: {UNCHECKED}", CHECK_OUTPUT)
+
+
+CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
 
 
 def exposures(manifest: Manifest) -> Iterator[Finding]:

@@ -660,7 +660,9 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
     case.write(build_sh="mkdir -p bin && cp answer.txt bin/app\n", judge_sh='test "$(cat left.txt)" = 5\n')
     case.commit()
     timed = "sleep 0.2; cat bin/app > left.txt"
-    unchecked = "nothing checks what the timed program leaves: an empty program would win (goalseek help verifier)"
+    unchecked = (
+        "timing's run time is its score: nothing checks what the timed program leaves: an empty program would win"
+    )
     ended = case.run("init", *FLAGS[:4], "--run", "sh build.sh", "--score", f"time {timed}")
     assert ended.exit_code == 1 and unchecked in ended.stderr
     edit(case, "once = true", 'once = true\noutputs = ["bin/app"]')

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from goalseek.doctor.isolation import CHECK_OUTPUT, READ_HIDDEN, cheat_remedy, describe_separation, own_time_note
-from goalseek.manifest.exposure import HASH_INSTEAD, SPLIT, UNCHECKED, exposures, readable_answers, unchecked_note
+from goalseek.doctor.isolation import READ_HIDDEN, cheat_remedy, describe_separation, own_time_note
+from goalseek.manifest.exposure import (
+    CHECK_OUTPUT,
+    HASH_INSTEAD,
+    SPLIT,
+    UNCHECKED,
+    exposures,
+    readable_answers,
+    unchecked_time,
+)
 from goalseek.manifest.tables import Guard, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 
 TRAIN = VerifyCommand(run="python train.py", name="train", sees="candidate", outputs=("out/guesses.csv",))
@@ -96,11 +104,11 @@ def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
     said = f"train's run time is its score: {UNCHECKED}"
     remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
     for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
-        assert notes(manifest(*commands, source="wall", command="train"))[said] == remedy
-        assert unchecked_note(manifest(*commands, source="wall", command="train")).startswith(UNCHECKED)
+        found = unchecked_time(manifest(*commands, source="wall", command="train"))
+        assert found and (found.text, found.remedy) == (said, remedy)
     checked = (replace(TRAIN, outputs=("out/**",)), SCORE)
-    assert unchecked_note(manifest(*checked, source="wall", command="train")) == ""
-    assert unchecked_note(manifest(TRAIN)) == ""
+    assert unchecked_time(manifest(*checked, source="wall", command="train")) is None
+    assert unchecked_time(manifest(TRAIN)) is None
 
 
 def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
@@ -110,7 +118,9 @@ def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
     for source in ("wall", "cpu"):
         found = notes(manifest(build, timed, SCORE, source=source, command="time"))
         assert found[f"{said}, and the command score checks its output"] == ""
-        assert notes(manifest(build, timed, source=source, command="time"))[f"{said}, and {UNCHECKED}"] == CHECK_OUTPUT
+        assert said in notes(manifest(build, timed, source=source, command="time"))
+        told = unchecked_time(manifest(build, timed, source=source, command="time"))
+        assert told and told.remedy == CHECK_OUTPUT
     assert not any("none of the candidate's code" in text and text.startswith("time") for text in found)
 
 

@@ -43,7 +43,7 @@ from goalseek.git.location import locate
 from goalseek.git.paths import folder_prefix
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
-from goalseek.manifest.exposure import EXPOSED, unchecked_note
+from goalseek.manifest.exposure import EXPOSED, unchecked_time
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 from goalseek.workspace.scope import manifest_scope
@@ -177,7 +177,7 @@ def run(options: argparse.Namespace) -> int:
     value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
-    if (note := self_reported_score(loaded.manifest)) and not unchecked_note(loaded.manifest):
+    if (note := self_reported_score(loaded.manifest)) and not unchecked_time(loaded.manifest):
         print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
