@@ -314,7 +314,8 @@ def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_a
     reading, writing = os.pipe()
     os.write(writing, b"typed for another program\n")
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: -1)
-    typed = _read_lines(reading)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reading, closefd=False))
+    typed = _read_lines()
     began = time.monotonic()
     assert [next(typed), next(typed)] == [None, None]
     assert time.monotonic() - began >= 0.1
