@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,6 +95,7 @@ MODULES = {name: module for module, names in _GUESTS.items() for name in names}
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
     "serve": "goalseek report --serve",
+    "report -o *.svg": "the HTML page has the plot, and FILE.md is for a pull request",
     "report --format svg": "the HTML page has the plot, and --format md is for a pull request",
     "init --name": "edit project.name in the manifest that it writes",
     "init --share": "edit scope.share in the manifest that it writes",
@@ -128,7 +130,7 @@ def removed_words(words: list[str]) -> str:
     for removed in REMOVED:
         name, *rest = removed.split()
         places = range(1, len(typed) - len(rest) + 1)
-        if typed[0] == name and any(typed[place : place + len(rest)] == rest for place in places):
+        if typed[0] == name and any(all(map(fnmatchcase, typed[place:], rest)) for place in places):
             return removed
     return ""
 

@@ -697,7 +697,12 @@ class TestScale:
 
 class TestWriting:
     def test_what_cannot_be_written_is_refused_first_and_records_are_never_written_over(self, climbed: Project) -> None:
-        for name, said in (("x.svg", "unknown kind"), ("none/x.html", "No such file"), (".", "unknown kind")):
+        for name, said in (
+            ("x.pdf", "unknown kind"),
+            ("x.svg", "has the plot"),
+            ("none/x.html", "No such file"),
+            (".", "unknown kind"),
+        ):
             done = climbed.run("report", "-o", name)
             assert done.exit_code == 2 and said in done.stderr, done.stderr
         assert climbed.run("report", "-o", "x.pdf", "--format", "md").exit_code == 0
