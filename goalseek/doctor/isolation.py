@@ -21,7 +21,6 @@ from goalseek.manifest.exposure import (
     exposures,
     later_check,
     named_paths,
-    own_script,
     started_outputs,
     timed_program,
     unchecked_time,
@@ -89,7 +88,7 @@ def scorer_to_hide(
     changeable = set(filter(matcher(tuple(writable)), paths))
     is_hidden = matcher(tuple(hidden))
     others = {path for path in paths if path not in writable and not is_hidden(path)}
-    script = own_script(VerifyCommand(run=command, sees="hidden"), others)
+    script = next((path for path in parse_command(command).files(".") if path in others), "")
     glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
     is_inside = matcher((glob,))
     is_shared = any(map(is_inside, (*changeable, *(word.removeprefix("./") for word in parse_command(run).plain))))

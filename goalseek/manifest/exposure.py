@@ -116,12 +116,6 @@ def fixed_seed_line(text: str) -> int | None:
     return next((number for number, line in lines if _FIXED_SEED.search(_COMMENT.split(line)[0])), None)
 
 
-def own_script(command: VerifyCommand, visible: Collection[str]) -> str:
-    """The first of the ``visible`` files that a command which scores among hidden files runs; "" for none."""
-    paths = parse_command(command.run).files(command.cwd) if command.sees == "hidden" else ()
-    return next((path for path in paths if path in visible), "")
-
-
 def may_show_answers(manifest: Manifest) -> bool:
     """Whether files have to be looked at to know what candidate code can read of the answers, or of who scores.
 
@@ -142,7 +136,8 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Fi
     """
     is_writable, is_read_only = matcher(manifest.scope.writable), matcher(manifest.scope.read_only)
     for command in manifest.commands:
-        script = own_script(command, visible)
+        paths = parse_command(command.run).files(command.cwd) if command.sees == "hidden" else ()
+        script = next((path for path in paths if path in visible), "")
         if script and (is_read_only(script) or not is_writable(script)):
             text = f"{command.name}: the agent and its code can read {quote_path(script)}, which scores"
             yield Finding("note", text, COMMIT_HIDDEN)
