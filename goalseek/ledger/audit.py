@@ -13,9 +13,10 @@ import contextlib
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek.files import sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
@@ -49,8 +50,7 @@ from goalseek.values import Outcome, to_plain
 SEALS_CHECKED = "seals checked"
 
 
-@dataclass(frozen=True)
-class Audit:
+class Audit(Struct, frozen=True):
     """The result of an audit. ``seals`` says whether the seals were checked, or why not."""
 
     records: int

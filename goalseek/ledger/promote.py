@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
@@ -161,8 +163,7 @@ def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
 MAX_HEADS = 2000
 
 
-@dataclass(frozen=True)
-class KeptStep:
+class KeptStep(Struct, frozen=True):
     """One kept iteration: the tree before its change, and the tree after it.
 
     ``value_before`` is what the former gave under the same verifier, None where nobody measured it.
@@ -174,8 +175,7 @@ class KeptStep:
     value_before: float | None
 
 
-@dataclass(frozen=True)
-class KeptChain:
+class KeptChain(Struct, frozen=True):
     """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
 
     ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, and ``settled`` what
@@ -221,8 +221,8 @@ def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> K
         before = change.after
     end = _merge_on(objects, before, tree, chain.end, chain.changes[-1].record) if chain.changes else chain.end
     if end == chain.end:
-        return replace(chain, changes=tuple(changes))
-    return replace(chain, changes=tuple(changes), end=end, result=None, settled=None)
+        return structs.replace(chain, changes=tuple(changes))
+    return structs.replace(chain, changes=tuple(changes), end=end, result=None, settled=None)
 
 
 def _merge_on(objects: Objects, before: str, tree: str, after: str, record: IterationRecord) -> str:

@@ -7,7 +7,6 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Set
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -175,7 +174,7 @@ def _promotion_maker(
                 return Promotion(base, (), (), _describe_taken(options, chain, taken))
         chain = chain_on(objects, tree)
         commits = promote.replay(objects, chain, tree)
-        expected = replace(chain, end=whole.end)
+        expected = structs.replace(chain, end=whole.end)
         unlike = promote.unmeasured_files(objects, expected, tree, commits[-1].tree, is_writable) if commits else ()
         squashed = promote.squash(objects, chain, commits, tree) if options.squash else commits
         return Promotion(base, tuple(squashed), unlike, chain=chain)

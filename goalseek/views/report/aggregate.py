@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from goalseek.ledger.records import Head, HoldoutRecord, IterationRecord, MeasurementRecord, RunRecord, SettleRecord
 from goalseek.ledger.standing import noise_after, proposal_of, take_back
@@ -37,8 +36,7 @@ _OTHERS = "others"
 _NAMELESS = "not named"
 
 
-@dataclass
-class Expenses:
+class Expenses(Struct):
     """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model.
 
     ``seconds`` are the climb's: fewer than those of all parts together where several iterations were under way at once.
@@ -115,8 +113,7 @@ class ThinnedList(Generic[Item]):
             self._stride *= 2
 
 
-@dataclass
-class Climb:
+class Climb(Struct):
     """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
 
     ``first`` is the first baseline of all where another verifier measured it, or other code was put in its place.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
 from goalseek.statistics.intervals import is_share
@@ -13,8 +14,7 @@ from goalseek.views.report.tries import Label, Try
 from goalseek.views.report.words import format_difference
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """``before`` and ``after`` are the numbers in large type, "" where there are none; the rest are sentences or "".
 
     ``is_warning`` says whether the caution is one. ``unmeasured`` is shown in place of the numbers.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
+
+from msgspec import Struct
 
 from goalseek.humanize import format_distinct
 from goalseek.statistics.noise_state import NoiseState
@@ -22,8 +23,7 @@ FLOOR = 350
 _LANE = 380
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(Struct, frozen=True):
     """The data of the plot. ``rejected`` are the tries beside the line; the ``best``, on it, begin with the baseline.
 
     ``band`` is the noise of a run at each of the best.
@@ -157,8 +157,7 @@ _BEYOND = 0.75
 _FURTHEST = 1e300
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """``ticks`` are evenly spaced on the axis, from its low end to its high one."""
 
     ticks: tuple[float, ...]

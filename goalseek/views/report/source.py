@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from goalseek.errors import GoalseekError
 from goalseek.ledger.lenient import read_record
@@ -23,8 +24,7 @@ from goalseek.views.report.tries import Try
 from goalseek.views.terminal_text import one_line
 
 
-@dataclass(frozen=True)
-class ReportSource:
+class ReportSource(Struct, frozen=True):
     """The paths of the records and the artifacts, and the manifest where the project is on this machine."""
 
     results: Path
@@ -133,8 +133,7 @@ def current_activity(source: ReportSource) -> tuple[str, str]:
     return describe_end(one_line(picture.status, 40), picture.stop_reason), f"{phase}, seen {beat}" if phase else ""
 
 
-@dataclass(frozen=True)
-class ProjectState:
+class ProjectState(Struct, frozen=True):
     """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
 
     ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
