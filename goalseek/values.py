@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import Struct
@@ -333,11 +333,12 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
 def from_line(kind: type[Value], line: str | bytes) -> Value:
     """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
     try:
-        return cast(Value, _decoder(cast(Any, kind)).decode(line))
+        value: Value = _decoder(kind).decode(line)  # type: ignore[arg-type]
+        return value
     except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
         return from_plain(kind, json.loads(line))
 
 
 @functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: Any) -> Any:
     return msgspec.json.Decoder(kind)
