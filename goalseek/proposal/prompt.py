@@ -197,11 +197,8 @@ def _plan_text(request: Request, nonce: str) -> str:
     if request.phase == "review":
         return mark_as_data(text, nonce)
     printable = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
-    return _cut(_without_nonce(printable, nonce), _PLAN_LENGTH)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    plain = _without_nonce(printable, nonce)
+    return plain if len(plain) <= _PLAN_LENGTH else plain[: _PLAN_LENGTH - 1] + "…"
 
 
 def _problem_text(problem: Problem | None, nonce: str, is_resumed: bool = False) -> str:

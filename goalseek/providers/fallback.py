@@ -1,4 +1,4 @@
-"""Fallback between providers: who is asked, retried or waited for, by what each failure means. Prices calls."""
+"""Fallback between providers: who is asked, retried or waited for, by what each failure means."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
+from goalseek.providers.answer import add_cost
 from goalseek.providers.outcome import (
     IN_WORDS,
     Failed,
@@ -26,7 +27,6 @@ from goalseek.providers.provider import Call, Provider, Reply, Reviewer, Writabl
 from goalseek.values import StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
-_PRICE_TOKENS = 1_000_000
 _SEE = "goalseek doctor --live shows whether it"
 
 
@@ -269,22 +269,3 @@ class ProviderChain(Struct, frozen=True):
 
     def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
         return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
-
-
-def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
-    """The usage with its cost in dollars. An estimate is marked; a subscription's cost moves to ``about_usd``.
-
-    ``models`` are the names of the model; the first that has a price counts.
-    """
-    if usage.cost_usd is None and usage.tokens:
-        price = next((price for model in models for price in prices if model and price.model == model), None)
-        if price:
-            cost = (
-                usage.input_tokens * price.input
-                + usage.cached_tokens * (price.input if price.cached is None else price.cached)
-                + usage.output_tokens * price.output
-            ) / _PRICE_TOKENS
-            usage = structs.replace(usage, cost_usd=cost, estimated=True)
-    if is_subscription and usage.cost_usd is not None:
-        return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)
-    return usage

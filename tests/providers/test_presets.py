@@ -17,8 +17,8 @@ from test_tune import call as tune_call
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
+from goalseek.providers.answer import add_cost
 from goalseek.providers.credentials import Credential, find_login
-from goalseek.providers.fallback import add_cost
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, CallHost, LaunchSpec

@@ -47,7 +47,7 @@ def plan_stack(iteration: Iteration) -> Plan | None:
         index = iteration.project.ledger.history.index
         if tree not in ("", standing.incumbent.tree) and not index.measured_in(standing.ruler, tree):
             paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
-            return Plan(_title(members), _text(members), tuple(paths), provider=STACK, stacked=stack)
+            return Plan(*_plan_texts(members), tuple(paths), provider=STACK, stacked=stack)
         iteration.not_stacked = (*iteration.not_stacked, stack)
     return None
 
@@ -108,12 +108,10 @@ def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
     return tree
 
 
-def _title(members: Sequence[IterationRecord]) -> str:
+def _plan_texts(members: Sequence[IterationRecord]) -> tuple[str, str]:
+    """The title and the text of the plan to try these changes together."""
     *others, last = [str(record.iteration) for record in members]
     titles = "; ".join(record.hypothesis_summary for record in members)
-    return clean_title(f"{', '.join(others)} and {last} together: {titles}")
-
-
-def _text(members: Sequence[IterationRecord]) -> str:
+    title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
     lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
-    return "\n".join(["Each was rejected by itself, as one of the nearest misses so far.", "", *lines])
+    return title, "\n".join(["Each was rejected by itself, as one of the nearest misses so far.", "", *lines])
