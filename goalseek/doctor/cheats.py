@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
@@ -24,11 +24,11 @@ from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_se
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
-from goalseek.values import DataClass, Outcome, Reason
+from goalseek.values import Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 
 
-class AppliedCheat(DataClass):
+class AppliedCheat(Struct, frozen=True):
     """A cheat applied to the tree that the climb starts from.
 
     ``unfit`` says why the patch cannot be applied, ``refused`` why its candidate is out of scope. ``tree`` is the

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.doctor.isolation import hidden_tests, unseen_by_scorer
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
@@ -62,7 +62,7 @@ def diagnose_sandbox(
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
-        variant = replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
+        variant = structs.replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
         return next(measure_in_turn(project, [variant])).evidence.failure is None
 
     manifest = target.config.manifest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from goalseek.doctor.cheats import AppliedCheat, apply_cheats, count_cheat_runs
 from goalseek.doctor.checks import CHECKS, find
@@ -111,7 +112,7 @@ def _examine(
     subject = subject_of(project, "doctor")
     incumbent = project.standing.incumbent
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
-    subject = replace(subject, cheats=apply_cheats(subject, tree), is_live=is_live)
+    subject = structs.replace(subject, cheats=apply_cheats(subject, tree), is_live=is_live)
     needed = list(find(subject, _NEEDED))
     is_sound = all(finding.ok for finding in needed)
     target = None

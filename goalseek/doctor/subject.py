@@ -13,7 +13,7 @@ if typing.TYPE_CHECKING:
     from goalseek.doctor.cheats import AppliedCheat
 
 
-class Subject(Evaluation):
+class Subject(Evaluation, frozen=True):
     """What a command is about to measure or change.
 
     ``entries`` are the files of the tree that the ruler is, or will be, taken from; ``code`` are those that candidates

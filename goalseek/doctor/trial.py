@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from goalseek.doctor.cheats import AppliedCheat, count_cheat_runs, measure_cheats
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
@@ -66,7 +67,7 @@ def try_verifier(
                 runs = count_cheat_runs(cheats)
                 least, most = NUMBERS + runs, NUMBERS - 1 + len(BREAKAGES) + runs
                 on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
-            subject = replace(subject, known=(*subject.known, measurement))
+            subject = structs.replace(subject, known=(*subject.known, measurement))
         seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
         yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
@@ -230,7 +231,7 @@ def _broken_trees(project: Project, subject: Target) -> Iterator[Target]:
     for how, content in BREAKAGES:
         tree = sabotage_tree(project, subject, content)
         if tree != subject.tree:
-            yield replace(subject.variant(tree), seed=seed, name=how)
+            yield structs.replace(subject.variant(tree), seed=seed, name=how)
 
 
 def sabotage_tree(project: Project, subject: Target, content: bytes | None) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import takewhile
 
+from msgspec import Struct
+
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
@@ -32,14 +34,14 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import SettledDifference, settle, standard_errors
 from goalseek.statistics.scale import median
-from goalseek.values import DataClass, StopReason
+from goalseek.values import StopReason
 
 PAIRS = 4
 ASKED_BY = "ablate"
 Pairs = list[tuple[MeasuredValue, MeasuredValue]]
 
 
-class AblatedChange(DataClass):
+class AblatedChange(Struct, frozen=True):
     """A kept change, and in one sentence what it is worth. ``errors``: so many standard errors better with it."""
 
     iteration: int
@@ -48,7 +50,7 @@ class AblatedChange(DataClass):
     errors: float
 
 
-class Ablation(DataClass):
+class Ablation(Struct, frozen=True):
     """The changes in their order, those ``left_out``, and what the fresh comparison of the rest says."""
 
     changes: tuple[AblatedChange, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -32,7 +33,6 @@ from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import PAIRS, SettledDifference, settle
-from goalseek.values import DataClass
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
@@ -40,14 +40,14 @@ CHECKOUT = "the checkout"
 Pair = tuple[MeasuredValue, MeasuredValue]
 
 
-class Revision(DataClass):
+class Revision(Struct, frozen=True):
     """One of the two: its commit (None for the checkout), and what is measured, named as the user gave it."""
 
     commit: str | None
     target: Target
 
 
-class RevisionComparison(DataClass):
+class RevisionComparison(Struct, frozen=True):
     """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
 
     settled: SettledDifference
@@ -95,9 +95,9 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
     Raises GoalseekError where a measurement has no number.
     """
     numbers: list[MeasuredValue] = []
-    sides = alternate(before, after, count)
     trees = (
-        replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree) for side in sides
+        structs.replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree)
+        for side in alternate(before, after, count)
     )
     for run in measure_in_turn(project, trees, until=lambda _: is_exact(pairs_in_turn(numbers))):
         if isinstance(number := run.number, Failure):
@@ -165,7 +165,7 @@ def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: 
         )
 
 
-class BaseComparison(DataClass):
+class BaseComparison(Struct, frozen=True):
     """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
 
     compared: RevisionComparison
@@ -199,7 +199,7 @@ def settle_on_base(project: Project, base: str, result: str, on_message: Callabl
     target = Target(config, before, ruler, standing.epoch, before, name="the base")
     count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
-    other = replace(target, tree=after, bench="b", name="the result")
+    other = structs.replace(target, tree=after, bench="b", name="the result")
     measured_pairs = list(measure_pairs(project, target, other, PAIRS))
     first, last = measured_pairs[-1]
     guards = config.manifest.guard

@@ -106,7 +106,7 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
     failed = structs.replace(begun, reason="failed")
     try:
-        (run,) = measure_in_turn(project, [replace(target, own_folder=holdout.command)])
+        (run,) = measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise

@@ -8,11 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
@@ -29,20 +28,20 @@ from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.statistics.decide import rejection_of
-from goalseek.values import CommandRun, DataClass, Reason, StopReason, VerifierRun
+from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 
 Value = TypeVar("Value")
 
 
-class Evaluation(DataClass):
+class Evaluation(Struct, frozen=True):
     """An open project under one configuration: what is measured outside an iteration is measured with these."""
 
     project: Project
     config: Config
 
 
-class MeasuredValue(DataClass):
+class MeasuredValue(Struct, frozen=True):
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
     ``before``: it was measured by an earlier command.
@@ -56,7 +55,7 @@ class MeasuredValue(DataClass):
     before: bool = False
 
 
-class Target(DataClass):
+class Target(Struct, frozen=True):
     """What is measured: a tree under the pinned ruler, or under the next baseline's.
 
     ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
@@ -82,15 +81,14 @@ class Target(DataClass):
         seconds = self.baseline_seconds
         if not seconds and self.known:
             seconds = {command.name: command.seconds for command in self.known[-1].verify}
-        return replace(self, tree=tree, baseline_seconds=seconds)
+        return structs.replace(self, tree=tree, baseline_seconds=seconds)
 
 
 def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a", name: str = "") -> Target:
     """A tree under the pinned ruler of a climb that has begun."""
     baseline = standing.baseline
     assert baseline
-    ruler = (standing.ruler, standing.epoch, baseline.tree, baseline.seconds)
-    return Target(config, tree, *ruler, bench=bench, name=name)
+    return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench, name=name)
 
 
 def origin_tree(evaluation: Evaluation) -> str:
@@ -122,7 +120,7 @@ def current_target(evaluation: Evaluation) -> Target:
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     kept = MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
     target = pinned_target(standing, evaluation.config, incumbent.tree)
-    return replace(target, known=(kept, *_recorded_values(standing, target)))
+    return structs.replace(target, known=(kept, *_recorded_values(standing, target)))
 
 
 def baseline_target(evaluation: Evaluation) -> Target:
@@ -130,7 +128,7 @@ def baseline_target(evaluation: Evaluation) -> Target:
     project, standing = evaluation.project, evaluation.project.standing
     tree = project.repository.tree_of(project.repository.head())
     target = Target(evaluation.config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
-    return replace(target, known=_recorded_values(standing, target))
+    return structs.replace(target, known=_recorded_values(standing, target))
 
 
 def _recorded_values(standing: Standing, target: Target) -> tuple[MeasuredValue, ...]:
@@ -172,8 +170,11 @@ def measure_in_turn(
     while not until(made) and (target := next(turns, None)):
         if target.seed is None:
             used = {number.seed for number in target.known} | {run.target.seed for run in made}
-            seeds = (unused_seed(project, number) for number in itertools.count())
-            target = replace(target, seed=next(seed for seed in seeds if seed not in used))
+            # Below zero: no run of an iteration has such a number. After a record they begin one lower.
+            standing, seal = project.standing, project.ledger.seal
+            numbers = itertools.count(-(standing.seq + 2), -1)
+            seeds = (seal.seed(project.run_id, standing.next_iteration, number) for number in numbers)
+            target = structs.replace(target, seed=next(seed for seed in seeds if seed not in used))
         made.append(TreeRun(target, (measure or measure_target)(project, target)))
         record(made[-1])
         yield made[-1]
@@ -207,15 +208,6 @@ def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
 def trial_folder(project: Project) -> Path:
     """The run folder of the last measurement outside an iteration."""
     return project.places.scratch / "trial"
-
-
-def unused_seed(project: Project, number: int) -> int:
-    """The seed of a measurement outside an iteration; ``number`` counts those since the last record, from 0.
-
-    Below zero: no measurement of an iteration has such a number, so no seed is ever used twice.
-    """
-    standing = project.standing
-    return project.ledger.seal.seed(project.run_id, standing.next_iteration, -(standing.seq + 2 + number))
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:

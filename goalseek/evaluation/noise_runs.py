@@ -10,9 +10,10 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -101,7 +102,7 @@ def noise_target(project: Project) -> Target:
     """
     has_begun = project.standing.baseline is not None
     target = current_target(Evaluation(project, project.config() if has_begun else project.config_for_baseline()))
-    return replace(target, known=_runs_before(project, target)) if has_begun else target
+    return structs.replace(target, known=_runs_before(project, target)) if has_begun else target
 
 
 def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Number]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
+
+from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import measure_in_turn, pinned_target
@@ -22,13 +23,13 @@ from goalseek.project.project import Project
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, DataClass, Reason, VerifierRun
+from goalseek.values import CommandRun, Reason, VerifierRun
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
 
 
-class NumberDelta(DataClass):
+class NumberDelta(Struct, frozen=True):
     """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
 
     ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
@@ -46,7 +47,7 @@ class NumberDelta(DataClass):
     is_noise: bool = False
 
 
-class Reproduction(DataClass):
+class Reproduction(Struct, frozen=True):
     """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
 
     how: How
@@ -60,7 +61,7 @@ class Reproduction(DataClass):
         return cls(how, tuple(number.text for number in numbers), numbers)
 
 
-class Rerun(DataClass):
+class Rerun(Struct, frozen=True):
     """What was measured again, and the reproduction. ``seed`` is None where the record has none."""
 
     iteration: int
@@ -96,7 +97,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     )
 
     target = pinned_target(standing, config, record.tree_hash)
-    target = replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
+    target = structs.replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
@@ -210,7 +211,7 @@ def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseSt
     first, *guards = reproduction.numbers
     if once_more == first.again:
         text = f"{first.text}; measured once more it is the same again, so this is no noise"
-        return Reproduction.of(replace(first, text=text, once_more=once_more), *guards)
+        return Reproduction.of(structs.replace(first, text=text, once_more=once_more), *guards)
     values = (first.recorded, first.again, once_more)
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))
     limit = REPEATABILITY * spread(scale, (*state.pairs, (first.again, once_more)))
@@ -221,4 +222,4 @@ def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseSt
         f"differ here by up to about {shown}, and this one lies {'within' if is_noise else 'beyond'}"
     )
     how: How = "within" if is_noise else "differs"
-    return Reproduction.of(replace(first, text=text, once_more=once_more, how=how, is_noise=is_noise), *guards)
+    return Reproduction.of(structs.replace(first, text=text, once_more=once_more, how=how, is_noise=is_noise), *guards)

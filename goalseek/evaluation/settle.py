@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
+
+from msgspec import structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
@@ -165,7 +166,7 @@ def _measure(project: Project, target: Target) -> Evidence:
 def _record(project: Project, run: TreeRun) -> None:
     number, seconds = measurement_of(run.evidence), project.activity.phase_seconds
     assert seconds
-    charged = replace(number, seconds=round(number.seconds + seconds.before, 6))
+    charged = structs.replace(number, seconds=round(number.seconds + seconds.before, 6))
     record_measurement(project, run.target, charged, ASKED_BY)
     seconds.forget()
 
