@@ -41,23 +41,17 @@ def choose_view(options: argparse.Namespace) -> Observer:
 
 @contextlib.contextmanager
 def open_live_view(options: argparse.Namespace) -> Iterator[Observer]:
-    """A live panel where stdout is a terminal that can show one, without ``--json`` and ``-q``; else ``watch_for``."""
+    """A live panel where stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
     if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
         yield choose_view(options)
         return
-    with contextlib.closing(_live_view(options)) as watch:
+    with contextlib.closing(LiveWatch(options.color, options.verbose)) as watch:
         yield watch
-
-
-def _live_view(options: argparse.Namespace) -> LiveWatch:
-    chatter = painter(sys.stderr, options.color)
-    return LiveWatch(painter(sys.stdout, options.color), options.verbose, chatter, options.color)
 
 
 def line_view(options: argparse.Namespace) -> LineWatch:
     """Lines, also with ``--json``: what commands that do not climb report while they work all goes to stderr."""
-    chatter = painter(sys.stderr, options.color)
-    return LineWatch(painter(sys.stdout, options.color), options.quiet, options.verbose, chatter)
+    return LineWatch(options.color, options.quiet, options.verbose)
 
 
 POLL_SECONDS = 1.0
@@ -77,7 +71,7 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
 
 
 def _show_panel_until_key(options: argparse.Namespace, loaded: ManifestFile) -> None:
-    with contextlib.closing(_live_view(options)) as watch:
+    with contextlib.closing(LiveWatch(options.color, options.verbose)) as watch:
         follower, is_first = ClimbFollower(loaded, watch), True
         follower.look()  # opens the panel before keys are read: each restores the terminal's modes that it found
         with _keys() as read_key:

@@ -17,6 +17,7 @@ from goalseek.views.terminal_text import (
     Paint,
     cut_to_cells,
     one_line,
+    painter,
     replace_unprintable,
     terminal_width,
     why_and_title,
@@ -37,8 +38,9 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None = None)
 class SandboxWatch(Observer):
     """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
 
-    def __init__(self, paint: Paint, is_quiet: bool) -> None:
-        self._paint_level = paint
+    def __init__(self, color: str, is_quiet: bool) -> None:
+        """``color`` is "auto", "always" or "never"."""
+        self._paint_level = painter(sys.stderr, color)
         self._is_quiet = is_quiet
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
@@ -65,10 +67,9 @@ class SandboxWatch(Observer):
 class LineWatch(AskingWatch, SandboxWatch):
     """Prints a line for each iteration on stdout, and messages on stderr; asks at a terminal."""
 
-    def __init__(self, paint: Paint, is_quiet: bool, is_verbose: bool, paint_chatter: Paint | None = None) -> None:
-        """``paint`` is for stdout, ``paint_chatter`` for stderr."""
-        super().__init__(paint_chatter or (lambda text, name: text), is_quiet)
-        self._paint = paint
+    def __init__(self, color: str, is_quiet: bool, is_verbose: bool) -> None:
+        super().__init__(color, is_quiet)
+        self._paint = painter(sys.stdout, color)
         self._is_verbose = is_verbose
         self._iteration: int | None = None
 
@@ -94,7 +95,15 @@ class LineWatch(AskingWatch, SandboxWatch):
     def on_record(self, record: IterationRecord) -> None:
         """The iteration's line."""
         with self.prompt.printing():
-            self._print_record(record)
+            print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
+            self._iteration = record.iteration
+            for note in record.notes:
+                self.on_note(note)
+            if record.dropped_files and not self._is_quiet:
+                self.on_note(f"files outside the scope were left out: {', '.join(record.dropped_files)}")
+            self._iteration = None
+            if self._is_verbose:
+                print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
 
     def on_settled(self, record: SettleRecord) -> None:
         """The settled result."""
@@ -119,14 +128,3 @@ class LineWatch(AskingWatch, SandboxWatch):
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
             print(self._paint(stop.line, "bold"), flush=True)
-
-    def _print_record(self, record: IterationRecord) -> None:
-        print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
-        self._iteration = record.iteration
-        for note in record.notes:
-            self.on_note(note)
-        if record.dropped_files and not self._is_quiet:
-            self.on_note(f"files outside the scope were left out: {', '.join(record.dropped_files)}")
-        self._iteration = None
-        if self._is_verbose:
-            print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)

@@ -16,7 +16,7 @@ from goalseek.project.progress import Progress
 from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, format_silence, panel_rows
-from goalseek.views.terminal_text import TAIL_BYTES, Paint, choose_signs, last_clean_line
+from goalseek.views.terminal_text import TAIL_BYTES, choose_signs, last_clean_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -30,9 +30,8 @@ class LiveWatch(LineWatch):
     ``ended`` says how a climb ended that is only followed, once it has.
     """
 
-    def __init__(self, paint: Paint, is_verbose: bool, paint_chatter: Paint, color: str) -> None:
-        """``color`` is "auto", "always" or "never"."""
-        super().__init__(paint, False, is_verbose, paint_chatter)
+    def __init__(self, color: str, is_verbose: bool) -> None:
+        super().__init__(color, False, is_verbose)
         self.ended = ""
         self._color = color
         self._signs = choose_signs(sys.stdout, LINE_DRAWING, ASCII)

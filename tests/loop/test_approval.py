@@ -286,7 +286,7 @@ def test_an_open_question_stays_below_what_others_print_meanwhile(
     terminal = os.fdopen(reading)
     monkeypatch.setattr("sys.stdin", terminal)
     monkeypatch.setattr("sys.stderr", sys.stdout)  # as on a terminal
-    watch = LineWatch(lambda text, name: text, is_quiet=False, is_verbose=False)
+    watch = LineWatch("never", is_quiet=False, is_verbose=False)
     asked = Question(4, "run", "c", "d", Verdict("kept", "better", "2 beats 1"), "a title", ("x.py",), 1, 2, "/", False)
     screens = []
 

@@ -463,7 +463,7 @@ def test_the_newest_of_many_records_are_read_from_the_end_alone(
 
 
 def test_a_note_says_to_which_iteration_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
-    watch = LineWatch(lambda text, name: text, is_quiet=False, is_verbose=False)
+    watch = LineWatch("never", is_quiet=False, is_verbose=False)
     watch.on_note("before")
     watch.on_phase(3, Phase.VERIFY)
     watch.on_note("meanwhile")

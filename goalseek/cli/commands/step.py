@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from goalseek.cli.options import add_proposer_options, load_manifest
 from goalseek.cli.output import print_answer, wants_json
@@ -21,7 +20,6 @@ from goalseek.project.project import Project
 from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.asking import AskingWatch
 from goalseek.views.lines import SandboxWatch
-from goalseek.views.terminal_text import painter
 
 
 class _StepWatch(AskingWatch, SandboxWatch):
@@ -38,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
     is_silent = options.quiet or wants_json(options)
     kind = SandboxWatch if wants_json(options) else _StepWatch
-    watch = kind(painter(sys.stderr, options.color), is_silent)
+    watch = kind(options.color, is_silent)
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
         phase, next_phase = run_phase(project)
