@@ -16,7 +16,7 @@ from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError
 from goalseek.findings import Finding, finding_of
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.manifest.parallel import one_bench_note
+from goalseek.manifest.parallel import one_bench_reason
 from goalseek.providers.registry import WITHOUT_PROGRAM, manifest_commands
 from goalseek.sandbox import level
 from goalseek.sandbox.environment import check_notify_command, program_environment
@@ -86,10 +86,11 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
 
 
 def check_benches(subject: Subject) -> Iterator[Finding]:
-    """Why there is one bench, where the manifest asks for several."""
-    manifest = subject.config.manifest
-    if reason := one_bench_note(manifest, None):
-        yield Finding("good", f"parallel.benches = {manifest.parallel.benches}, but {reason}")
+    """Several measurements at once give numbers that count, where that is asked for."""
+    manifest, jobs = subject.config.manifest, subject.jobs
+    asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
+    if (jobs or manifest.parallel.benches) > 1 and (reason := one_bench_reason(manifest)):
+        yield Finding("note", f"{asked}, but {reason}")
 
 
 def check_notification(subject: Subject) -> Iterator[Finding]:
@@ -108,6 +109,7 @@ class Check(Struct, frozen=True):
     asked_by: tuple[str, ...]
 
 
+_ADVISING = ("isolation", "notify")
 _CLIMBING = ("doctor", "iterate", "baseline", "revert")
 _FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
 
@@ -130,8 +132,8 @@ CHECKS = (
     Check("sandbox", check_confinement, (*_FITTING, "compare")),
     Check("sandbox", describe_confinement, ("doctor",)),
     Check("allowed", check_allowed_paths, ("doctor",)),
-    Check("benches", check_benches, ("doctor",)),
-    Check("notify", check_notification, ("doctor",)),
+    Check("benches", check_benches, ("doctor", "iterate")),
+    Check("notify", check_notification, ("doctor", "iterate")),
     Check("cheat", check_cheats, ("doctor",)),
     Check("trees", tree_checks.check_disk, _FITTING),
     Check("trees", tree_checks.check_room_for_trees, ("doctor", "iterate")),
@@ -169,11 +171,11 @@ def find(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
 def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
     """Notes what is worth knowing before the subject's command goes on. Raises GoalseekError for what is wrong.
 
-    That candidate code can read what judges it refuses nothing.
+    What is wrong with ``_ADVISING`` places is a note: it decides nothing of the climb itself.
     """
     for check in _asked(subject, places):
         for finding in check.find(subject):
-            if not finding.ok and check.place != "isolation":
+            if not finding.ok and check.place not in _ADVISING:
                 raise GoalseekError(finding.text, finding.remedy)
             if finding.level != "good":
                 subject.project.watch.on_note(with_manifest_option(str(finding), subject.project.loaded.path))

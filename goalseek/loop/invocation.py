@@ -83,11 +83,6 @@ class Invocation:
         """Whether nothing was measured yet that a candidate could be compared with."""
         return self.project.standing.baseline is None
 
-    @property
-    def is_first(self) -> bool:
-        """Whether no iteration of it has ended yet."""
-        return self._count == 0
-
     def is_candidate_on_tip(self) -> bool:
         """Whether an iteration that was under way alone has left its candidate there."""
         with landing(self.project) as current:

@@ -69,8 +69,6 @@ class Notifier(Observer):
         self._project = project
         self._watch = project.watch
         self._asked: dict[int, str] = {}  # the line of each question, by its iteration
-        if problem := check_notify_command(project.loaded):
-            self._watch.on_note(f"notify: {problem}")
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""

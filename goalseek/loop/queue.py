@@ -22,7 +22,7 @@ from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import Lanes
 from goalseek.loop.queued_iteration import QueuedIteration
-from goalseek.manifest.parallel import agents_of, benches_of, one_bench_note, refuse_jobs
+from goalseek.manifest.parallel import agents_of, benches_of, refuse_jobs
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
 from goalseek.project.config import Config
@@ -41,8 +41,6 @@ def open_queue(invocation: Invocation, config: Config, run_iteration: RunIterati
     project, (agents, benches) = invocation.project, _sizes(invocation, config)
     if (agents == benches == 1 and not in_flight(project)) or invocation.is_candidate_on_tip():
         return None
-    if invocation.is_first and (note := one_bench_note(config.manifest, invocation.jobs)):
-        project.watch.on_note(note)
     return Queue(invocation, run_iteration, agents, benches)
 
 

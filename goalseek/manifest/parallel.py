@@ -23,11 +23,6 @@ def one_bench_reason(manifest: Manifest) -> str:
     return ""
 
 
-def one_bench_note(manifest: Manifest, jobs: int | None) -> str:
-    """Why there is one bench where ``iterate --jobs``, or the manifest, asks for several; "" where it does not."""
-    return one_bench_reason(manifest) if (jobs or manifest.parallel.benches) > 1 else ""
-
-
 def benches_of(manifest: Manifest, jobs: int | None) -> int:
     """How many measurements are made at once; ``jobs`` is what ``iterate --jobs`` asks for, None without it."""
     return 1 if one_bench_reason(manifest) else jobs or manifest.parallel.benches
