@@ -12,9 +12,9 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
@@ -28,7 +28,7 @@ _FLYING = re.compile(r"begun(?:-([0-9]+))?\.json")
 _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
-class CheckpointName(NamedTuple):
+class CheckpointName(Struct, frozen=True):
     """Which answer of an iteration is stored, its number among those of its kind, and whether it is a rejection."""
 
     answer: str
@@ -42,7 +42,7 @@ class CheckpointName(NamedTuple):
     @property
     def rejection(self) -> CheckpointName:
         """The name under which the rejection is stored that came in place of this answer."""
-        return self._replace(is_rejection=True)
+        return structs.replace(self, is_rejection=True)
 
     @classmethod
     def parse(cls, text: str) -> CheckpointName | None:
@@ -60,7 +60,7 @@ class Begun(Struct, frozen=True):
     slot: int = 0
 
 
-class Checkpoint(NamedTuple):
+class Checkpoint(Struct, frozen=True):
     """A phase's answer; its ``seal`` is the digest of the next phase's input. In a file the value is plain JSON."""
 
     value: Any
@@ -91,7 +91,7 @@ class Checkpoints:
         if stored is None or stored.made_from != input_digest:
             return None
         try:
-            return stored._replace(value=from_plain(kind, stored.value))
+            return structs.replace(stored, value=from_plain(kind, stored.value))
         except ValueError:
             return None
 
@@ -135,7 +135,7 @@ class Checkpoints:
         try:
             if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self.run_id, self._follows):
                 return None
-            return Checkpoint(*(stored[key] for key in Checkpoint._fields))
+            return Checkpoint(*(stored[key] for key in Checkpoint.__struct_fields__))
         except (KeyError, TypeError):
             return None
 

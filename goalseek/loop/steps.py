@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from msgspec import structs
+
 from goalseek.disk import machine_error
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
 from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints, PhaseSeconds, failure_checkpoints
@@ -196,7 +198,7 @@ class StepRunner:
         stored = self._checkpoints.stored()
         for name in self.resumed_from:
             usage = from_plain(Usage, stored[name].value.get("usage") or {})
-            self.usage_log.answers[name._replace(is_rejection=False)] = usage
+            self.usage_log.answers[structs.replace(name, is_rejection=False)] = usage
         self.usage_log.settle()
         return self.usage_log.usage
 

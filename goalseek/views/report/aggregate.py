@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct, field, structs
 
@@ -80,7 +80,7 @@ class Expenses(Struct):
         self.seconds += seconds
 
 
-class EarlierClimb(NamedTuple):
+class EarlierClimb(Struct, frozen=True):
     """The figures of a climb under an earlier ruler; numbers of different rulers are never compared."""
 
     epoch: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
@@ -124,7 +122,7 @@ def _caution(climb: Climb) -> tuple[str, bool]:
     return "Not settled: this is the number that decided.", False
 
 
-class RejectedGroup(NamedTuple):
+class RejectedGroup(Struct, frozen=True):
     """The tries that were not kept for the same reason: how many, and the newest of them."""
 
     label: Label

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.git.command import BatchProcesses, ObjectsFailed
@@ -23,14 +24,14 @@ _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-p", "--no-ext-diff", "--no
 _SKIPPED = ("index ", "--- ", "+++ ")
 
 
-class DiffLine(NamedTuple):
+class DiffLine(Struct, frozen=True):
     """One line; ``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
 
     kind: str
     text: str
 
 
-class Diff(NamedTuple):
+class Diff(Struct, frozen=True):
     """The lines to show, and the number of lines left out."""
 
     lines: list[DiffLine]

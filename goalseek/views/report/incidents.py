@@ -6,7 +6,8 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from goalseek.humanize import format_duration, parse_duration
 from goalseek.ledger.records import IterationRecord
@@ -34,7 +35,7 @@ _NOTES = {
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 
-class Incident(NamedTuple):
+class Incident(Struct, frozen=True):
     """One incident: its kind, its iteration (None outside of one), and a sentence or ""."""
 
     kind: str
