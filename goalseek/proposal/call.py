@@ -30,7 +30,7 @@ from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
-from goalseek.values import Usage
+from goalseek.values import Usage, to_plain
 from goalseek.workspace.workspace import Workspace
 
 
@@ -137,7 +137,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         number, text = self.context.iteration, patch.decode("utf-8", "surrogateescape")
         recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
-        line = json.dumps(recording.as_plain(self.secrets.redact_text), indent=1) + "\n"
+        line = self.secrets.redact_text(json.dumps(to_plain(recording), indent=1)) + "\n"
         write_atomic(self.project.folder / record_table / file_name(number, self.name), line, durable=True)
 
     def _undo(self) -> None:

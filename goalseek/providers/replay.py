@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -18,7 +16,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Played, Rejection
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.scripted import apply_patch
-from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain, to_plain
+from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain
 
 
 @dataclass(frozen=True)
@@ -108,10 +106,6 @@ class Recording(Struct, frozen=True):
     rejected: Rejection | None = None
     schema: int = _SCHEMA
 
-    def as_plain(self, redact: Callable[[str], str]) -> Any:
-        """The JSON form, with ``redact`` applied to each text."""
-        return _redact_texts(to_plain(self), redact)
-
 
 def file_name(iteration: int, name: str) -> str:
     """The file name of a call's recording."""
@@ -136,11 +130,3 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
         message = f"provider.recordings: {folder} has no recordings"
         raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))
-
-
-def _redact_texts(value: Any, redact: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_redact_texts(item, redact) for item in value]
-    return {key: _redact_texts(item, redact) for key, item in value.items()} if isinstance(value, dict) else value
