@@ -15,8 +15,8 @@ from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
 from goalseek.findings import Finding, Level
 from goalseek.git.merge import PatchError, patch_tree
-from goalseek.git.objects import count_lines
 from goalseek.git.paths import quote_path
+from goalseek.git.trees import count_lines
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Verdict
 from goalseek.project.project import Project

@@ -22,6 +22,7 @@ from goalseek.findings import Finding
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.git.trees import TreeReader
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import SPLIT
@@ -319,7 +320,9 @@ class _TreePaths(Struct, frozen=True):
             return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
         if not os.path.lexists(top / path):
             return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
-        if (incumbent := project.standing.incumbent) and project.repository.objects.entry(incumbent.tree, root):
+        if (incumbent := project.standing.incumbent) and TreeReader(project.repository.objects, incumbent.tree).has(
+            root
+        ):
             return None  # the candidate removed it
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
             how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"

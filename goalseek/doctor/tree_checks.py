@@ -109,7 +109,8 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
         return {}
     files = [path for path, entry in entries.items() if entry.mode.startswith("100")]
     files_by_attribute: dict[str, list[str]] = {}
-    for path, values in repository.attributes(attributes, files, _CONVERSIONS).items():
+    git_dir = repository.location.git_dir
+    for path, values in repository.objects.attributes(attributes, files, _CONVERSIONS, git_dir).items():
         for name in ("filter", "working-tree-encoding"):
             if values[name] not in ("set", "unset", "unspecified"):
                 files_by_attribute.setdefault(f"{name}={values[name]}", []).append(path)

@@ -24,7 +24,7 @@ from goalseek.evaluation.measurements import (
     pinned_target,
     record_number,
 )
-from goalseek.git.objects import count_lines
+from goalseek.git.trees import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.ledger.standing import Standing

@@ -48,8 +48,8 @@ def temporary_objects(repository: Repository) -> Iterator[Objects]:
     """A temporary object store on top of the repository's; it is removed after this block with all that it holds."""
     store = repository.objects.store
     with _temporary_folder(repository) as folder:
-        object_format, settings = repository.location.object_format, alternates(store)
-        objects = Objects(repository.objects.git_dir, folder, object_format, settings=settings)
+        objects = repository.objects
+        objects = Objects(objects.git_dir, folder, objects.object_format, settings=alternates(store))
         try:
             yield objects
         finally:

@@ -5,7 +5,6 @@ The same values always give the same commit: a step that was killed and is taken
 
 from __future__ import annotations
 
-import hashlib
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -83,8 +82,7 @@ def read_commit(objects: Objects, name: str) -> Commit:
     except (ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
         raise UnreadableCommit(name, f"an object that git cannot read: {error}") from None
-    algorithm = "sha1" if len(objects.zero) == 40 else "sha256"
-    if hashlib.new(algorithm, b"commit %d\0" % len(content) + content).hexdigest() != name:
+    if objects.hash_of(content, "commit") != name:
         objects.close()
         raise UnreadableCommit(name, "a damaged object, or one that is no commit")
     return parse_commit(name, content)

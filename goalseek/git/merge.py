@@ -12,8 +12,9 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.git.command import MissingObject, missing_object_error, run_git
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
-from goalseek.git.objects import Objects, TreeReader
+from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path, quote_path_bytes
+from goalseek.git.trees import TreeReader
 
 _USAGE = 129  # git's exit code for options that it does not know
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
@@ -133,11 +134,10 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
     if not files:
         yield ()
         return
-    with objects.scratch_file("attributes") as index, objects.scratch_file("drivers") as drivers:
-        objects.index(index, files)
-        lines, stdin, variables = b"", b"\0".join(map(os.fsencode, paths)), {"GIT_INDEX_FILE": str(index)}
-        fields = objects.git("check-attr", "--cached", "--stdin", "-z", "merge", stdin=stdin, variables=variables)
-        for path, _, value in zip(*[iter(os.fsdecode(fields).split("\0"))] * 3, strict=False):
+    values = objects.attributes(files, paths, ["merge"], objects.git_dir)
+    with objects.scratch_file("drivers") as drivers:
+        lines = b""
+        for path, value in ((path, values[path]["merge"]) for path in paths):
             if value in _DRIVERS:
                 lines += quote_path_bytes(os.fsencode(literal_pattern(path))) + f" {_DRIVERS[value]}\n".encode()
         drivers.write_bytes(lines)

@@ -7,14 +7,12 @@ store that they are given. Also: filling a folder from a tree, and removing the 
 from __future__ import annotations
 
 import contextlib
-import functools
+import hashlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -63,12 +61,13 @@ class Objects:
         store: Path,
         object_format: str,
         recent: RecentObjects | None = None,
-        settings: Mapping[str, str] = MappingProxyType({}),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.git_dir = git_dir
         self.store = store
         self.recent = recent
-        self._settings = settings
+        self._settings = settings or {}
+        self.object_format = object_format
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
         add_own(self.scratch)
@@ -77,27 +76,20 @@ class Objects:
             self._writers = BatchProcesses(git_dir, self._variables(recent.folder))
         self._scratch_numbers = itertools.count(1)
 
-    @classmethod
-    def prepare(
-        cls,
-        git_dir: Path,
-        store: Path,
-        object_format: str,
-        recent: RecentObjects | None = None,
-        settings: Mapping[str, str] = MappingProxyType({}),
-    ) -> Objects:
-        """Makes the tool's own git directory where it is missing or incomplete. Raises OSError for a full disk."""
+    def prepare(self) -> Objects:
+        """Makes the git directory where it is missing or incomplete; gives itself. Raises OSError for a full disk."""
+        git_dir = self.git_dir
         if not (git_dir / "info" / "attributes").exists():
-            options = ("--quiet", "--bare", f"--object-format={object_format}", "--template=")
+            options = ("--quiet", "--bare", f"--object-format={self.object_format}", "--template=")
             try:
-                git("init", *options, str(git_dir), variables=settings)
+                git("init", *options, str(git_dir), variables=self._settings)
             except GitFailed:
                 refuse_full(git_dir)  # git does not say why it cannot write
                 raise
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
             write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)
-        return cls(git_dir, store, object_format, recent, settings)
+        return self
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -171,10 +163,6 @@ class Objects:
             offset = end + 1 + width
         return entries
 
-    def entry(self, tree: str, path: str) -> Entry | None:
-        """The entry at a path of a tree; None where there is none."""
-        return TreeReader(self, tree).entry(path)
-
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Stores one level of a tree, and gives its hash."""
         kinds = {FOLDER: "tree", SUBMODULE: "commit"}
@@ -220,6 +208,29 @@ class Objects:
         if reply.line == b"end":
             raise MissingObject(f"{before} or {after}")
         return reply
+
+    def attributes(
+        self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
+    ) -> dict[str, dict[str, str]]:
+        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
+
+        ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
+        """
+        with self.scratch_file("attributes") as index:
+            self.index(index, attribute_files)
+            variables = {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(index)}
+            stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            answer = self.git("check-attr", "--cached", "--stdin", "-z", *names, stdin=stdin, variables=variables)
+        values_by_path: dict[str, dict[str, str]] = {}
+        fields = iter(os.fsdecode(answer).split("\0")[:-1])
+        for path, name, value in zip(fields, fields, fields, strict=True):
+            values_by_path.setdefault(path, {})[name] = value
+        return values_by_path
+
+    def hash_of(self, content: bytes, kind: str = "blob") -> str:
+        """The hash that an object of this kind has, unwritten."""
+        stored = f"{kind} {len(content)}\0".encode() + content
+        return hashlib.new(self.object_format, stored, usedforsecurity=False).hexdigest()
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
         """The tree with some paths changed (None: removed), without empty folders; takes time for the changes only."""
@@ -289,54 +300,6 @@ class Objects:
         if self.recent:
             self.recent.link(name)
         return name
-
-
-class TreeReader:
-    """Looks up paths in one tree. Each folder of it is read once."""
-
-    def __init__(self, objects: Objects, tree: str) -> None:
-        self._objects = objects
-        self._root = Entry(FOLDER, tree)
-        self.folder = functools.cache(self._read_folder)
-
-    def entry(self, path: str) -> Entry | None:
-        """The entry at a path, "" for the tree itself; None where there is none."""
-        above, _, name = path.rpartition("/")
-        return self.folder(above).get(name) if path else self._root
-
-    def has(self, path: str) -> bool:
-        """Whether there is a file or a folder at a path."""
-        return self.entry(path) is not None
-
-    def _read_folder(self, path: str) -> dict[str, Entry]:
-        """The entries of a folder; none where there is no such folder."""
-        entry = self.entry(path)
-        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
-
-
-TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
-
-
-def count_lines(numstat: bytes) -> tuple[int, int]:
-    """How many lines ``git diff-tree --numstat`` says were added, and removed; none of a binary file."""
-    rows = [line.split(b"\t") for line in numstat.splitlines()]
-    return sum(int(row[0]) for row in rows if row[0].isdigit()), sum(int(row[1]) for row in rows if row[1].isdigit())
-
-
-def visible_entries(entries: Mapping[str, Entry], is_visible: Callable[[str], bool]) -> dict[str, Entry]:
-    """The files of a tree that a folder shows: no submodules, and only what may be seen."""
-    return {path: entry for path, entry in entries.items() if entry.mode != SUBMODULE and is_visible(path)}
-
-
-def visible_changes(
-    objects: Objects, before: str, after: str, is_visible: Callable[[str], bool]
-) -> dict[str, Entry | None]:
-    """The changes to a folder that shows one tree so that it shows another; None removes a file."""
-    return {
-        difference.path: difference.after if difference.after and difference.after.mode != SUBMODULE else None
-        for difference in objects.differences(before, after)
-        if is_visible(difference.path)
-    }
 
 
 _SCRATCH_NAME = re.compile(r"(?:[a-z]+-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)

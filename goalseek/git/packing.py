@@ -36,7 +36,11 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     ``seq`` is the ledger's. Only the lock's holder may call it. After a failure it warns, and waits for as many records
     again.
     """
-    state = _load_state(repository)
+    state_path = repository.own / "packed.json"
+    try:
+        state = from_line(PackingState, state_path.read_bytes())
+    except (OSError, ValueError):
+        state = PackingState()
     if state.seq > seq:
         state = PackingState()
     refs = repository.refs() if seq - state.seq >= every else None
@@ -52,7 +56,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     finally:
         repository.objects.close()  # those that start next know the new pack
     content = to_line(structs.replace(state, seq=seq)) + "\n"
-    write_atomic(repository.own / "packed.json", content, durable=True)
+    write_atomic(state_path, content, durable=True)
     return not failure
 
 
@@ -72,7 +76,7 @@ def _pack(repository: Repository, lines: list[bytes]) -> None:
         sync(folder)
     for name in (line.split(b" ", 1)[0].decode() for line in lines):
         _loose_path(repository, name).unlink(missing_ok=True)
-        recent.forget(name)
+        remove_if_exists(recent.folder / name[:2] / name[2:])
 
 
 def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState) -> list[bytes]:
@@ -96,13 +100,6 @@ def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState)
 
 def _loose_path(repository: Repository, name: str) -> Path:
     return repository.objects.store / name[:2] / name[2:]
-
-
-def _load_state(repository: Repository) -> PackingState:
-    try:
-        return from_line(PackingState, (repository.own / "packed.json").read_bytes())
-    except (OSError, ValueError):
-        return PackingState()
 
 
 def _join_lines(names: list[str]) -> bytes:

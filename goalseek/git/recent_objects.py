@@ -64,10 +64,6 @@ class RecentObjects:
                 if path.stat().st_mtime < oldest:  # when git wrote it last, or would have
                     remove_if_exists(path)
 
-    def forget(self, name: str) -> None:
-        """Forgets an object that is safe in a pack."""
-        remove_if_exists(self.folder / name[:2] / name[2:])
-
 
 def alternates(store: Path) -> dict[str, str]:
     """The variable by which git finds the objects of another store too."""

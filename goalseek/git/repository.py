@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from goalseek import process
 from goalseek.disk import full_disk_error
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.files import write_atomic
-from goalseek.git.command import BatchProcesses, ObjectsFailed, git, git_as_user, missing_object_error
+from goalseek.git.command import BatchProcesses, ObjectsFailed, git, git_as_user
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location
 from goalseek.git.objects import Entry, Objects
@@ -92,18 +92,15 @@ class Repository:
             folder.mkdir(exist_ok=True)
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
         recent = RecentObjects(self._recent, store)
-        self._objects = Objects.prepare(git_dir, store, self.location.object_format, recent, self._sharing())
+        try:
+            shared = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip() or "true"
+            key = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository"}
+            settings = {**key, "GIT_CONFIG_VALUE_0": shared}
+        except GitFailed:  # it is not set
+            settings = {}
+        self._objects = Objects(git_dir, store, self.location.object_format, recent, settings).prepare()
         for folder in new_folders:
             shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
-
-    def _sharing(self) -> dict[str, str]:
-        """The variables under which git writes with the rights of a shared repository."""
-        try:
-            value = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip()
-        except GitFailed:
-            return {}
-        key = "core.sharedRepository"
-        return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": value or "true"}
 
     def close(self) -> None:
         """Ends the git processes."""
@@ -179,9 +176,19 @@ class Repository:
         A lock that another git holds (a fetch, a ``git pack-refs``) is waited for. Raises GoalseekError where that
         lasts, and where git cannot move a ref for another reason.
         """
+        if not moves:
+            return
+        zero = self.objects.zero
+        lines = ["start", *(f"update {move.ref} {move.after} {move.before or zero}" for move in moves)]
+        request = "\n".join([*lines, "prepare", "commit\n"]).encode()
         for _ in range(_LOCK_TRIES):
-            stderr = self._update_refs(moves) if moves else ""
-            if not stderr:
+            try:
+                reply = self._processes.send(("update-ref", "--stdin"), request)
+                for _ in ("prepare: ok", "commit: ok"):
+                    reply.next_line()
+            except ObjectsFailed as failure:
+                stderr = failure.stderr or str(failure)
+            else:
                 return
             positions = [self.resolve(move.ref) for move in moves]
             if positions == [move.after for move in moves]:
@@ -195,20 +202,7 @@ class Repository:
         lock = "where no other git is at work, remove the lock that it names; then the same command goes on"
         hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"
         message = f"git cannot move {moves[0].ref}: {stderr}"
-        failure = GoalseekError(message, hint, StopReason.REPOSITORY)
-        raise full_disk_error(error) or missing_object_error(stderr) or failure
-
-    def _update_refs(self, moves: Sequence[RefMove]) -> str:
-        """Tries once to move refs; gives git's standard error, "" where they were moved."""
-        zero = self.objects.zero
-        lines = ["start", *(f"update {move.ref} {move.after} {move.before or zero}" for move in moves)]
-        try:
-            reply = self._processes.send(("update-ref", "--stdin"), "\n".join([*lines, "prepare", "commit\n"]).encode())
-            for _ in ("prepare: ok", "commit: ok"):
-                reply.next_line()
-        except ObjectsFailed as failure:
-            return failure.stderr or str(failure)
-        return ""
+        raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def flight(self) -> dict[int, tuple[str, ...]]:
         """The commits of candidates that have not landed, by iteration, oldest first."""
@@ -297,25 +291,6 @@ class Repository:
     def is_ignored(self, path: str) -> bool:
         """Whether git ignores a path of the checkout, under the user's own configuration."""
         return self.git_as_user("check-ignore", "--quiet", "--", path).exit_code == 0
-
-    def attributes(
-        self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str]
-    ) -> dict[str, dict[str, str]]:
-        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
-
-        ``attribute_files`` are the ``.gitattributes`` that count, beside the repository's own ``info/attributes``.
-        """
-        with self.objects.scratch_file("attributes") as index:
-            self.objects.index(index, attribute_files)
-            variables = {"GIT_DIR": str(self.location.git_dir), "GIT_INDEX_FILE": str(index)}
-            question = ("check-attr", "--cached", "--stdin", "-z", *names)
-            stdin_paths = b"\0".join(map(os.fsencode, paths)) + b"\0"
-            answer = git(*question, folder=self.top, stdin=stdin_paths, variables=variables)
-        values_by_path: dict[str, dict[str, str]] = {}
-        fields = iter(os.fsdecode(answer).split("\0")[:-1])
-        for path, name, value in zip(fields, fields, fields, strict=True):
-            values_by_path.setdefault(path, {})[name] = value
-        return values_by_path
 
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:

@@ -64,6 +64,8 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
 
     ``is_rebuilding`` first writes ``results.jsonl`` again if the whole chain can be read.
     """
+    if is_rebuilding:
+        repository.objects.bring_back()
     refs = repository.refs()
     seal, why_no_seal = _load_seal(repository.own / "secret")
     auditor = _Auditor(loaded, repository, refs, seal)

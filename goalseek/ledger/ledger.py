@@ -109,7 +109,7 @@ class Ledger:
         if self.head is None:
             return None
         objects = self.repository.objects
-        entry = objects.entry(self.repository.tree_of(self.head), RULER_FILE)
+        entry = objects.tree(self.repository.tree_of(self.head)).get(RULER_FILE)
         return objects.read(entry.blob).decode() if entry else None
 
     def now(self) -> str:

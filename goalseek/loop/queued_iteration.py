@@ -276,7 +276,7 @@ class QueuedIteration(Iteration):
         """The change without what depends on where in a file it stands: git's patch-id would leave out white space."""
         assert self.attempts and self.attempts.top.candidate
         objects, candidate = self.project.repository.objects, self.attempts.top.candidate
-        patch = objects.git("diff-tree", "-p", "-r", self.incumbent.tree, candidate.tree)
+        patch = objects.patch(self.incumbent.tree, candidate.tree)
         return b"\n".join(line for line in patch.splitlines() if not line.startswith((b"@@ ", b"index ")))
 
     def _take(self, resource: Resource) -> None:

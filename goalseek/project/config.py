@@ -16,6 +16,7 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
+from goalseek.git.trees import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
@@ -159,7 +160,8 @@ class ConfigReader:
         repository = self._ledger.repository
         paths = [path for path in sorted(scope.proposer) if scope.kind(path) not in ("hidden", "generated", "writable")]
         tree = repository.tree_of(repository.head()) if paths else ""
-        entries = {path: repository.objects.entry(tree, path) for path in paths}
+        reader = TreeReader(repository.objects, tree)
+        entries = {path: reader.entry(path) for path in paths}
         return {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
 
     def refuse_changed_hidden_files(self, config: Config) -> None:

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
-from goalseek.git.objects import Objects, TreeUpdateContext
+from goalseek.git.objects import Objects
+from goalseek.git.trees import TreeUpdateContext
 from goalseek.humanize import format_number
 from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from goalseek.errors import Rejected
 from goalseek.files import write_atomic
+from goalseek.git.trees import TreeReader
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import PROVIDER_FAILED, Standing
@@ -121,7 +122,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
 
     def baseline_file(self, path: str) -> bytes | None:
         baseline, objects = self.project.standing.baseline, self.project.repository.objects
-        entry = objects.entry(baseline.tree, self.project.places.prefix + path) if baseline else None
+        entry = TreeReader(objects, baseline.tree).entry(self.project.places.prefix + path) if baseline else None
         return objects.read(entry.blob) if entry and entry.mode.startswith("100") else None
 
     def dollars_left(self) -> float | None:

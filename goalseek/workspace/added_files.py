@@ -6,8 +6,9 @@ import functools
 import os
 from collections.abc import Iterable
 
-from goalseek.git.objects import Objects, TreeReader
+from goalseek.git.objects import Objects
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.git.trees import TreeReader
 from goalseek.workspace.forbidden_names import (
     INSTRUCTIONS,
     TreePaths,

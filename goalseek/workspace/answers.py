@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import posixpath
@@ -33,7 +32,7 @@ from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
 from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
 from goalseek.workspace.hidden_files import folder_of, list_hidden
-from goalseek.workspace.scan import ListedFile, Listing, list_folder
+from goalseek.workspace.scan import ListedFile, Listing, content_digest, list_folder
 from goalseek.workspace.scope import is_tool_cache, paths_below
 from goalseek.workspace.shared_folders import MAX_FILES
 
@@ -221,19 +220,11 @@ def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Pa
         read_bytes += size * len(originals[size] + copies[size])
         if read_bytes > _COPIES_MOST:
             return
-        digests = {path: _digest_of(folder / path) for path in copies[size]}
+        digests = {path: content_digest(folder / path) for path in copies[size]}
         for original in originals[size]:
-            digest = _digest_of(hidden[original])
+            digest = content_digest(hidden[original])
             same = {path for path in copies[size] if digests[path] == digest != ""}
             yield f"a copy of hidden {quote_path(original)}", same
-
-
-def _digest_of(file: Path) -> str:
-    try:
-        with file.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-    except OSError:
-        return ""
 
 
 def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[str], parts: int) -> set[str]:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError, tampered_error
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects, TreeReader, TreeUpdateContext, visible_changes, visible_entries
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import FOLDER, quote_path
+from goalseek.git.trees import TreeReader, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.manifest.tables import Sees
 from goalseek.own_folders import remove_if_exists
 from goalseek.workspace.checkout import OURS, Checkout, TreePlan, occupied_paths
@@ -170,7 +170,7 @@ class Bench:
         try:
             for path, entry in checkout.entries.items():
                 if entry.mode.startswith("100") and self._scope.in_ruler(path):
-                    refuse_other_content(path, entry, (checkout.root / path).read_bytes())
+                    refuse_other_content(self._objects, path, entry, (checkout.root / path).read_bytes())
         except GoalseekError:
             remove_if_exists(checkout.root)
             raise
@@ -203,7 +203,7 @@ class Bench:
                 assert self._plan.hidden_folder
                 return content_of(self._plan.hidden_folder, path[len(prefix) :], entry)
             content = self._objects.read(entry.blob)
-            refuse_other_content(path, entry, content)
+            refuse_other_content(self._objects, path, entry, content)
             return content
 
         def is_left_alone(path: str) -> bool:
@@ -212,9 +212,8 @@ class Bench:
         return Checkout(root, root.with_suffix(".state"), read, self._objects.fill, is_left_alone)
 
 
-def refuse_other_content(path: str, entry: Entry, content: bytes) -> None:
+def refuse_other_content(objects: Objects, path: str, entry: Entry, content: bytes) -> None:
     """Raises GoalseekError where bytes are not those of the blob: git does not check the hash when it reads one."""
-    kind = "sha1" if len(entry.blob) == 40 else "sha256"
-    if entry.blob != hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
+    if entry.blob != objects.hash_of(content):
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
         raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)

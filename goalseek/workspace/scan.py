@@ -248,6 +248,15 @@ def digest_of(listing: Listing | Mapping[str, Entry]) -> str:
     return hashlib.sha256(to_line(listing).encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def content_digest(file: Path) -> str:
+    """The SHA-256 of a file's content, in hex; "" where it cannot be read."""
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
 def changed_paths(before: Listing, after: Listing) -> list[str]:
     """The paths that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}

@@ -14,8 +14,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects, visible_entries
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
+from goalseek.git.trees import visible_entries
 from goalseek.own_folders import read_regular
 from goalseek.workspace.added_files import AddedFiles, known_path_refusal, unlisted_refusal
 from goalseek.workspace.checkout import LINK

@@ -7,7 +7,6 @@ gives a note only. They are listed once for each record, and never more than ``M
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shlex
 import typing
@@ -23,7 +22,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import ListedFile, Listing, changed_paths, digest_of, list_folder
+from goalseek.workspace.scan import ListedFile, Listing, changed_paths, content_digest, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
 if typing.TYPE_CHECKING:
@@ -84,7 +83,7 @@ class SharedFolders:
             for item in sorted(files, key=lambda item: item.size):
                 read_bytes += item.size
                 if read_bytes <= _MAX_BYTES and item.kind in ("file", "program"):
-                    contents[item.path] = self._content_digest(item.path)
+                    contents[item.path] = content_digest(self._base / item.path)
             line = to_line(SharedBaseline(epoch, tuple(names), files, contents))
             write_atomic(self._path, line + "\n", durable=True)
 
@@ -97,13 +96,7 @@ class SharedFolders:
         if was is None or now is None or structs.replace(was, time=now.time) != now:
             return False
         digest = contents.get(now.path)
-        return bool(digest) and digest == self._content_digest(now.path)
-
-    def _content_digest(self, path: str) -> str:
-        try:
-            return hashlib.sha256((self._base / path).read_bytes()).hexdigest()
-        except OSError:
-            return ""
+        return bool(digest) and digest == content_digest(self._base / now.path)
 
     def _load_baseline(self, names: Sequence[str], epoch: int) -> SharedBaseline | None:
         try:

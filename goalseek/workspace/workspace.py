@@ -18,7 +18,8 @@ from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
-from goalseek.git.objects import Entry, Objects, TreeUpdateContext, visible_changes, visible_entries
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 from goalseek.workspace.checkout import Checkout, TreePlan, occupied_paths
 from goalseek.workspace.scan import Changes, digest_of
@@ -167,8 +168,7 @@ class Workspace:
         self.tree.label = self.git_folder.label = ""
 
     def _open_store(self) -> Objects:
-        object_format = "sha1" if len(self._objects.zero) == 40 else "sha256"
-        return Objects.prepare(self._pristine, self._pristine / "objects", object_format)
+        return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()
 
     def _tree_label(self) -> _TreeLabel:
         return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()

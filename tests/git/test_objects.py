@@ -16,6 +16,7 @@ from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, Objects, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository
+from goalseek.git.trees import TreeReader
 from goalseek.own_folders import add_own
 
 
@@ -24,7 +25,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pro
     project = Project.make(tmp_path / "repository", object_format=request.param)
     project.write({"a/b/c.txt": "deep\n", "a/b.txt": "near\n", "new\nline": "odd\n", "bad\udcff": "odd\n"})
     project.commit()
-    objects = Objects.prepare(tmp_path / "tool.git", project.top / ".git" / "objects", request.param)
+    objects = Objects(tmp_path / "tool.git", project.top / ".git" / "objects", request.param).prepare()
     yield project, objects
     objects.close()
 
@@ -152,7 +153,7 @@ def test_a_merge_takes_gits_own_drivers_from_our_attributes_and_runs_no_program(
 
     trees = tree("a\n", ""), tree("a\nb\n", "\n# ours"), tree("a\nc\n", "")
     if expected := DRIVERS[driver]:
-        merged = objects.entry(merge_trees(objects, *trees), path)
+        merged = TreeReader(objects, merge_trees(objects, *trees)).entry(path)
         assert merged and objects.read(merged.blob).decode().split() == expected
     else:
         with pytest.raises(Conflicts, match="list"):

@@ -14,6 +14,7 @@ from goalseek.git.location import locate
 from goalseek.git.objects import Objects
 from goalseek.git.packing import PackingState, pack_when_due
 from goalseek.git.repository import Repository
+from goalseek.values import from_line
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +132,9 @@ def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
     assert packs(climbed) == had
     assert pack(repository, every=9), "a run, a baseline and seven more"
     refs = repository.refs()
-    assert packing._load_state(repository) == PackingState(8, refs.ledger or "", refs.tip or "")
+    assert from_line(PackingState, (repository.own / "packed.json").read_bytes()) == PackingState(
+        8, refs.ledger or "", refs.tip or ""
+    )
     assert not pack(repository, every=1)
     assert pack(repository, every=0) and len(packs(climbed)) == len(had) + 2, "there is nothing new"
 
@@ -150,7 +153,7 @@ def test_the_next_pack_holds_what_is_new_only(climbed: Project, repository: Repo
 
 def test_git_processes_that_were_open_go_on(climbed: Project, repository: Repository) -> None:
     git_dir = repository.own / "objects.git"
-    others = Objects.prepare(git_dir, repository.objects.store, repository.location.object_format)
+    others = Objects(git_dir, repository.objects.store, repository.location.object_format).prepare()
     commits = climbed.git("rev-list", "refs/goalseek/demo/ledger").split()
     try:
         trees = [others.read(commit).split(b"\n")[0][5:].decode() for commit in commits[:2]]

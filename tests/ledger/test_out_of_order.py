@@ -116,6 +116,7 @@ def test_audit_finds_nothing_and_the_last_commits_come_back_with_all_their_paren
     for name in names:
         (night.top / ".git/objects" / name[:2] / name[2:]).unlink()
     assert night.check("audit", "--rebuild").splitlines()[-1].startswith(f"{len(night.records())} records, 0 diff")
+    assert {night.git("cat-file", "-t", name) for name in names} == {"commit"}
 
 
 WRONG = [

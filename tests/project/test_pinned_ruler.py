@@ -10,7 +10,7 @@ import pytest
 from project import Project, Projects, answer, until
 
 from goalseek.errors import GoalseekError
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, Objects
 from goalseek.measurement.metric import RunFolder, StaleFile
 from goalseek.workspace.bench import refuse_other_content
 from goalseek.workspace.checkout import Checkout
@@ -112,11 +112,12 @@ def test_an_object_with_another_content_than_its_name_says_stops_the_run(project
     assert project.records() == []
 
 
-def test_content_is_held_against_its_name() -> None:
+def test_content_is_held_against_its_name(tmp_path: Path) -> None:
+    objects = Objects(tmp_path, tmp_path, "sha1")
     empty = Entry("100644", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
-    refuse_other_content("x", empty, b"")
+    refuse_other_content(objects, "x", empty, b"")
     with pytest.raises(GoalseekError) as refused:
-        refuse_other_content("x", empty, b"1")
+        refuse_other_content(objects, "x", empty, b"1")
     assert refused.value.stop_reason == "tampered" and "x" in refused.value.message
 
 

@@ -14,9 +14,10 @@ from test_planted_names import EVERYTHING, LINKS, PLANTED, TOUCHED
 from test_scope_enforcement import FOREIGN_EDITS, NO_EDITS
 
 from goalseek.git.location import locate
-from goalseek.git.objects import Entry, Objects, visible_entries
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SYMLINK
 from goalseek.git.repository import Repository
+from goalseek.git.trees import visible_entries
 from goalseek.manifest.tables import ScopeTable
 from goalseek.own_folders import add_own
 from goalseek.workspace import screening

@@ -17,7 +17,7 @@ from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import visible_entries
+from goalseek.git.trees import visible_entries
 from goalseek.humanize import abbreviate
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS

@@ -17,8 +17,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from goalseek.errors import Ended, LimitReached, Rejected
-from goalseek.git.objects import Entry, Objects, count_lines
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
+from goalseek.git.trees import count_lines
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
@@ -90,7 +91,7 @@ def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         refuse_missing(objects, prior.edits)
         prior_tree = objects.splice(parent_tree, prior_entries)
     shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
-    patch = b"" if shown_trees[0] == shown_trees[1] else objects.git("diff-tree", "-p", "-r", *shown_trees)
+    patch = objects.patch(*shown_trees)
     call = _build_call(iteration, attempt, patch, _Edits(iteration, attempt_folder, prior_entries))
     try:
         reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)

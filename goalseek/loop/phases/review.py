@@ -12,7 +12,8 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import Rejected
-from goalseek.git.objects import Entry, visible_changes
+from goalseek.git.objects import Entry
+from goalseek.git.trees import visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -51,7 +52,7 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decis
     assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
     objects, before, provider = project.repository.objects, incumbent.tree, iteration.provider
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
-    patch = objects.git("diff-tree", "-p", "-r", before, candidate.tree)
+    patch = objects.patch(before, candidate.tree)
     changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
     guards = attempt.evidence.guards if attempt.evidence else {}
     subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
