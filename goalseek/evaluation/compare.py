@@ -80,8 +80,8 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     evaluation = Evaluation(project, project.config_for_baseline())
-    first = _side(evaluation, "a", *_commit(project, before))
-    second = _side(evaluation, "b", *(_commit(project, after) if after is not None else (CHECKOUT, None)))
+    first = _revision_at(evaluation, "a", *_named_commit(project, before))
+    second = _revision_at(evaluation, "b", *(_named_commit(project, after) if after is not None else (CHECKOUT, None)))
     if first.target.tree == second.target.tree:
         message = f"{first.target.name} and {second.target.name} are the same tree"
         raise GoalseekError(message, "goalseek noise shows how much the number of one tree varies", USAGE)
@@ -119,7 +119,7 @@ def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparis
     return RevisionComparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
 
 
-def _commit(project: Project, revision: str) -> tuple[str, str]:
+def _named_commit(project: Project, revision: str) -> tuple[str, str]:
     """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
     commit = project.repository.resolve(revision)
     if commit is not None:
@@ -140,7 +140,7 @@ def _commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _side(evaluation: Evaluation, bench: BenchName, name: str, commit: str | None) -> Revision:
+def _revision_at(evaluation: Evaluation, bench: BenchName, name: str, commit: str | None) -> Revision:
     project, config, repository = evaluation.project, evaluation.config, evaluation.project.repository
     tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
     ruler = ruler_of(config, repository.objects.files(tree)).digest

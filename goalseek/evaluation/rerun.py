@@ -87,7 +87,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         first = deviations[0]
         message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
         raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
-    record, standing = _record(project, number), project.standing
+    record, standing = _record_to_reproduce(project, number), project.standing
     assert standing.baseline and record.tree_hash and record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
     last_run = _last_run(record)
@@ -101,7 +101,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
-    reproduction = _compare(config.manifest, standing, record, evidence)
+    reproduction = _reproduce(config.manifest, standing, record, evidence)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
@@ -122,7 +122,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     )
 
 
-def _record(project: Project, number: int) -> IterationRecord:
+def _record_to_reproduce(project: Project, number: int) -> IterationRecord:
     """The record to compare with. Raises GoalseekError where there is none that can be."""
     standing = project.standing
     record = project.ledger.history.iteration(number)
@@ -152,7 +152,7 @@ def _recorded_value(record: IterationRecord) -> float | None:
     return run.value if run and record.reason not in CRASHED else None
 
 
-def _compare(manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence) -> Reproduction:
+def _reproduce(manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence) -> Reproduction:
     """Compares evidence with the record, which has a value or a failure."""
     recorded, value = _recorded_value(record), evidence.runs[0].value
     failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
@@ -162,7 +162,7 @@ def _compare(manifest: Manifest, standing: Standing, record: IterationRecord, ev
         return Reproduction("differs", (f"it was measured then, and fails now: {failure}",))
     if recorded is None or value is None:
         assert evidence.failure
-        if _ending(record.reason, record.verify) == _ending(evidence.failure.reason, evidence.verify):
+        if _last_exit(record.reason, record.verify) == _last_exit(evidence.failure.reason, evidence.verify):
             return Reproduction("equal", (f"it fails again the same way: {failure}",))
         return Reproduction("differs", (f"it fails again, but otherwise: {failure}", f"recorded was: {record.why}"))
     metric = manifest.metric
@@ -182,7 +182,7 @@ def _compare(manifest: Manifest, standing: Standing, record: IterationRecord, ev
     return Reproduction.of(*numbers)
 
 
-def _ending(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
+def _last_exit(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
     """The reason, the last command and its exit code; None for the code after a timeout, as it is chance then."""
     if not verify:
         return reason, "", None

@@ -111,7 +111,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     before = pinned_target(standing, config, origin_tree(evaluation), "a", "the baseline")
     after = pinned_target(standing, config, best.tree, "b", "the best")
     owed = itertools.islice(alternate(before, after, count), len(standing.settling), None)
-    for _ in measure_in_turn(project, owed, record=partial(_record, project), measure=_measure):
+    for _ in measure_in_turn(project, owed, record=partial(_record, project), measure=_measure_next):
         pass
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
@@ -145,7 +145,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     project.watch.on_settled(record)
 
 
-def _measure(project: Project, target: Target) -> Evidence:
+def _measure_next(project: Project, target: Target) -> Evidence:
     """Measures baseline or best, whose turn it is; limits count the seconds, also those of a try that is killed."""
     seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
     with seconds.of(Phase.SETTLE):

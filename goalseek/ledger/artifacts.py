@@ -37,10 +37,10 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 def run_folders(runs: Path) -> list[Path]:
     """The artifact folders, oldest iteration first, without symbolic links and folders with other names."""
-    return [runs / name for name in _names(runs)]
+    return [runs / name for name in _folder_names(runs)]
 
 
-def _names(runs: Path) -> list[str]:
+def _folder_names(runs: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
         names = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
         return sorted(names, key=int)
@@ -63,7 +63,7 @@ def is_foreign(folder: Path) -> bool:
 
 def old_run_folders(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
     """Our folders beyond the ``newest`` so many, oldest first, without those of the iterations in ``always``."""
-    names = _names(runs)
+    names = _folder_names(runs)
     old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
     return [folder for folder in old if is_run_folder(folder)]
 
@@ -84,12 +84,12 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
         return
     if log.keep_runs is not None:
         for folder in old_run_folders(runs, log.keep_runs, protected_iterations(runs, standing)):
-            _remove(folder)
+            _try_to_remove(folder)
     is_kept = last.outcome in _KEPT
     if is_kept and log.keep_outputs == "best":
         _remove_outputs(runs, run_folders(runs), standing, _best_iteration(standing))
     elif not is_kept or log.keep_outputs == "none":
-        _remove(runs / f"{last.iteration:04d}" / OUTPUTS)
+        _try_to_remove(runs / f"{last.iteration:04d}" / OUTPUTS)
 
 
 def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
@@ -112,10 +112,10 @@ def _remove_outputs(runs: Path, folders: Iterable[Path], standing: Standing, ite
     for folder in folders:
         number = int(folder.name)
         if number <= standing.last_iteration and number not in undecided.union(iterations) and is_run_folder(folder):
-            _remove(folder / OUTPUTS)
+            _try_to_remove(folder / OUTPUTS)
 
 
-def _remove(path: Path) -> None:
+def _try_to_remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         remove_if_exists(path)
 
@@ -144,13 +144,13 @@ def archive_attempt(folder: Path, number: int) -> None:
     if target.exists():
         return
     unfinished = target.with_name(f"{number}.new")
-    _move(folder, unfinished)
+    _move_attempt(folder, unfinished)
     unfinished.replace(target)
 
 
 def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
     """Copies a new candidate's change from ``source`` to ``folder``; the files of ``top_attempt`` move to its own."""
-    _move(folder, folder / ATTEMPTS / str(top_attempt))
+    _move_attempt(folder, folder / ATTEMPTS / str(top_attempt))
     for name in (*_CHANGE_FILES, "plan.md"):
         remove_if_exists(folder / name)
         if (source / name).is_dir():
@@ -159,7 +159,7 @@ def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
             shutil.copyfile(source / name, folder / name)
 
 
-def _move(folder: Path, target: Path) -> None:
+def _move_attempt(folder: Path, target: Path) -> None:
     """Moves the files of an attempt; one that was moved before a kill stays as it is."""
     target.mkdir(parents=True, exist_ok=True)
     for name in _ATTEMPT_FILES:

@@ -307,7 +307,7 @@ def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[
     *lines, torn = path.read_bytes().split(b"\n")
     if torn:
         where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-        yield Deviation("a torn last line", where, end, describe_value(_text(torn)))
+        yield Deviation("a torn last line", where, end, describe_value(_line_text(torn)))
         lines.append(torn)
     git_lines = [line.encode("utf-8", "surrogateescape") for line in expected]
     known = set(git_lines)
@@ -319,7 +319,7 @@ def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[
             what = "a line is out of its place" if actual in known else "a line that git does not know"
         else:
             what = "a line is missing" if actual is None else "a line was changed"
-        values = describe_value(_text(wanted)), describe_value(_text(actual))
+        values = describe_value(_line_text(wanted)), describe_value(_line_text(actual))
         yield from _member_deviations(what, where, wanted, actual) or [Deviation(what, where, *values)]
 
 
@@ -331,5 +331,5 @@ def _member_deviations(what: str, where: str, expected: bytes | None, actual: by
         return []
 
 
-def _text(line: bytes | None) -> str | None:
+def _line_text(line: bytes | None) -> str | None:
     return None if line is None else line.decode("utf-8", "backslashreplace")

@@ -48,7 +48,7 @@ def _fit(kind: Any, plain: Any) -> Any:
         types, values = _field_types(kind), msgspec.convert(plain, dict[str, Any])
         fitting = dict(_fitting((name, types[name], values[name]) for name in types.keys() & values.keys()))
         missing = [field.name for field in fields(kind) if field.required and field.name not in fitting]
-        return kind(**{name: _empty(name, types[name]) for name in missing}, **fitting)
+        return kind(**{name: _empty_value(name, types[name]) for name in missing}, **fitting)
     if origin is tuple and items[1:] == (...,):
         rows = enumerate(msgspec.convert(plain, list[Any]))
         return tuple([item for _, item in _fitting((index, items[0], item) for index, item in rows)])
@@ -69,7 +69,7 @@ def _fitting(items: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]
             continue
 
 
-def _empty(name: str, kind: Any) -> Any:
+def _empty_value(name: str, kind: Any) -> Any:
     plain: tuple[Any, ...] = (None, "", 0, False, {}, [])
     value = next(value for _, value in _fitting((name, kind, empty) for empty in plain))
     return math.nan if value == 0 and name in _CLAIMED else value

@@ -121,7 +121,7 @@ def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: s
 
 def save_approval(logs: Path, question: Question, word: Approval, why: str = "") -> None:
     """Stores the answer to a question; it replaces one that has not taken effect yet."""
-    content = json.dumps({**_key_of(question), "word": word, "why": why}) + "\n"
+    content = json.dumps({**_question_key(question), "word": word, "why": why}) + "\n"
     write_atomic(_path_of_answer(logs, question.iteration), content, durable=True)
 
 
@@ -142,7 +142,7 @@ def read_why(logs: Path, question: Question) -> str:
 def _read_answer(logs: Path, question: Question) -> dict[str, Any]:
     """The stored answer to this question; empty where there is none."""
     answer = read_object(_path_of_answer(logs, question.iteration))
-    return answer if _key_of(question).items() <= answer.items() else {}
+    return answer if _question_key(question).items() <= answer.items() else {}
 
 
 def has_approval(logs: Path, iteration: int) -> bool:
@@ -180,7 +180,7 @@ def refuse_while_waiting(question: Question | None, action: str) -> None:
         raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 
 
-def _key_of(question: Question) -> dict[str, Any]:
+def _question_key(question: Question) -> dict[str, Any]:
     names = ("run_id", "iteration", "commit", "decided")
     return {name: getattr(question, name) for name in names}
 

@@ -18,7 +18,7 @@ from goalseek.manifest.tables import Limits, Manifest
 from goalseek.phase_values import Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.measurement_text import describe_measurement, describe_rule, describe_smallest_gain
-from goalseek.proposal.past_tries import rank_rejected
+from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome, StopReason
 from goalseek.workspace.scope import Scope
@@ -169,7 +169,7 @@ def make_brief(
         "best": context.best_value,
         "decision": describe_rule(manifest.metric, standing.noise),
         "smallest_gain": describe_smallest_gain(manifest.metric, standing.noise),
-        "guards": _guards(manifest, standing),
+        "guards": _guards_now(manifest, standing),
         "measurement": _last_lines_within(list(describe_measurement(manifest, standing, scope)), _MEASUREMENT_BYTES),
         "iteration": context.iteration,
         "minutes": None,
@@ -231,7 +231,7 @@ def _change_row(past: PastIteration) -> dict[str, Any]:
     return {"iteration": past.iteration, "title": _cut(past.label, _TITLE_BYTES), "gain": past.gain}
 
 
-def _guards(manifest: Manifest, standing: Standing) -> list[GuardNow]:
+def _guards_now(manifest: Manifest, standing: Standing) -> list[GuardNow]:
     before = standing.baseline.guards if standing.baseline else {}
     now = standing.incumbent.guards if standing.incumbent else {}
     return [
@@ -301,13 +301,13 @@ def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:
 def _cut(text: str, limit: int) -> str:
     """One line, at most so many bytes of JSON long."""
     line = " ".join(text.split())
-    while len(json.dumps(line)) - 2 > limit:
+    while count_json_bytes(line) > limit:
         line = line[: len(line) * limit // (len(json.dumps(line)) + 1) - 1].rstrip("…") + "…"
     return line
 
 
 def _tail(text: str, limit: int) -> str:
     """The end of a text, at most so many bytes of JSON long."""
-    while len(json.dumps(text)) - 2 > limit:
+    while count_json_bytes(text) > limit:
         text = text[-(len(text) * limit // (len(json.dumps(text)) + 1)) :]
     return text

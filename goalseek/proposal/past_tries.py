@@ -162,12 +162,12 @@ def share_room(diffs: dict[int, str]) -> dict[int, str]:
     """
     shown: dict[int, str] = {}
     room = _DIFFS_BYTES
-    rest = sum(map(_size, diffs.values()))
+    rest = sum(map(count_json_bytes, diffs.values()))
     for iteration, diff in diffs.items():
-        rest -= _size(diff)
+        rest -= count_json_bytes(diff)
         if diff and (text := _cut_diff(diff, max(room // 2, room - rest))):
             shown[iteration] = text
-            room -= _size(text)
+            room -= count_json_bytes(text)
         if room < _SMALLEST_DIFF:
             break
     return shown
@@ -178,11 +178,11 @@ def _cut_diff(diff: str, limit: int) -> str:
 
     A line is never cut: half of a credential would not be recognized as one.
     """
-    if _size(diff) <= limit:
+    if count_json_bytes(diff) <= limit:
         return diff
     lines = diff.split("\n")
     room, count = limit - len(_cut_note(len(lines))), 0
-    while (room := room - _size(lines[count]) - 2) >= 0:
+    while (room := room - count_json_bytes(lines[count]) - 2) >= 0:
         count += 1
     is_change = any(line.startswith(("+", "-")) and not line.startswith(("+++ ", "--- ")) for line in lines[:count])
     return "\n".join([*lines[:count], _cut_note(len(lines) - count)]) if is_change else ""
@@ -192,7 +192,7 @@ def _cut_note(count: int) -> str:
     return f"(cut: {pluralize(count, 'more line')})"
 
 
-def _size(text: str) -> int:
+def count_json_bytes(text: str) -> int:
     """The bytes of a text in JSON, without its quotes."""
     return len(json.dumps(text)) - 2
 
@@ -274,7 +274,7 @@ def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
 def _read_idea(project: Project, record: IterationRecord) -> str:
     """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
     plan = _stored_plan(project, record)
-    return _text(plan, "text") if _text(plan, "title") else _text(_stored(project, record, "change"), "text")
+    return _stored_text(plan if _stored_text(plan, "title") else _stored(project, record, "change"), "text")
 
 
 def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
@@ -290,8 +290,8 @@ def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
         before, plan = _stored(project, record, "context"), _stored_plan(project, record)
         noted += (idea for stored, key in ((before, "ideas"), (plan, "later")) for idea in _texts(stored, key))
     tried = (*(record.hypothesis_summary for record in newest), *(one.title for one in ahead))
-    titles = [_words(title) for title in tried]
-    open_now = (idea for idea in dict.fromkeys(noted) if not any(_is_about(_words(idea), title) for title in titles))
+    titles = [_word_set(title) for title in tried]
+    open_now = (idea for idea in dict.fromkeys(noted) if not any(_is_about(_word_set(idea), title) for title in titles))
     return tuple(open_now)[-IDEAS_LIMIT:]
 
 
@@ -300,7 +300,7 @@ def _is_about(idea: set[str], title: set[str]) -> bool:
     return bool(title) and (idea <= title or title <= idea)
 
 
-def _words(text: str) -> set[str]:
+def _word_set(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
@@ -315,7 +315,7 @@ def _stored(project: Project, record: IterationRecord, answer: str, number: int 
     return Checkpoints.stored_value(folder, CheckpointName(answer, number), project.ledger.seal)
 
 
-def _text(stored: Any, key: str) -> str:
+def _stored_text(stored: Any, key: str) -> str:
     return str(stored.get(key) or "") if isinstance(stored, dict) else ""
 
 

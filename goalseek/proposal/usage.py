@@ -144,7 +144,7 @@ class UsageLog:
             if call.charged is not None or CheckpointName.parse(call.answer) in self.answers:
                 continue
             if usage := self._usage_of_answer(call):
-                why = f"an answer was given up; it counts as {_usage_text(usage)}"
+                why = f"an answer was given up; it counts as {_charge_text(usage)}"
                 calls[index] = structs.replace(call, charged=usage, failed=why, session=None)
             else:
                 is_last = index == len(self._calls) - 1
@@ -187,7 +187,7 @@ class UsageLog:
                 notes.append(f"in {call.phase} {call.failed}")
             elif call.charged is not None:
                 notes.append(
-                    f"a call in {call.phase} ended without an answer; it counts as {_usage_text(call.charged)}"
+                    f"a call in {call.phase} ended without an answer; it counts as {_charge_text(call.charged)}"
                 )
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
@@ -215,7 +215,7 @@ def _last_session(calls: Sequence[CallEntry], home: str) -> Session | None:
     return next((call.session for call in reversed(calls) if call.home == home and call.session), None)
 
 
-def _usage_text(usage: Usage) -> str:
+def _charge_text(usage: Usage) -> str:
     dollars = "" if usage.cost_usd is None else f", {at_least(usage)}{usage.cost_usd:.6g} dollars"
     return f"{usage.tokens} tokens{dollars}"
 
