@@ -6,7 +6,6 @@ The loop calls ``on_...`` as things happen. Each method does nothing here; a vie
 from __future__ import annotations
 
 import contextlib
-import copy
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -120,57 +119,43 @@ MAX_BYTES = 2**20
 class OutputLog(Observer):
     """Writes output to a file that begins anew past a mebibyte.
 
-    For people, never read to decide: where it cannot be written, output is not logged.
+    For people, never read to decide: where it cannot be written, output is not logged. Those of several iterations
+    write to the file of the ``whole``, each its title wherever another one has written there.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._log = _LogFile(path)
-        self._title = b""
+    def __init__(self, path: Path, whole: OutputLog | None = None) -> None:
+        self._path = path
+        self._whole = whole or self
+        self._title = self._last_title = b""
+        self._file: BinaryIO | None = None
 
     def of(self, iteration: int) -> OutputLog:
-        """Writes to the same file, and its title wherever another one has written there."""
-        return copy.copy(self)
+        """Writes to the same file."""
+        return OutputLog(self._path, self._whole)
 
     def on_phase(self, iteration: int, name: str) -> None:
         """The phase's name is written above what it prints."""
         self._title = f"[{name} of iteration {iteration}]\n".encode()
 
     def on_output(self, chunk: bytes) -> None:
-        """Written."""
+        """Written, with the title where this one is a new one."""
+        whole, content = self._whole, chunk[-MAX_BYTES:]
+        if self._title is not whole._last_title:
+            whole._last_title, content = self._title, self._title + content
         with contextlib.suppress(OSError):
-            self._log.write(self._title, chunk[-MAX_BYTES:])
+            file = whole._file = whole._file or self._path.open("wb", buffering=0)
+            if file.tell() + len(content) > MAX_BYTES:
+                file.seek(0)
+                file.truncate()
+            file.write(content)
 
     def on_stopped(self, stop: Stop) -> None:
         """The file is closed."""
-        self._log.close()
-
-    def on_failed(self, stop: Stop) -> None:
-        """The file is closed."""
-        self._log.close()
-
-
-class _LogFile:
-    """The file, and the title under which it was written last."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-        self._title = b""
-
-    def write(self, title: bytes, content: bytes) -> None:
-        """Writes, with the title where this one is a new one."""
-        if title is not self._title:
-            self._title, content = title, title + content
-        if self._file is None:
-            self._file = self._path.open("wb", buffering=0)
-        if self._file.tell() + len(content) > MAX_BYTES:
-            self._file.seek(0)
-            self._file.truncate()
-        self._file.write(content)
-
-    def close(self) -> None:
-        """Closes it."""
         if self._file:
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
+
+    def on_failed(self, stop: Stop) -> None:
+        """The file is closed."""
+        self.on_stopped(stop)
