@@ -18,8 +18,10 @@ from project import FILES, MANIFEST, Project, answer, held_out, home
 from records import SETTLED
 
 import goalseek
+from goalseek.evaluation.holdout import with_holdout
 from goalseek.evaluation.settle import pairs_in_time, seconds_to_settle
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
+from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.project.limits import why_stop
 from goalseek.project.progress import luck_bound, needs_settling, small_set_warning
@@ -445,6 +447,32 @@ class TestHoldout:
         claimed = settled["best"] - settled["baseline"]
         assert 48 < claimed < 50 and project.iterations()[1]["metric"]["value"] > 90
         assert of_kind(project, "holdout")[-1]["gap"] == pytest.approx(claimed - 89)
+
+
+@pytest.mark.parametrize(
+    ("metric", "holdout", "read"),
+    [
+        ({"query": "a"}, {}, ("json", "a", None)),
+        ({"query": "a"}, {"query": "b"}, ("json", "b", None)),
+        ({"query": "a"}, {"regex": "(b)"}, ("stdout", None, "(b)")),
+        ({"source": "stderr", "regex": "(a)"}, {"regex": "(b)"}, ("stderr", None, "(b)")),
+        ({"source": "stderr", "regex": "(a)"}, {"query": "b"}, ("json", "b", None)),
+        ({"source": "wall"}, {}, ("wall", None, None)),
+    ],
+)
+def test_a_holdout_is_read_as_the_metric_where_its_keys_do_not_differ(
+    project: Project, metric: dict[str, str], holdout: dict[str, str], read: tuple[str | None, ...]
+) -> None:
+    verify = [{"name": "final", "run": "true"}, *MANIFEST["verify"]]
+    tables = {"metric": {"direction": "maximize", **metric}, "verify": verify}
+    project.set_manifest({**tables, "holdout": {"command": "final", **holdout}})
+    manifest = load(project.manifest).manifest
+    assert [command.name for command in manifest.commands] == ["judge"] == [manifest.metric.command]
+    assert manifest.holdout
+    looked = with_holdout(manifest, manifest.holdout)
+    assert [command.name for command in looked.commands] == ["judge", "final"], "after what it may need"
+    assert looked.metric.command == "final" and not looked.guard
+    assert (looked.metric.source, looked.metric.query, looked.metric.regex) == read
 
 
 @pytest.mark.parametrize(

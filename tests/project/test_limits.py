@@ -12,7 +12,8 @@ from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ProjectTable, ScopeTable
-from goalseek.project.limits import BudgetUse, budget_warnings, find_limit, why_stop
+from goalseek.phase_values import Ahead
+from goalseek.project.limits import ALONE, BudgetUse, Spending, budget_warnings, find_limit, why_stop
 from goalseek.project.picture import describe_end
 from goalseek.project.progress import median_iteration_seconds, progress_of
 from goalseek.project.stop import Ends, parse_until
@@ -152,6 +153,18 @@ def test_a_call_that_cannot_fit_into_what_is_left_is_not_made(
         assert reason_of(stop) == expected
         assert not stop or "would not fit" in stop.why
     assert find_limit("VERIFY", limits, spent, NOON, call) is None
+
+
+def test_what_is_under_way_counts_for_the_run_and_what_earlier_runs_have_used_for_all_runs_alone() -> None:
+    spending = Spending(2.0, Usage(5), Usage(7), (Ahead(3), Ahead(4)), calls=2, call=Usage(10))
+    recorded = half_way(spend=Spend(1, 1.0, Usage(1)), total=Spend(2, 2.0, Usage(2)))
+    counted = spending.added_to(recorded, len(spending.ahead), is_foreseen=True)
+    assert (counted.spend, counted.total) == (Spend(3, 3.0, Usage(26)), Spend(4, 4.0, Usage(34)))
+    now = spending.added_to(recorded)
+    assert (now.spend, now.total) == (Spend(1, 3.0, Usage(6)), Spend(2, 4.0, Usage(14)))
+    assert ALONE.added_to(recorded) == recorded and not spending.is_first_call
+    assert Spending(ahead=(Ahead(3),), calls=1).is_first_call, "nobody knows yet what a call takes"
+    assert find_limit("REVIEW", Limits(iterations=1), recorded, NOON) is None, "what is begun may be reviewed"
 
 
 SPENT = st.builds(Spend, st.integers(0, 9), st.integers(0, 9).map(float), st.builds(Usage, st.integers(0, 9)))
