@@ -107,7 +107,7 @@ def _print_lines_until_end(options: argparse.Namespace, loaded: ManifestFile) ->
         for (iteration, phase, waits), since in current.items():
             if (iteration, phase, waits) in previous:
                 continue
-            duration = format_whole_seconds(seconds_since(since) or 0.0)
+            duration = format_whole_seconds(seconds_since(since))
             text = f"waiting: {one_line(waits)}" if waits else f"{phase or ''}, for {duration}"
             print(f"{iteration if iteration is not None else '-':>4}  {text}", flush=True)
         previous = current

@@ -122,8 +122,8 @@ class Picture(Struct, frozen=True):
             return f"with {len(self.under_way)} iterations under way: {count_stages(self.under_way)}"
         if not self.phase:
             return ""
-        seconds = seconds_since(self.phase_started_at) if is_for else None
-        duration = f"since {self.phase_started_at}" if seconds is None else f"for {format_duration(seconds)}"
+        since = self.phase_started_at
+        duration = f"for {format_duration(seconds_since(since))}" if is_for else f"since {since}"
         return f"in {self.phase} of iteration {self.iteration} {duration}"
 
 
@@ -155,12 +155,12 @@ def count_stages(under_way: Iterable[OpenIteration]) -> str:
     return ", ".join(f"{counts[stage]} {stage}" for stage in _STAGES if counts[stage])
 
 
-def seconds_since(moment: str | None) -> float | None:
-    """Seconds since a stored time, 0 where it is still to come; None where it is none."""
+def seconds_since(moment: str | None) -> float:
+    """Seconds since a stored time; 0 where it is still to come, or is none."""
     try:
         return max((datetime.now(UTC) - datetime.fromisoformat(moment or "")).total_seconds(), 0.0)
     except (ValueError, TypeError):
-        return None
+        return 0.0
 
 
 class Activity:

@@ -253,11 +253,11 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
 def _silence_text(picture: Picture, holder: Holder) -> str:
     """A warning where the heartbeat is older than ``STALE_SECONDS``, or a provider's program is silent; else ""."""
     age = seconds_since(picture.heartbeat_at)
-    if age is not None and age >= STALE_SECONDS:
+    if age >= STALE_SECONDS:
         return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
-    silence = seconds_since(picture.silent_since)
-    if silence is None:
+    if not picture.silent_since:
         return ""
+    silence = seconds_since(picture.silent_since)
     remedy = "; goalseek stop ends its call" if silence >= STOPPABLE_SECONDS else ""
     return f"the provider's program has printed nothing for {format_duration(silence)}{remedy}"
 

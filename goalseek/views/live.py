@@ -50,7 +50,7 @@ class LiveWatch(LineWatch):
 
     def on_progress(self, progress: Progress) -> None:
         """The panel shows it."""
-        self._progress, self._progress_at = progress, time.monotonic() - (seconds_since(progress.read_at) or 0.0)
+        self._progress, self._progress_at = progress, time.monotonic() - seconds_since(progress.read_at)
         self._open()
 
     def on_phase(self, iteration: int, name: str) -> None:
@@ -68,12 +68,12 @@ class LiveWatch(LineWatch):
         if before.waits != picture.waits:
             self._wait_start = self._printed_at = now
         if (before.iteration, before.phase) != (picture.iteration, picture.phase):
-            self._phase_start, self._printed_at = now - (seconds_since(picture.phase_started_at) or 0.0), now
+            self._phase_start, self._printed_at = now - seconds_since(picture.phase_started_at), now
             self._tail = b""
         if before.turn != picture.turn:
             self._tail = b""
         if before.started_at != picture.started_at:
-            self._progress_at = max(self._progress_at, now - (seconds_since(picture.started_at) or 0.0))
+            self._progress_at = max(self._progress_at, now - seconds_since(picture.started_at))
 
     def on_output(self, chunk: bytes) -> None:
         """The panel shows the last line of the output."""
@@ -114,7 +114,7 @@ class LiveWatch(LineWatch):
         now, picture = time.monotonic(), self._picture
         if is_ending():
             picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
-        silence = max(now - self._printed_at, seconds_since(picture.silent_since) or 0.0)
+        silence = max(now - self._printed_at, seconds_since(picture.silent_since))
         says = format_silence(silence) or last_clean_line(self._tail)
         frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
         if self.ended:

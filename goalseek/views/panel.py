@@ -94,7 +94,7 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
 def format_under_way(one: OpenIteration) -> str:
     """``measuring, 1m 02s: a title``, of one of several iterations under way."""
     phase = _NAMES.get(one.phase or "", "proposing") if one.stage == "proposing" else one.stage
-    text = f"{one.waits or phase}, {format_whole_seconds(seconds_since(one.since) or 0.0)}"
+    text = f"{one.waits or phase}, {format_whole_seconds(seconds_since(one.since))}"
     return one_line(f"{text}: {one.title}" if one.title else text)
 
 

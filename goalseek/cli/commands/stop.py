@@ -43,9 +43,8 @@ def run(options: argparse.Namespace) -> int:
     ends = "finishes what it measures, drops the proposals under way" if has_several else "finishes its iteration"
     answer = "waits, and stops now" if is_waiting else f"{ends}, then stops; {taking}"
     lines = [f"asked {holder}: it {answer}"]
-    silence = seconds_since(picture.silent_since)
-    if silence is not None:
-        after = format_duration(STOPPABLE_SECONDS)
+    if picture.silent_since:
+        silence, after = seconds_since(picture.silent_since), format_duration(STOPPABLE_SECONDS)
         lines.append(
             f"its provider has printed nothing for {format_duration(silence)}: after {after}, its call is ended"
         )
