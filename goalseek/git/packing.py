@@ -8,7 +8,6 @@ every object readable, and the next call packs the same again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -75,8 +74,8 @@ def _pack(repository: Repository, lines: list[bytes]) -> None:
         objects.git("verify-pack", str(folder / f"pack-{pack_hash}.idx"))
         sync(folder)
     for name in (line.split(b" ", 1)[0].decode() for line in lines):
-        _loose_path(repository, name).unlink(missing_ok=True)
-        remove_if_exists(recent.folder / name[:2] / name[2:])
+        for store in (objects.store, recent.folder):
+            (store / name[:2] / name[2:]).unlink(missing_ok=True)
 
 
 def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState) -> list[bytes]:
@@ -94,12 +93,9 @@ def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState)
     ends = [f"^{commit}" for commit in (state.ledger, state.tip, *reflogs) if commit]
     starts = [refs.ledger or "", refs.tip or ""]
     lines = repository.git(*walk, "--not", *users, stdin=_join_lines([*starts, *ends])).splitlines()
-    rows = ((line.split(b" ", 1)[0], line) for line in lines)
-    return [line for name, line in rows if name not in user_objects and _loose_path(repository, name.decode()).exists()]
-
-
-def _loose_path(repository: Repository, name: str) -> Path:
-    return repository.objects.store / name[:2] / name[2:]
+    own_lines = (line for line in lines if line.split(b" ", 1)[0] not in user_objects)
+    store, width = repository.objects.store, len(repository.objects.zero)
+    return [line for line in own_lines if (store / line[:2].decode() / line[2:width].decode()).exists()]
 
 
 def _join_lines(names: list[str]) -> bytes:

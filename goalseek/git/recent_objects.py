@@ -58,11 +58,12 @@ class RecentObjects:
                 loose = set(os.listdir(self._store / folder.name))
             except FileNotFoundError:
                 loose = set()
-            for path in folder.iterdir():
-                if path.name not in loose and not path.name.startswith("tmp_"):  # which a killed git has left
-                    self.link(folder.name + path.name)
-                if path.stat().st_mtime < oldest:  # when git wrote it last, or would have
-                    remove_if_exists(path)
+            with os.scandir(folder) as items:
+                for item in items:
+                    if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
+                        self.link(folder.name + item.name)
+                    if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
+                        remove_if_exists(folder / item.name)
 
 
 def alternates(store: Path) -> dict[str, str]:
