@@ -93,20 +93,12 @@ class Notifier(Observer):
         self._notify({"needs_human"}, event="waiting", why=why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Sent as the end."""
-        if stop.reason != StopReason.COUNT or not self._project.is_by_timetable:
-            self._notify_end(stop)
-
-    def on_failed(self, stop: Stop) -> None:
-        """Sent as the end."""
-        self._notify_end(stop)
-
-    def _notify_end(self, stop: Stop) -> None:
-        """Sends the end for "stopped", and one that needs a person for "needs_human" too.
+        """Sent for "stopped", and where it needs a person for "needs_human" too.
 
         The same end with nothing recorded since is not sent again: cron may come to it every minute.
         """
-        if self._is_stored_end(stop):
+        is_by_cron = stop.reason == StopReason.COUNT and self._project.is_by_timetable
+        if is_by_cron or self._is_stored_end(stop):
             return
         names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
         why = stop.why.partition("\n")[0]

@@ -76,7 +76,8 @@ class Observer:
         """The invocation ends."""
 
     def on_failed(self, stop: Stop) -> None:
-        """The invocation ends by an error, which the command shows."""
+        """The invocation ends by an error or a signal, which the command shows."""
+        self.on_stopped(stop)
 
 
 class Observers(Observer):
@@ -155,7 +156,3 @@ class OutputLog(Observer):
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
-
-    def on_failed(self, stop: Stop) -> None:
-        """The file is closed."""
-        self.on_stopped(stop)

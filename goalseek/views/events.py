@@ -126,10 +126,6 @@ class EventWatch(Observer):
         code = EXIT_CODES.get(stop.reason)
         self._emit("stopped", stop_reason=stop.reason, why=stop.why, next=stop.next, exit=code, line=stop.line)
 
-    def on_failed(self, stop: Stop) -> None:
-        """The end by an error or a signal, which the command shows on stderr too."""
-        self.on_stopped(stop)
-
     def _emit(self, event: str, **fields: object) -> None:
         selected = self._select({"event": event, **fields})
         if selected is not None:

@@ -82,14 +82,14 @@ except Interrupted as error:
 def test_a_question_hears_one_that_does_not_interrupt_its_system_call(tmp_path: Path) -> None:
     code = """
 import threading
-from goalseek.cli.output import ask
+from goalseek.cli.output import ask_person
 process.install_signal_handlers()
 def send_to_this_thread():
     time.sleep(0.5)
     signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 threading.Thread(target=send_to_this_thread).start()
 try:
-    ask("who", "", str)
+    ask_person("who", "", str)
 except KeyboardInterrupt:
     print("heard")
 """
