@@ -114,6 +114,7 @@ _CLIMBING = ("doctor", "iterate", "baseline", "revert")
 _FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
 
 CHECKS = (
+    Check("trees", tree_checks.check_disk, _FITTING),
     Check("repository", tree_checks.check_branch, _FITTING),
     Check("repository", tree_checks.check_own_refs, _CLIMBING),
     Check("globs", scope_checks.check_globs, (*_FITTING, "compare")),
@@ -135,7 +136,6 @@ CHECKS = (
     Check("benches", check_benches, ("doctor", "iterate")),
     Check("notify", check_notification, ("doctor", "iterate")),
     Check("cheat", check_cheats, ("doctor",)),
-    Check("trees", tree_checks.check_disk, _FITTING),
     Check("trees", tree_checks.check_room_for_trees, ("doctor", "iterate")),
     Check("provider", check_provider, ("doctor", "iterate")),
     Check("provider", check_programs, ("doctor",)),
