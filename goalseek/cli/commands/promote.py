@@ -261,6 +261,8 @@ def _carry_out(
         for note in answer_notes_at_head(manifest, repository.location):
             print_message(options, str(note))
         _print_promotion(options, manifest, promotion, commit, result)
+    if options.ablate and not ablation and promotion.promoted:
+        print_message(options, _preview_ablation(options, manifest, promotion))
     return BAD_FINDING if result and result.is_worse else 0
 
 
