@@ -10,8 +10,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
@@ -34,8 +35,7 @@ _NO_HOOKS = (
 _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSign=false am --keep --keep-cr home.patch"
 
 
-@dataclass(frozen=True)
-class PlannedCommit:
+class PlannedCommit(Struct, frozen=True):
     """A commit that the user is to make: its tree, its message in full, and the iterations whose changes it holds."""
 
     tree: str

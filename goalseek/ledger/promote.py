@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from msgspec import Struct, structs
@@ -25,8 +24,7 @@ from goalseek.values import Outcome, StopReason
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
 
 
-@dataclass(frozen=True)
-class PromotedCommit(PlannedCommit):
+class PromotedCommit(PlannedCommit, frozen=True):
     """One commit to make on the new base, and the files that it changes there."""
 
     records: tuple[IterationRecord, ...]
