@@ -181,13 +181,6 @@ class SandboxPolicy:
         """What programs can still do at this level. ``networked``: a command of the verifier has the network."""
         return self.level.not_enforced((agent and self.table.agent_network) or networked)
 
-    def weakening_notes(self) -> tuple[str, ...]:
-        """How the manifest itself weakens the sandbox, each a sentence."""
-        if not self.table.cache or self.level.name == "none":
-            return ()
-        caches = ", ".join(self.table.cache)
-        return (f"sandbox.cache: what a candidate leaves in {caches}, the next one finds",)
-
     def _is_in_tree(self, path: Path) -> bool:
         """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
         if not path.is_relative_to(self.top):
