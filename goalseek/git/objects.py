@@ -201,7 +201,10 @@ class Objects:
 
     def patch(self, before: str, after: str) -> bytes:
         """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
-        return b"\n".join(self._compare(_PATCH, before, after).lines()) + b"\n" if before != after else b""
+        if before == after:
+            return b""
+        _, *lines = self._compare(_PATCH, before, after).lines()  # the first has the hashes of the trees
+        return b"".join(line + b"\n" for line in lines)
 
     def _compare(self, command: tuple[str, ...], before: str, after: str) -> BatchReply:
         reply = self._processes.send(command, f"{before} {after}\nend\n".encode())

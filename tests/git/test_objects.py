@@ -100,6 +100,7 @@ def test_differences_of_two_trees_are_those_of_their_listings(
     before, after = (objects.files(tree) for tree in trees)
     found = {item.path: (item.before, item.after) for item in objects.differences(*trees)}
     assert found == {path: (before.get(path), after.get(path)) for path in {*before, *after}}
+    assert objects.patch(*trees) == objects.git("diff-tree", "-p", "-r", "--no-renames", *trees)
 
 
 def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:
