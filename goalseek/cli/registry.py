@@ -130,9 +130,14 @@ def removed_words(words: list[str]) -> str:
     for removed in REMOVED:
         name, *rest = removed.split()
         places = range(1, len(typed) - len(rest) + 1)
-        if typed[0] == name and any(all(map(fnmatchcase, typed[place:], rest)) for place in places):
+        if typed[0] == name and any(all(map(_asks_for, typed[place:], rest)) for place in places):
             return removed
     return ""
+
+
+def _asks_for(word: str, removed: str) -> bool:
+    """Whether a word is what was removed; also where it shortens an option, which argparse took."""
+    return fnmatchcase(word, removed) or (len(word) > len("--no") and removed.startswith(word))
 
 
 def topics() -> dict[str, Path]:

@@ -16,7 +16,7 @@ from project import FILES, Ended, Project, Projects, answer
 
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
-from goalseek.cli.registry import REMOVED
+from goalseek.cli.registry import REMOVED, removed_words
 from goalseek.doctor import tree_checks
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
@@ -229,6 +229,15 @@ def test_an_unknown_command_or_option(project: Project) -> None:
 def test_what_was_removed_is_named_in_one_line_with_what_to_do_instead(project: Project, removed: str) -> None:
     ended = project.run(*removed.split())
     assert (ended.exit_code, ended.stderr) == (USAGE, f"goalseek: goalseek {removed} was removed: {REMOVED[removed]}\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "removed"),
+    [("noise --job=4", "noise --jobs"), ("init --reg x", "init --regex"), ("report --form svg", "report --format svg")],
+)
+def test_an_option_that_was_removed_is_named_also_where_it_is_shortened(typed: str, removed: str) -> None:
+    assert removed_words(typed.split()) == removed
+    assert removed_words(["init", "--prov", "claude"]) == removed_words(["report", "-o", "r.html"]) == ""
 
 
 def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> None:
