@@ -72,7 +72,12 @@ def check_named_files(subject: Subject) -> Iterable[Finding]:
         if missing := sum(line.startswith(b"?") for line in listing.splitlines()):
             message = f"this is a partial clone, and {missing} objects of HEAD are not here"
             raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
-    refuse_foreign_logs(project.loaded, project.standing.next_iteration)
+    return ()
+
+
+def check_log_folders(subject: Subject) -> Iterable[Finding]:
+    """Where records will be written, there are no files of somebody else."""
+    refuse_foreign_logs(subject.project.loaded, subject.project.standing.next_iteration)
     return ()
 
 

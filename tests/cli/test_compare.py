@@ -130,6 +130,16 @@ def test_what_cannot_be_compared_is_refused(two: Project) -> None:
     assert two.traces() == []
 
 
+def test_what_only_a_climb_would_refuse_is_compared(two: Project) -> None:
+    two.set_manifest({"log": {"home": "."}})
+    two.write({"logs/mine.txt": "not goalseek's\n"})
+    assert told(two, "HEAD~1")["pairs"] == 2
+    two.set_manifest({"metric": {"name": "t", "source": "wall", "direction": "minimize"}})
+    extra = two.manifest.read_text().replace("[[verify]]", '[[verify]]\nname = "other"\nrun = "true"\n\n[[verify]]', 1)
+    two.manifest.write_text(extra)
+    assert told(two, "HEAD~1", "-n", "1")["metric"] == "t"
+
+
 def test_another_verifier_or_none_is_refused_by_name(two: Project) -> None:
     two.write({"hidden/judge.sh": JUDGE + "# stricter\n"})
     ended = two.run("compare", "--dirty")
