@@ -114,10 +114,10 @@ class Objects:
         except GitFailed as error:
             raise missing_object_error(error.said) or error from None
 
-    def bring_back(self) -> None:
+    def bring_back(self, is_forgetting: bool = False) -> None:
         """Stores what git commands have written, and what others have pruned since it was written."""
         if self.recent:
-            self.recent.bring_back()
+            self.recent.bring_back(is_forgetting)
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""

@@ -7,7 +7,6 @@ both, and what the repository's store has lost is linked again.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -48,14 +47,12 @@ class RecentObjects:
                 copy_atomic(path, loose)
             return
 
-    def bring_back(self) -> None:
-        """Links what the store has not loose, and forgets what was written more than a day, and a record, ago.
+    def bring_back(self, is_forgetting: bool = False) -> None:
+        """Links what the store has not loose, and may forget what was written more than a day ago.
 
         What a pack has is linked too: the git that removes an older pack may have looked before a ref named the object.
         """
-        oldest = 0.0
-        with contextlib.suppress(FileNotFoundError):  # no ref may name yet what an iteration without a record has made
-            oldest = min(time.time() - _SECONDS, self.folder.with_name("ledger").stat().st_mtime)
+        oldest = time.time() - _SECONDS if is_forgetting else 0.0
         for folder in self.folder.glob("??"):
             try:
                 loose = set(os.listdir(self._store / folder.name))

@@ -100,7 +100,8 @@ class Invocation:
         project = self.project
         if project.stop:
             return None
-        project.repository.objects.bring_back()
+        # What an iteration has made that has no record yet may be named by no ref, however long ago it began.
+        project.repository.objects.bring_back(is_forgetting=self._count > 0)
         pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
         config = self._config = project.config()
         _warn_of_budgets(project, config)
