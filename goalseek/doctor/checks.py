@@ -161,10 +161,11 @@ def find(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
             continue
         try:
             for finding in check.find(subject):
-                if not finding.ok:
-                    wrong.add(check.place)
-                if finding.level != "good" or check.place not in wrong:
-                    yield finding if finding.place else structs.replace(finding, place=check.place)
+                placed = finding if finding.place else structs.replace(finding, place=check.place)
+                if not placed.ok:
+                    wrong.add(placed.place)
+                if placed.level != "good" or placed.place not in wrong:
+                    yield placed
         except GoalseekError as error:
             wrong.add(check.place)
             yield finding_of(error, check.place)

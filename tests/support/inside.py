@@ -49,7 +49,7 @@ def tell(owner, name, event):
         return result
     setattr(owner, name, call)
 tell(os, "fsync", "fsync")
-tell(Repository, "_update_refs", "refs")
+tell(Repository, "move", "refs")
 append, clean_up = Landing.append, QueuedIteration.clean_up
 def begin(*arguments):
     global counts

@@ -160,7 +160,8 @@ def test_settling_and_the_holdout_are_phases_of_the_panel(tmp_path: Path, go: Pa
     one_by_one = f"printf 'first\\n{HOSTILE}'\n{waits}\n{JUDGE}"
     metric = {"direction": "maximize", "query": "score", "noise": "always", "settle": 2}
     more = {"env": {"verify": {"set": {"WAIT": str(go)}}}, "metric": metric, **held_out("sh hidden/judge.sh")}
-    project = Project.make(tmp_path / "noisy", {**FILES, "hidden/judge.sh": one_by_one}, more)
+    costly = {**more, "metric": {**metric, "settle": 50}}  # at the end of -n 1 it would settle what costs little
+    project = Project.make(tmp_path / "noisy", {**FILES, "hidden/judge.sh": one_by_one}, costly)
     project.set_moves(answer(2))
     go.mkdir()
     project.climb("iterate", "-n", "1")
