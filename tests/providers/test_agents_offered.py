@@ -181,6 +181,6 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
     assert used.input_tokens in (100 * len(calls), 100 * (len(calls) - 1)), "the last answer may not have been stored"
     assert used.cached_tokens == used.input_tokens * 2 // 5
     assert 0 <= used.input_tokens // 5 - used.output_tokens < 20, "the last answer may have been counted at its begin"
-    left = load_maker(name).read(Printed(-9, "", "", lambda pattern: agent.made().read_home(name, pattern)))  # type: ignore[union-attr]
+    left = load_maker(name).read(Printed(-9, "", "", lambda pattern: agent.made().host.read_home(name, pattern)))  # type: ignore[union-attr]
     missing = used.tokens - usage_of_call(left, session).tokens
     assert 0 <= missing <= 160, "where goalseek died too, only its HOME is left, which may lack the last answer"
