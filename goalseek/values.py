@@ -1,4 +1,4 @@
-"""The vocabulary of the records (outcomes, reasons, phases), small values stored in them, and values to JSON and back.
+"""The vocabulary of the records, small values stored in them, findings of checks, and values to JSON and back.
 
 The enums equal the strings of the contract, so records stay the same byte for byte.
 """
@@ -342,3 +342,26 @@ def from_line(kind: type[Value], line: str | bytes) -> Value:
 @functools.cache
 def _decoder(kind: Any) -> Any:
     return msgspec.json.Decoder(kind)
+
+
+Level = Literal["good", "note", "wrong"]
+
+
+class Finding(Struct, frozen=True):
+    """One sentence of a check: it must be mended (``wrong``), is worth knowing (``note``), or is as it should be.
+
+    ``place`` is the name under which ``doctor`` shows it.
+    """
+
+    level: Level
+    text: str
+    remedy: str = ""
+    place: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing must be mended."""
+        return self.level != "wrong"
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.remedy}" if self.remedy else self.text

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from goalseek.doctor.isolation import cheat_remedy, fixed_seed_remedy
 from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
-from goalseek.findings import Finding, Level
 from goalseek.git.merge import PatchError, patch_tree
 from goalseek.git.paths import quote_path
 from goalseek.git.trees import count_lines
@@ -24,7 +23,7 @@ from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_se
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import AcceptanceRule
-from goalseek.values import Outcome, Reason
+from goalseek.values import Finding, Level, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 
 

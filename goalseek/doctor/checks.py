@@ -14,12 +14,12 @@ from goalseek.doctor.isolation import check_exposure, check_separation
 from goalseek.doctor.provider_checks import check_programs, check_provider
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError
-from goalseek.findings import Finding, finding_of
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.parallel import one_bench_reason
 from goalseek.providers.registry import WITHOUT_PROGRAM, manifest_commands
 from goalseek.sandbox import level
 from goalseek.sandbox.environment import check_notify_command, program_environment
+from goalseek.values import Finding
 
 
 def check_confinement(subject: Subject) -> Iterator[Finding]:
@@ -100,6 +100,11 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
         yield problem
     elif command := subject.project.loaded.manifest.notify.command:
         yield Finding("good", f"{command[0]} can be started")
+
+
+def finding_of(error: GoalseekError, place: str = "") -> Finding:
+    """The finding that an error makes."""
+    return Finding("wrong", error.message, error.hint, place)
 
 
 class Check(Struct, frozen=True):

@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 
 from goalseek.doctor.isolation import hidden_tests, unseen_by_scorer
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
-from goalseek.findings import Finding
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
@@ -32,7 +31,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
-from goalseek.values import CommandRun
+from goalseek.values import CommandRun, Finding
 from goalseek.workspace.scope import is_tool_cache, parents, paths_below
 
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")

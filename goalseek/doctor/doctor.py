@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import structs
 
 from goalseek.doctor.cheats import AppliedCheat, apply_cheats, count_cheat_runs
-from goalseek.doctor.checks import CHECKS, find
+from goalseek.doctor.checks import CHECKS, find, finding_of
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.scope_checks import is_time_unclear
 from goalseek.doctor.subject import subject_of
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Target, current_target
-from goalseek.findings import Finding, finding_of
 from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.statistics.scale import median
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 
 LEAST_GIT = (2, 38)
 _NEEDED = ("repository", "globs", "number", "committed")  # before anything is said of the trial

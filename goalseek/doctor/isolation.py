@@ -9,7 +9,6 @@ from pathlib import Path
 
 from goalseek.doctor.scope_checks import is_time_unclear
 from goalseek.doctor.subject import Subject
-from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.command_words import SCRIPTS, parse_command
@@ -26,6 +25,7 @@ from goalseek.manifest.exposure import (
     unchecked_time,
 )
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
+from goalseek.values import Finding
 from goalseek.workspace.answers import answer_notes, hidden_paths
 
 _TEST_RUNNERS = ("pytest", "py.test", "unittest")

@@ -12,7 +12,6 @@ from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.evaluation.measurements import Evaluation
-from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
@@ -27,7 +26,7 @@ from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import LaunchSpec, Provider, WritableFile
 from goalseek.providers.registry import advise_provider
 from goalseek.sandbox.executables import missing_script
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 from goalseek.workspace.scope import Scope
 
 LIVE_SECONDS = 120.0

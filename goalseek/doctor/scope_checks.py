@@ -8,14 +8,13 @@ from pathlib import Path
 
 from goalseek.doctor.subject import Subject
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.loading import ManifestFile, has_metric_command
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 from goalseek.project.project import Project
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 from goalseek.workspace.forbidden_names import needs_listing
 from goalseek.workspace.scope import paths_below
 

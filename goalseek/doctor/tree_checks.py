@@ -10,7 +10,6 @@ from goalseek.disk import LITTLE_FREE, check_free_space
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.evaluation.measurements import sync_bench
-from goalseek.findings import Finding
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
@@ -22,7 +21,7 @@ from goalseek.project.landing import check_refs
 from goalseek.project.opening import refuse_foreign_logs
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.sandbox import editable_installs
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 from goalseek.workspace import hidden_files
 from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_gives, refuse_unfit_shares
 

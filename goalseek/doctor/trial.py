@@ -22,7 +22,6 @@ from goalseek.evaluation.measurements import (
     sync_bench,
     trial_folder,
 )
-from goalseek.findings import Finding
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
@@ -34,7 +33,7 @@ from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
 from goalseek.statistics.scale import median
 from goalseek.statistics.sequential_test import AcceptanceRule
-from goalseek.values import Reason, VerifierRun
+from goalseek.values import Finding, Reason, VerifierRun
 
 NUMBERS = 2
 

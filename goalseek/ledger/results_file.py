@@ -191,7 +191,7 @@ class History:
     def _write_cache(self, name: str, last: Line, body: bytes | bytearray, more: Mapping[str, str]) -> None:
         """Writes a cache of the records up to ``last``, whose place and hash stand in its first line."""
         head = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), **more}
-        write_atomic(self.path.with_name(name), json.dumps(head).encode() + b"\n" + body, durable=True)
+        write_atomic(self.path.with_name(name), json.dumps(head).encode() + b"\n" + body)
 
     def _read_cache(self, name: str) -> tuple[dict[str, Any], bytes, int]:
         """The first line and the rest of a cache, and the end of its records. Raises one of ``_UNFIT``."""

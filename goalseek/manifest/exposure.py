@@ -8,12 +8,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from goalseek.findings import Finding
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
+from goalseek.values import Finding
 
 EXPOSED = "candidate code can read the hidden files"
 

@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.findings import Finding
 from goalseek.git.command import AUTHOR, git
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, normalize_glob, normalize_path, quote_path
@@ -23,7 +22,7 @@ from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, Metric
-from goalseek.values import from_plain, to_line, to_plain
+from goalseek.values import Finding, from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 

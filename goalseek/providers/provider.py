@@ -55,7 +55,7 @@ class CallHost:
 
     def start(self, spec: LaunchSpec) -> ProgramResult:
         """Runs a program in ``Call.folder``, with the prompt on its standard input."""
-        raise NotImplementedError
+        raise TypeError(f"a call without a workspace starts no program: {spec.arguments[0]}")
 
     def wait(self, seconds: float, why: str) -> bool:
         """Waits; gives False at once where the run ends before."""

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.findings import Finding
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.tables import Manifest
 from goalseek.sandbox import environment
 from goalseek.sandbox.executables import first_line, resolve_links, which
 from goalseek.sandbox.policy import SandboxPolicy
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 
 Command = str | tuple[str, ...]
 _SITE_FOLDERS = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")

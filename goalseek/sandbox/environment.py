@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.findings import Finding
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, Variables
 from goalseek.process import environment_without, inherited_variables
 from goalseek.sandbox import level
 from goalseek.sandbox.redaction import is_credential_name
 from goalseek.sandbox.view import Launch
-from goalseek.values import StopReason
+from goalseek.values import Finding, StopReason
 from goalseek.workspace.scope import manifest_scope
 
 _PUBLISHED = """PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_ALL LC_CTYPE TZ TERM

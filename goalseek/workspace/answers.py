@@ -15,7 +15,6 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.findings import Finding
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
@@ -30,6 +29,7 @@ from goalseek.manifest.exposure import (
 )
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable
+from goalseek.values import Finding
 from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
 from goalseek.workspace.hidden_files import folder_of, list_hidden
 from goalseek.workspace.scan import ListedFile, Listing, content_digest, list_folder

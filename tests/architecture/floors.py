@@ -11,7 +11,7 @@ import ast
 
 from source import PRODUCT, Module, Source
 
-GROUND = tuple("errors findings values phase_values humanize files own_folders disk locks process _version".split())
+GROUND = tuple("errors values phase_values humanize files own_folders disk locks process _version".split())
 FLOORS = (
     "git",
     "manifest",

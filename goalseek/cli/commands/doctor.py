@@ -10,9 +10,8 @@ from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.output import YES, ask_person, print_json_lines, print_message, wants_json
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.findings import Finding
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.values import to_plain
+from goalseek.values import Finding, to_plain
 from goalseek.views.terminal_text import Paint, clean_text, painter
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
