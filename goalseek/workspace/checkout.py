@@ -18,14 +18,26 @@ from msgspec import Struct
 from goalseek.files import write_atomic
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
-from goalseek.own_folders import ForeignPath, OwnFolder, open_folder, own_folder, read_regular, recreate_folder
-from goalseek.workspace.scan import RACY_NANOSECONDS, Changes, Listing, RecordedFiles, signature_of, walk
+from goalseek.own_folders import (
+    ForeignPath,
+    OwnFolder,
+    open_folder,
+    own_folder,
+    read_regular,
+    recreate_folder,
+    split_path,
+)
+from goalseek.workspace.scan import Changes, Listing
 from goalseek.workspace.scope import Scope, parents
 
 LINK = "link"
 COPY = "copy"
 COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
+RACY_NANOSECONDS = 20_000_000
+# A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
+_DEPTH_LIMIT = 200
+_LENGTH_LIMIT = 1000
 _FORMAT = 2
 
 
@@ -57,11 +69,20 @@ class TreePlan(Struct, frozen=True):
         return frozenset(self.shared if self.mounts else ())
 
 
+Signature = tuple[int, int, int, int, int]
+
+
+def signature_of(status: os.stat_result) -> Signature:
+    """The signature of a file: modification and change time in nanoseconds, size in bytes, mode and inode."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode, status.st_ino
+
+
 class Checkout:
     """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
 
     An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
-    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change.
+    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change. ``entries`` are the
+    files that the folder should hold.
     """
 
     def __init__(
@@ -78,43 +99,56 @@ class Checkout:
         self._read = read
         self._fill = fill
         self._is_left_alone = is_left_alone
-        self._recorded = RecordedFiles()
+        self._clear()
 
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """The files that the folder should hold."""
-        return self._recorded.entries
+    def _clear(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._signatures: dict[str, dict[str, Signature]] = {}  # by folder, "" or "a/b/", and name
+        self._racy: set[str] = set()  # recorded too near to their change time to tell a later change
+        self._below: dict[str, int] = {}  # how many files lie below each folder
+
+    def _expect(self, entries: Mapping[str, Entry]) -> None:
+        """Adds files that the folder should hold, or changes what they should be.
+
+        Raises ForeignPath for a path that leads elsewhere, and where one of two would lie below the other: that one
+        would be written, and removed, where a link of ours leads.
+        """
+        for path, entry in entries.items():
+            if path not in self.entries:
+                split_path(path)
+                if path in self._below or any(above in self.entries for above in parents(path)):
+                    raise ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
+                for above in parents(path):
+                    self._below[above] = self._below.get(above, 0) + 1
+            self.entries[path] = entry
 
     def load(self) -> bool:
         """Loads what an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
         try:
             version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
+            if version != _FORMAT or not self.root.is_dir():
+                return False
+            self._expect({path: Entry(*facts) for path, facts in entries.items()})
         except (OSError, ValueError, EOFError, TypeError):
             return False
-        if version != _FORMAT or not self.root.is_dir():
-            return False
-        try:
-            self._recorded = RecordedFiles.of({path: Entry(*facts) for path, facts in entries.items()})
         except ForeignPath:  # of a goalseek that took such an entry
+            self._clear()
             return False
-        self.label = label
-        self._recorded.signatures, self._recorded.racy = signatures, set(racy)
+        self.label, self._signatures, self._racy = label, signatures, set(racy)
         return True
 
     def save(self) -> None:
         """Records the folder's state for the next process."""
-        recorded = self._recorded
-        entries = {path: (entry.mode, entry.blob) for path, entry in recorded.entries.items()}
-        content = marshal.dumps((_FORMAT, self.label, entries, recorded.signatures, list(recorded.racy)))
-        write_atomic(self.state, content)
+        entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
+        write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew with just these files."""
-        self._recorded = RecordedFiles.of(dict(entries))
+        self._clear()
+        self._expect(entries)
         recreate_folder(self.root)
-        real = {path: entry for path, entry in entries.items() if entry.mode not in OURS}
         if self._fill:
-            self._fill(self.root, real)
+            self._fill(self.root, {path: entry for path, entry in entries.items() if entry.mode not in OURS})
         with own_folder(self.root) as folder:
             for path, entry in entries.items():
                 if entry.mode in OURS or not self._fill:
@@ -125,14 +159,20 @@ class Checkout:
 
     def update(self, wanted: Mapping[str, Entry | None], label: str) -> None:
         """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
+        changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
         with own_folder(self.root) as folder:
-            for path, entry in wanted.items():
-                if entry is None and path in self.entries:
-                    self._recorded.forget(path)
-                    self._remove(folder, path)
-            changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
+            for path in [path for path, entry in wanted.items() if entry is None and path in self.entries]:
+                del self.entries[path]
+                above, name = _split(path)
+                self._signatures.get(above, {}).pop(name, None)
+                self._racy.discard(path)
+                for above in parents(path):
+                    self._below[above] -= 1
+                    if not self._below[above]:
+                        del self._below[above]
+                self._remove(folder, path)
+            self._expect(changed)
             for path, entry in changed.items():
-                self._recorded.add(path, entry)
                 self._write(folder, path, entry)
         self._record(changed)
         self.label = label
@@ -148,8 +188,69 @@ class Checkout:
                     self._write(folder, path, entry)
 
     def changes(self) -> Changes:
-        """What differs from what is recorded, by one walk of the folder."""
-        return walk(self.root, self._recorded, self._differs, self._is_left_alone)
+        """What differs from what is recorded, by one walk of the folder.
+
+        It trusts a file's signature, and looks into a file only where its change time was too near to the moment when
+        it was recorded.
+        """
+        changed: list[str] = []
+        missing: list[str] = []
+        added: list[str] = []
+        new_folders: list[str] = []
+        walked: set[str] = set()
+        racy = self._racy
+
+        def walk(descriptor: int, folder: str) -> None:
+            walked.add(folder)
+            recorded, count = self._signatures.get(folder, {}), 0
+            inner: list[str] = []
+            with os.scandir(descriptor) as listing:
+                for item in listing:
+                    name = item.name
+                    signature = recorded.get(name)
+                    if signature is not None:
+                        count += 1
+                        current = signature_of(item.stat(follow_symlinks=False))
+                        if current != signature or (racy and folder + name in racy and self._differs(folder + name)):
+                            changed.append(folder + name)
+                    elif self._is_left_alone(path := folder + name):
+                        continue
+                    elif not item.is_dir(follow_symlinks=False):
+                        added.append(path)
+                    elif path in self._below:
+                        inner.append(name)
+                    else:
+                        walk_new(path)
+            if count < len(recorded):
+                names = frozenset(os.listdir(descriptor))
+                missing.extend(folder + name for name in recorded if name not in names)
+            for name in inner:
+                with open_folder(name, descriptor) as below:
+                    walk(below, f"{folder}{name}/")
+
+        def walk_new(folder: str) -> bool:
+            """Walks a new folder; gives whether something in it is left alone, so that the folder must stay."""
+            must_stay = False
+            with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
+                for item in listing:
+                    path = f"{folder}/{item.name}"
+                    is_too_deep = path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT
+                    if self._is_left_alone(path):
+                        must_stay = True
+                    elif is_too_deep or not item.is_dir(follow_symlinks=False):
+                        added.append(path)
+                    else:
+                        must_stay = walk_new(path) or must_stay
+            if not must_stay:
+                new_folders.append(folder)
+            return must_stay
+
+        with open_folder(self.root) as top:
+            walk(top, "")
+        for folder, names in self._signatures.items():
+            if folder not in walked:
+                missing.extend(folder + name for name in names)
+        return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def restore(self, changes: Changes) -> None:
         """Undoes what a walk found, path by path."""
@@ -173,7 +274,7 @@ class Checkout:
         """
         signatures = []
         racy_from = time.time_ns() - RACY_NANOSECONDS
-        for path in ("", *self._recorded.below, *paths):
+        for path in ("", *self._below, *paths):
             try:
                 status = os.lstat(self.root / path)
             except OSError:
@@ -187,11 +288,15 @@ class Checkout:
         """Whether a file looks as when it was written; False where it is not one of the recorded files."""
         if path not in self.entries:
             return False
-        return signature_of((self.root / path).lstat()) == self._recorded.signature(path)
+        return signature_of((self.root / path).lstat()) == self._signature(path)
 
     def size(self, path: str) -> int:
         """The size in bytes of a recorded file."""
-        return self._recorded.signature(path)[2]
+        return self._signature(path)[2]
+
+    def _signature(self, path: str) -> Signature:
+        folder, name = _split(path)
+        return self._signatures[folder][name]
 
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]
@@ -201,7 +306,7 @@ class Checkout:
             return os.fsencode(os.readlink(full_path)) != self._content(path, entry)
         if not stat.S_ISREG(mode) or read_regular(self.root, path) != self._content(path, entry):
             return True
-        self._recorded.racy.discard(path)
+        self._racy.discard(path)
         return False
 
     def _content(self, path: str, entry: Entry) -> bytes:
@@ -220,33 +325,22 @@ class Checkout:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             folder.remove(path)
         for above in parents(path):
-            if above in self._recorded.below:
+            if above in self._below:
                 return
             folder.remove_if_empty(above)
 
     def _record(self, paths: Iterable[str]) -> None:
         """Records the signatures of files that were just written."""
-        now = time.time_ns()
+        racy_from = time.time_ns() - RACY_NANOSECONDS
         for path in paths:
-            self._recorded.record(path, signature_of((self.root / path).lstat()), now)
+            folder, name = _split(path)
+            signature = signature_of((self.root / path).lstat())
+            self._signatures.setdefault(folder, {})[name] = signature
+            if signature[1] > racy_from:
+                self._racy.add(path)
 
 
-def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
-    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
-
-    A path below a link is none of them: the link itself is what somebody put there.
-    """
-    return [path for path in sorted(paths) if _is_occupied(root, path)]
-
-
-def _is_occupied(root: Path, path: str) -> bool:
-    *above, name = path.split("/")
-    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-        folder = stack.enter_context(open_folder(root))
-        for part in above:
-            folder = stack.enter_context(open_folder(part, folder))
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            return bool(os.listdir(stack.enter_context(open_folder(name, folder))))
-        return not stat.S_ISREG(status.st_mode) or status.st_size > 0
-    return False
+def _split(path: str) -> tuple[str, str]:
+    """The folder, "" or with a slash at its end, and the name."""
+    cut = path.rfind("/") + 1
+    return path[:cut], path[cut:]

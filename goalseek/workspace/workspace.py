@@ -21,8 +21,8 @@ from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
-from goalseek.workspace.checkout import Checkout, TreePlan, occupied_paths
-from goalseek.workspace.scan import Changes, digest_of
+from goalseek.workspace.checkout import Checkout, TreePlan
+from goalseek.workspace.scan import Changes, digest_of, occupied_paths
 
 Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
