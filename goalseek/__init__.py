@@ -9,8 +9,8 @@ from pathlib import Path
 from goalseek._version import __version__
 
 if typing.TYPE_CHECKING:
-    from goalseek.ledger.records import IterationRecord, Record
     from goalseek.manifest.loading import ManifestFile
+    from goalseek.records import IterationRecord, Record
 
 __all__ = ["__version__", "iterate", "load", "read_results"]
 

@@ -26,13 +26,13 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.git.trees import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
-from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord, MeasurementRecord, SettledDifference
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import SettledDifference, settle, standard_errors
+from goalseek.statistics.intervals import settle, standard_errors
 from goalseek.statistics.scale import median
 from goalseek.values import StopReason
 

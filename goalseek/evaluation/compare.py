@@ -31,8 +31,9 @@ from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
+from goalseek.records import SettledDifference
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import PAIRS, SettledDifference, settle
+from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 

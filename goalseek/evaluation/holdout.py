@@ -16,11 +16,11 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
-from goalseek.ledger.records import HoldoutRecord
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.phase_values import Failure
 from goalseek.project.landing import landing
+from goalseek.records import HoldoutRecord
 from goalseek.values import Phase, Reason, StopReason
 
 

@@ -16,7 +16,6 @@ from msgspec import Struct, field, structs
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
-from goalseek.ledger.records import MeasurementRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.evidence import add_measurement
@@ -27,6 +26,7 @@ from goalseek.process import deferring_signals
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
+from goalseek.records import MeasurementRecord
 from goalseek.statistics.decide import rejection_of
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName

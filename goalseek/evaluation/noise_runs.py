@@ -30,11 +30,11 @@ from goalseek.evaluation.measurements import (
     with_last_lines,
 )
 from goalseek.humanize import format_duration
-from goalseek.ledger.records import IterationRecord, MeasurementRecord
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord, MeasurementRecord
 from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch

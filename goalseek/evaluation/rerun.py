@@ -15,11 +15,11 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import measure_in_turn, pinned_target
 from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share
 from goalseek.ledger.audit import audit
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread

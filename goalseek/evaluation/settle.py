@@ -29,7 +29,6 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
-from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
@@ -37,6 +36,7 @@ from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
 from goalseek.project.project import Project
+from goalseek.records import SettleRecord
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Phase, Reason, StopReason, Usage
 

@@ -22,12 +22,12 @@ from goalseek.git.command import git_text
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.checkpoints import Flight
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.own_folders import remove_if_exists
+from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_plain
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))

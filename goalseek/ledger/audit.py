@@ -38,13 +38,13 @@ from goalseek.ledger.chain import (
 )
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.ledger import RULER_FILE
-from goalseek.ledger.records import IterationRecord, Record
 from goalseek.ledger.results_file import SNAPSHOT, diff_lines
 from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
+from goalseek.records import IterationRecord, Record
 from goalseek.values import Outcome, to_plain
 
 SEALS_CHECKED = "seals checked"

@@ -11,7 +11,7 @@ from goalseek.git.commits import Commit, UnreadableCommit, read_commit, revert_m
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path
 from goalseek.ledger.chain import Deviation, value_deviations
-from goalseek.ledger.records import IterationRecord
+from goalseek.records import IterationRecord
 from goalseek.values import Outcome, Reason
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.git.commits import Commit
-from goalseek.ledger.records import (
+from goalseek.ledger.seal import Seal, key_of
+from goalseek.records import (
     HoldoutRecord,
     IterationRecord,
     MeasurementRecord,
@@ -23,7 +24,6 @@ from goalseek.ledger.records import (
     SettleRecord,
     parse_record,
 )
-from goalseek.ledger.seal import Seal, key_of
 from goalseek.values import to_line
 
 

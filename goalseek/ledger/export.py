@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
-from goalseek.ledger.records import IterationRecord
+from goalseek.records import IterationRecord
 from goalseek.values import to_plain
 
 _BATCH = 5000

@@ -20,10 +20,10 @@ from goalseek.git.commits import walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
 from goalseek.ledger.chain import LedgerEntry, check_seal, entry_message
-from goalseek.ledger.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSchema, Record, parse_record
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
+from goalseek.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSchema, Record, parse_record
 from goalseek.values import StopReason, to_line, to_plain
 
 _HEAD_FILE = "ledger"

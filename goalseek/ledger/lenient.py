@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from goalseek.ledger.records import KINDS, Head, parse_record
+from goalseek.records import KINDS, Head, parse_record
 
 _CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
 

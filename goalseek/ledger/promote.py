@@ -17,8 +17,8 @@ from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_distinct, format_number, pluralize
-from goalseek.ledger.records import IterationRecord, SettleRecord, parse_record
 from goalseek.ledger.standing import take_back
+from goalseek.records import IterationRecord, SettleRecord, parse_record
 from goalseek.values import Outcome, StopReason
 
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from goalseek.ledger.records import IndexedIteration
+from goalseek.records import IndexedIteration
 from goalseek.values import Outcome
 
 _DIGITS = re.compile(rb"[0-9]+")

@@ -22,7 +22,10 @@ from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
 from goalseek.ledger.record_index import RecordIndex
-from goalseek.ledger.records import (
+from goalseek.ledger.seal import Seal
+from goalseek.ledger.standing import Standing
+from goalseek.manifest.loading import ManifestFile
+from goalseek.records import (
     NEWER_SCHEMA_HINT,
     IndexedIteration,
     IterationRecord,
@@ -32,9 +35,6 @@ from goalseek.ledger.records import (
     parse_record,
     parse_summary,
 )
-from goalseek.ledger.seal import Seal
-from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import ManifestFile
 from goalseek.values import StopReason, from_plain, to_line
 
 _BLOCK = 65536

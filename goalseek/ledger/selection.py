@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from goalseek import humanize
 from goalseek.errors import GoalseekError
-from goalseek.ledger.records import IterationRecord, IterationSummary
 from goalseek.ledger.results_file import History, Line
+from goalseek.records import IterationRecord, IterationSummary
 
 MAX_OLDER_IN_A_ROW = 1000
 _Entry = tuple[Line, IterationSummary]

@@ -6,14 +6,21 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from goalseek.ledger.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 from goalseek.manifest.tables import Search
-from goalseek.statistics.noise_state import NoiseState, RecordedRuns, setting_of
-from goalseek.statistics.rotation import Proposal, Proposer, Rotation, Turn, author_of, next_turn, proposers_of
+from goalseek.records import (
+    PROVIDER_FAILED,
+    HoldoutRecord,
+    IterationRecord,
+    MeasurementRecord,
+    Record,
+    RunRecord,
+    SettleRecord,
+)
+from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.rotation import Proposer, Rotation, Turn, next_turn, proposers_of
 from goalseek.statistics.scale import Scale, scale_of
 from goalseek.values import STACK, CommandRun, Number, Outcome, Reason, Usage
 
-PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
 CRASHED = (
     Reason.VERIFY_FAILED,
     Reason.VERIFY_TIMEOUT,
@@ -212,11 +219,12 @@ def _reset_run(standing: Standing) -> Standing:
 
 
 def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
+    incumbent = standing.incumbent.commit if standing.incumbent else None
     counted_as = record.outcome if record.taken_back is None else record.reason
     outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
     following = structs.replace(
         standing,
-        noise=noise_after(standing.noise, record, standing.incumbent.commit if standing.incumbent else None),
+        noise=standing.noise.after_iteration(record, incumbent),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
@@ -269,7 +277,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
         provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
-        rotation=standing.rotation.after(proposal_of(record, standing.incumbent)),
+        rotation=standing.rotation.after(record, incumbent),
     )
     if record.outcome != Outcome.KEPT:
         return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
@@ -283,31 +291,6 @@ def _count_unmoved(standing: Standing, value: float | None) -> int | None:
     if value is None or standing.unmoved is None or standing.baseline is None:
         return standing.unmoved
     return standing.unmoved + 1 if value == standing.baseline.value else None
-
-
-def noise_after(noise: NoiseState, record: IterationRecord, incumbent: str | None) -> NoiseState:
-    """What is known of the noise with one more record; ``incumbent`` is the commit of that before it."""
-    is_of_incumbent = incumbent is None or record.base_commit_hash in (None, incumbent)
-    code = record.tree_hash or "", record.digests.get("ruler", noise.ruler)
-    result = record.outcome, record.reason, record.metric.value, record.metric.odds
-    setting = setting_of(record.benches, record.host)
-    return noise.after_iteration(RecordedRuns(record.runs, *result, *code, setting, is_of_incumbent))
-
-
-def proposal_of(record: IterationRecord, incumbent: MeasuredCommit | None = None) -> Proposal:
-    """What counts of a record for whose turn it is; ``incumbent`` is that before it."""
-    turn = record.turn_of or ""
-    return Proposal(
-        record.iteration,
-        record.outcome,
-        author_of(record.provider, record.model, turn),
-        turn,
-        record.reason not in PROVIDER_FAILED,
-        (record.metric.incumbent, record.metric.value),
-        sum(record.seconds.values()),
-        record.usage,
-        incumbent is None or record.first_base_commit_hash in (None, incumbent.commit),
-    )
 
 
 def _after_taking_back(following: Standing, record: IterationRecord, number: int) -> Standing:

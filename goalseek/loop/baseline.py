@@ -20,7 +20,6 @@ from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.log import log
@@ -31,6 +30,7 @@ from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, It
 from goalseek.project.config import Config
 from goalseek.project.landing import in_flight, landing
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import STACK, Outcome, Phase, Reason
 

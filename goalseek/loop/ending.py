@@ -16,7 +16,6 @@ from goalseek.humanize import (
     format_number,
     format_percent,
 )
-from goalseek.ledger.records import SettleRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
@@ -26,6 +25,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
+from goalseek.records import SettleRecord
 from goalseek.values import EXIT_CODES, Outcome, Stop, StopReason
 
 _GO_ON = "the same command goes on"

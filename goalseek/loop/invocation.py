@@ -19,7 +19,6 @@ from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop.ending import reporting_end
 from goalseek.loop.phases.read_context import count_proposals, played
 from goalseek.manifest.loading import with_manifest_option
@@ -48,6 +47,7 @@ from goalseek.project.progress import (
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.providers.registry import make_permitted_provider
+from goalseek.records import IterationRecord
 from goalseek.values import Phase, Stop, StopReason, Usage
 
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop.baseline import is_abandoned, measure_baseline, record_abandoned
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
@@ -20,6 +19,7 @@ from goalseek.loop.phases.read_context import read_context
 from goalseek.loop.phases.review import asks_reviewer, review_candidate
 from goalseek.loop.phases.verify import verify
 from goalseek.loop.queue import open_queue
+from goalseek.records import IterationRecord
 
 
 def iterate(invocation: Invocation) -> Iterator[IterationRecord]:

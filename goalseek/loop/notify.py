@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.project.project import Project
 from goalseek.project.status import UNSENT
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.environment import check_notify_command, notify_launch
 from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 
 from goalseek.errors import Ended, LimitReached
 from goalseek.ledger.checkpoints import Begun
-from goalseek.ledger.records import IterationRecord
 from goalseek.locks import Baton
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
@@ -30,6 +29,7 @@ from goalseek.project.landing import in_flight
 from goalseek.project.limits import Spending
 from goalseek.project.progress import median_seconds
 from goalseek.project.stop import take_stop_request
+from goalseek.records import IterationRecord
 from goalseek.values import Phase, Usage
 
 _BEAT_SECONDS = 0.5

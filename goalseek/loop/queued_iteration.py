@@ -12,7 +12,6 @@ from goalseek.errors import GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.humanize import format_moment
 from goalseek.ledger.checkpoints import Begun, CheckpointName
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Baton
 from goalseek.loop.attempts import OpenAttempt, TipMoved
@@ -26,6 +25,7 @@ from goalseek.project.landing import Landing, in_flight
 from goalseek.project.picture import OpenIteration
 from goalseek.project.project import Project
 from goalseek.project.trees import Lane
+from goalseek.records import IterationRecord
 from goalseek.values import Attempt, Phase, Reason
 from goalseek.workspace.places import LANDING, SLOT
 

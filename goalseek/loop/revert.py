@@ -15,7 +15,6 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration, checkpointed
@@ -25,6 +24,7 @@ from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
 from goalseek.phase_values import Candidate, Change, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Outcome, Phase, Reason
 

@@ -16,11 +16,11 @@ from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_mov
 from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
 from goalseek.ledger.checkpoints import Begun, Flight
 from goalseek.ledger.ledger import AnyRecord
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
+from goalseek.records import IterationRecord
 from goalseek.values import StopReason
 
 

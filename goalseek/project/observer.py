@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 if typing.TYPE_CHECKING:
-    from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.project.approval import Approval, Question
     from goalseek.project.picture import Picture
     from goalseek.project.progress import Progress
+    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.sandbox.level import SandboxLevel
     from goalseek.values import Stop
 

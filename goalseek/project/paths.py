@@ -18,10 +18,10 @@ from goalseek.git.command import git
 from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load
+from goalseek.records import IterationRecord
 from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 _FILE = "folder"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from goalseek.humanize import format_number
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budgets_of
+from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import Outcome

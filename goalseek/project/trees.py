@@ -11,11 +11,11 @@ from pathlib import Path
 from goalseek.git.objects import Objects
 from goalseek.git.trees import TreeUpdateContext
 from goalseek.humanize import format_number
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.config import Config
+from goalseek.records import IterationRecord
 from goalseek.sandbox.policy import SandboxPolicy
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Outcome, to_line

@@ -15,7 +15,7 @@ from goalseek.files import write_atomic
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.ledger.standing import PROVIDER_FAILED, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, PastIteration, Rejection, Session
 from goalseek.project.config import Config
@@ -29,6 +29,7 @@ from goalseek.proposal.usage import UsageLog
 from goalseek.proposal.watch import wait
 from goalseek.providers.provider import Call, Reply
 from goalseek.providers.replay import Recording, file_name
+from goalseek.records import PROVIDER_FAILED
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Usage, to_plain

@@ -20,11 +20,11 @@ from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
-from goalseek.ledger.records import IterationRecord
-from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
+from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import Ahead, PastIteration
 from goalseek.project.project import Project
+from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope

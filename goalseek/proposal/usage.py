@@ -15,11 +15,11 @@ from msgspec import Struct, structs
 
 from goalseek.humanize import at_least, format_dollars, format_duration, pluralize
 from goalseek.ledger.checkpoints import CALLS, CheckpointName, Checkpoints
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Edit, Session
 from goalseek.project.progress import median_iteration_seconds
+from goalseek.records import IterationRecord
 from goalseek.statistics.scale import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
 

@@ -9,59 +9,11 @@ import functools
 import math
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from goalseek.humanize import better_or_worse, format_number, format_percent, pluralize
+from goalseek.records import SettledDifference
 from goalseek.statistics.scale import Pair, mean, median, scale_of, solve, spread, variance
 
 PAIRS = 5
 CONFIDENCE = 0.95
-
-
-class SettledDifference(Struct, frozen=True):
-    """The difference of two trees, positive where better, its interval, and the medians ``before`` and ``after``.
-
-    Medians are in the metric's units, the difference and its interval are too, or shares of ``before`` where
-    ``in_percent``. The interval is None for a single pair.
-    """
-
-    pairs: int
-    before: float
-    after: float
-    difference: float
-    interval: tuple[float, float] | None
-    in_percent: bool
-    unit: str = ""
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether zero lies outside the interval."""
-        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
-
-    @property
-    def no_gain(self) -> str:
-        """``no gain shown: -9.4% to 15.2% (5 pairs)`` if zero lies inside the interval; else ""."""
-        if self.interval is None or self.is_sure:
-            return ""
-        low, high = map(self.format_size, self.interval)
-        return f"no gain shown: {low} to {high} ({pluralize(self.pairs, 'pair')})"
-
-    def in_words(self) -> str:
-        """``3.1% better (95% interval 1.2% to 5.0%), the mean of 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
-        is_exact, size = False, self.format_size
-        gain = self.difference
-        text = f"{size(abs(gain))} {better_or_worse(gain)}" if gain else "no difference"
-        if self.interval:
-            low, high = (size(end) for end in self.interval)
-            is_exact = math.isclose(*self.interval, rel_tol=1e-9, abs_tol=1e-12)
-            interval = f"{low} to {high}" + (", rounded" if low == high else "")
-            text += " (exactly)" if is_exact else f" (95% interval {interval})"
-        of = "" if is_exact or self.interval is None else "the mean of "
-        return f"{text}, {of}{pluralize(self.pairs, 'pair')}"
-
-    def format_size(self, size: float) -> str:
-        """A difference, or an end of the interval: in percent, or in the metric's unit."""
-        return format_percent(size) if self.in_percent else format_number(size, self.unit, digits=4)
 
 
 NEAR_ZERO = 0.1  # of the other value

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest
+from goalseek.records import IterationRecord
 from goalseek.statistics.scale import Pair, scale_of, spread, successive_pairs
 from goalseek.values import Number, Outcome, Reason, VerifierRun
 
@@ -33,32 +34,6 @@ Setting = tuple[int | None, str | None]
 def setting_of(benches: int | None, host: str | None) -> Setting:
     """The setting of a record that names these."""
     return (None, None) if benches in (None, 1) else (benches, host)
-
-
-class RecordedRuns(Struct, frozen=True):
-    """The runs of a recorded iteration in the order in which they were made, and what was made of them.
-
-    ``value`` is its metric's, ``odds`` are the rule's, ``tree`` and ``ruler`` are what ran. ``is_of_incumbent``: it was
-    measured against the present incumbent; what was begun before the last keep was measured against an older one.
-    """
-
-    runs: Sequence[VerifierRun]
-    outcome: str
-    reason: str
-    value: float | None
-    odds: float | None
-    tree: str
-    ruler: str
-    setting: Setting = (None, None)
-    is_of_incumbent: bool = True
-
-    def runs_for_noise(self) -> Sequence[VerifierRun]:
-        """The runs, with those of a candidate that fixed its seed and of an older incumbent as another tree's."""
-        others = {"candidate"} if self.reason == Reason.SEED_FIXED else set[str]()
-        others |= set() if self.is_of_incumbent else {"incumbent"}
-        if not others:
-            return self.runs
-        return [VerifierRun("other" if run.of in others else run.of, run.value, 0, 0.0) for run in self.runs]
 
 
 class NoiseState(Struct, frozen=True):
@@ -102,17 +77,28 @@ class NoiseState(Struct, frozen=True):
         benches, host = setting
         return structs.replace(self, benches=benches, host=host, pairs=(), incumbent=(), opening=(), incumbent_runs=0)
 
-    def after_iteration(self, recorded: RecordedRuns) -> NoiseState:
-        """With a recorded iteration; a baseline begins anew."""
-        runs, outcome = recorded.runs_for_noise(), recorded.outcome
+    def after_iteration(self, record: IterationRecord, incumbent: str | None) -> NoiseState:
+        """With a recorded iteration; a baseline begins anew. ``incumbent`` is the commit of the incumbent before it.
+
+        The runs of a candidate that fixed its seed count as another tree's; and those of the incumbent, if the
+        candidate was begun before the last keep and was measured against an older one.
+        """
+        runs: Sequence[VerifierRun] = record.runs
+        others = {"candidate"} if record.reason == Reason.SEED_FIXED else set[str]()
+        if incumbent is not None and record.base_commit_hash not in (None, incumbent):
+            others.add("incumbent")
+        if others:
+            runs = [VerifierRun("other" if run.of in others else run.of, run.value, 0, 0.0) for run in runs]
+        setting, outcome = setting_of(record.benches, record.host), record.outcome
         if outcome == Outcome.BASELINE:
-            state = structs.replace(baseline_state(runs), benches=recorded.setting[0], host=recorded.setting[1])
+            state = structs.replace(baseline_state(runs), benches=setting[0], host=setting[1])
         else:
-            state = self.under(recorded.setting) if runs else self
-            state = state.after_candidate(runs, outcome == Outcome.KEPT, recorded.odds)
+            state = self.under(setting) if runs else self
+            state = state.after_candidate(runs, outcome == Outcome.KEPT, record.metric.odds)
         if outcome not in (Outcome.BASELINE, Outcome.KEPT):
             return state
-        return structs.replace(state, value=recorded.value, tree=recorded.tree, ruler=recorded.ruler)
+        ruler = record.digests.get("ruler", self.ruler)
+        return structs.replace(state, value=record.metric.value, tree=record.tree_hash or "", ruler=ruler)
 
     def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
         """With a run outside an iteration, made alone, which is a repeat if it ran the incumbent's code."""

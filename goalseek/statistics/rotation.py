@@ -12,29 +12,12 @@ from msgspec import Struct, field, structs
 
 from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
+from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.scale import Scale
-from goalseek.values import STACK, Number, Outcome, Usage
+from goalseek.values import STACK, Number, Outcome
 
 MAX_KEPT = 500
 _HOUR = 3600.0
-
-
-class Proposal(Struct, frozen=True):
-    """What counts of a recorded iteration: its outcome, who proposed it in whose turn, and its time and money.
-
-    ``is_try`` says whether it counts for the plateau, ``is_of_incumbent`` whether it was begun on the incumbent of its
-    record. ``values`` are the incumbent's and its own, None where there is none.
-    """
-
-    iteration: int
-    outcome: str
-    author: str
-    turn: str
-    is_try: bool
-    values: tuple[Number | None, Number | None]
-    seconds: Number
-    usage: Usage
-    is_of_incumbent: bool = True
 
 
 def author_of(provider: str, model: str, turn: str) -> str:
@@ -108,20 +91,33 @@ class Rotation(Struct, frozen=True):
     efforts: dict[str, Effort] = field(default_factory=dict)
     kept: tuple[KeptGain, ...] = ()
 
-    def after(self, proposal: Proposal) -> Rotation:
-        """With one more iteration; one that was begun before the present turn is no try of it."""
-        effort = self.efforts.get(proposal.author, Effort())
-        usage, seconds = proposal.usage, effort.seconds + proposal.seconds
+    def after(self, record: IterationRecord, incumbent: str | None = None) -> Rotation:
+        """With one more iteration; one that was begun before the present turn is no try of it.
+
+        ``incumbent`` is the commit of the incumbent before it, None where that does not matter.
+        """
+        turn, usage = record.turn_of or "", record.usage
+        author = author_of(record.provider, record.model, turn)
+        effort = self.efforts.get(author, Effort())
         is_priced = not usage.cost_is_partial and (usage.cost_usd is not None or not usage.tokens)
+        seconds = effort.seconds + sum(record.seconds.values())
         totals = seconds, effort.cost_usd + (usage.cost_usd or 0.0), effort.is_priced and is_priced
         effort = Effort(effort.tried + 1, effort.kept, effort.difference, effort.ratio, *totals)
-        following = self._in_turn(proposal)
-        if proposal.outcome != Outcome.KEPT:
-            tries = following.tries + (proposal.is_try and not self._is_late(proposal))
-            return structs.replace(following, tries=tries, efforts={**self.efforts, proposal.author: effort})
-        gain = _gain_of(proposal)
-        efforts, kept = {**self.efforts, proposal.author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
-        return structs.replace(following._after_kept(proposal), efforts=efforts, kept=kept)
+        is_of_incumbent = incumbent is None or record.first_base_commit_hash in (None, incumbent)
+        is_late = turn not in ("", self.turn) and (record.iteration < self.began or not is_of_incumbent)
+        following = self
+        if turn not in ("", self.turn) and author != STACK and not is_late:
+            following = structs.replace(self, turn=turn, began=record.iteration, tries=0)
+            following = structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
+        if record.outcome != Outcome.KEPT:
+            tries = following.tries + (record.reason not in PROVIDER_FAILED and not is_late)
+            return structs.replace(following, tries=tries, efforts={**self.efforts, author: effort})
+        if author not in (STACK, following.turn):  # the turn is now that of whoever proposed the kept change
+            following = structs.replace(following, turn=author, began=record.iteration)
+        gain = _gain_of(record, author)
+        efforts, kept = {**self.efforts, author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
+        following = structs.replace(following, tries=0, has_kept=True, after_plateau=False)
+        return structs.replace(following, efforts=efforts, kept=kept)
 
     def without(self, iterations: Collection[int]) -> Rotation:
         """Without the gains of the changes that these iterations kept, which were taken back."""
@@ -131,33 +127,14 @@ class Rotation(Struct, frozen=True):
                 efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
         return structs.replace(self, efforts=efforts)
 
-    def _is_late(self, proposal: Proposal) -> bool:
-        is_older = proposal.iteration < self.began or not proposal.is_of_incumbent
-        return proposal.turn not in ("", self.turn) and is_older
 
-    def _in_turn(self, proposal: Proposal) -> Rotation:
-        """In the proposal's turn, which may be a new one; a stack begins none, and an older record names none."""
-        turn = proposal.turn
-        if turn in ("", self.turn) or proposal.author == STACK or self._is_late(proposal):
-            return self
-        following = structs.replace(self, turn=turn, began=proposal.iteration, tries=0)
-        return structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
-
-    def _after_kept(self, proposal: Proposal) -> Rotation:
-        """The turn is now that of whoever proposed the kept change, if anybody was asked for it."""
-        turn = self.turn if proposal.author == STACK else proposal.author
-        began = self.began if turn == self.turn else proposal.iteration
-        following = structs.replace(self, turn=turn, began=began, tries=0)
-        return structs.replace(following, has_kept=True, after_plateau=False)
-
-
-def _gain_of(proposal: Proposal) -> KeptGain:
-    before, after = proposal.values
+def _gain_of(record: IterationRecord, author: str) -> KeptGain:
+    before, after = record.metric.incumbent, record.metric.value
     if before is None or after is None:
-        return KeptGain(proposal.iteration, proposal.author, 0.0, 0.0)
+        return KeptGain(record.iteration, author, 0.0, 0.0)
     ratio = math.log(after) - math.log(before) if before > 0 and after > 0 else 0.0
     difference = after - before
-    return KeptGain(proposal.iteration, proposal.author, difference if math.isfinite(difference) else 0.0, ratio)
+    return KeptGain(record.iteration, author, difference if math.isfinite(difference) else 0.0, ratio)
 
 
 class Turn(Struct, frozen=True):

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, takewhile
-from typing import Protocol
 
 from msgspec import Struct
 
 from goalseek.manifest.tables import Metric, Search
+from goalseek.records import IterationRecord
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import mean, median, scale_of, spread
-from goalseek.values import Reason, VerifierRun
+from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
 CANDIDATES_BEFORE = 8
@@ -35,35 +35,6 @@ LOOK_BACK = 100
 
 Stack = tuple[int, ...]
 """The iterations whose changes are tried together, in rising order."""
-
-
-class ComparedMetric(Protocol):
-    """The metric of a try, as far as stacking goes."""
-
-    @property
-    def incumbent(self) -> float | None: ...  # noqa: D102
-
-
-class PastTry(Protocol):
-    """A recorded iteration, as far as stacking goes."""
-
-    @property
-    def iteration(self) -> int: ...  # noqa: D102
-
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-
-    @property
-    def metric(self) -> ComparedMetric: ...  # noqa: D102
-
-    @property
-    def runs(self) -> Sequence[VerifierRun]: ...  # noqa: D102
-
-    @property
-    def stacked(self) -> Stack: ...  # noqa: D102
-
-    @property
-    def not_stacked(self) -> Sequence[Stack]: ...  # noqa: D102
 
 
 class _NearMiss(Struct, frozen=True):
@@ -80,7 +51,7 @@ def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
 
 
 def next_stack(
-    newest_first: Iterable[PastTry], direction: str, noise: NoiseState, refused: Iterable[Stack] = ()
+    newest_first: Iterable[IterationRecord], direction: str, noise: NoiseState, refused: Iterable[Stack] = ()
 ) -> Stack:
     """The iterations to try together next; none where a proposal is due, or where no set is left.
 
@@ -101,14 +72,14 @@ def _stack_of(misses: Iterable[_NearMiss]) -> Stack:
     return tuple(sorted(miss.iteration for miss in misses))
 
 
-def _is_due(newest_first: Sequence[PastTry]) -> bool:
+def _is_due(newest_first: Sequence[IterationRecord]) -> bool:
     """Whether enough candidates were measured since the last set, or on this tip where there was none."""
     since_stack = list(takewhile(lambda record: not record.stacked, newest_first))
     needed = CANDIDATES_BETWEEN if len(since_stack) < len(newest_first) else CANDIDATES_BEFORE
     return sum(bool(values_of(record.runs, "candidate")) for record in since_stack) >= needed
 
 
-def _near_misses(records: Sequence[PastTry], direction: str, noise: NoiseState) -> Iterator[_NearMiss]:
+def _near_misses(records: Sequence[IterationRecord], direction: str, noise: NoiseState) -> Iterator[_NearMiss]:
     scale = scale_of(direction, noise.all_positive)
     gains: list[tuple[int, float, int]] = []
     for record in records:

@@ -10,8 +10,8 @@ from typing import Any, Literal, NotRequired, TextIO
 
 from typing_extensions import TypedDict
 
-from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain
 

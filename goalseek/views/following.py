@@ -6,7 +6,6 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, find_own_folder, load_standing
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -14,6 +13,7 @@ from goalseek.project.observer import OUTPUT, Observer
 from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.progress import own_label, progress_of
 from goalseek.project.stop import read_pending_run
+from goalseek.records import IterationRecord
 from goalseek.views.terminal_text import one_line
 
 RECENT_RECORDS = 200

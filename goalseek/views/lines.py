@@ -7,8 +7,8 @@ import copy
 import sys
 
 from goalseek.humanize import format_distinct, format_duration, format_number
-from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.project.observer import Observer
+from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel, installation_hint
 from goalseek.values import Outcome, Phase, Stop
 from goalseek.views.asking import AskingWatch

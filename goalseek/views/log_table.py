@@ -17,7 +17,7 @@ from goalseek.humanize import (
     format_odds,
     format_short_age,
 )
-from goalseek.ledger.records import IterationRecord, IterationSummary
+from goalseek.records import IterationRecord, IterationSummary
 from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, one_line, why_and_title, wrap
 

@@ -11,7 +11,7 @@ import ast
 
 from source import PRODUCT, Module, Source
 
-GROUND = tuple("errors values phase_values humanize files own_folders disk locks process _version".split())
+GROUND = tuple("errors values records phase_values humanize files own_folders disk locks process _version".split())
 FLOORS = (
     "git",
     "manifest",
@@ -32,12 +32,12 @@ FLOORS = (
 ABOVE_ALL = ("__init__", "__main__")
 FORBIDDEN = {  # modules, or packages with all below them, and what of ours they may not import
     "statistics": ("git", "workspace", "sandbox", "files", "disk", "locks", "process"),
-    "providers": ("git.repository", "workspace", "statistics", "measurement", "ledger", "project"),
+    "providers": ("git.repository", "workspace", "statistics", "measurement", "ledger", "records", "project"),
     "views": ("evaluation", "loop", "driver"),
 }
 ONLY_BY = {"loop": ("loop", "driver", "cli")}  # what of ours only these packages may import
 LIBRARIES_ONLY_BY = {"rich": ("views", "cli"), "jinja2": ("views",)}
-PURE = ("statistics", "errors", "values", "ledger.records", "ledger.standing")
+PURE = ("statistics", "errors", "values", "records", "ledger.standing")
 IMPURE = """ctypes git glob multiprocessing os random rich secrets select shutil signal socket subprocess tempfile threading
     time uuid""".split()
 CLOCKS = ("now", "utcnow", "today")

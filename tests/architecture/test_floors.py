@@ -151,7 +151,7 @@ def test_what_no_list_names_is_found(tmp_path: Path) -> None:
         ("views.live", "from goalseek.driver.mcp import serve"),
         ("providers.tune", "from goalseek.statistics import scale"),
         ("providers.presets.claude", "from goalseek.git.repository import Repository"),
-        ("providers.tune", "from goalseek.ledger.records import Record"),
+        ("providers.tune", "from goalseek.records import Record"),
         ("project.status", "import rich"),
         ("project.status", "def show():\n    from rich.live import Live"),
         ("statistics.decide", "from goalseek.git.commits import parents"),
@@ -159,7 +159,7 @@ def test_what_no_list_names_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_an_import_through_a_wall_is_found(tmp_path: Path, module: str, text: str) -> None:
-    others = ("loop.loop", "evaluation.settle", "git.repository", "git.commits", "ledger.records", "statistics.scale")
+    others = ("loop.loop", "evaluation.settle", "git.repository", "git.commits", "records", "statistics.scale")
     source = build(tmp_path, {**dict.fromkeys(others, ""), "driver.mcp": "", "process": "", module: text})
     (breach,) = edges_through_walls(source)
     assert breach.startswith(f"{module}:")

@@ -31,8 +31,8 @@ import tomli_w
 from msgspec.structs import replace
 
 import goalseek
-from goalseek.ledger.records import IterationRecord
 from goalseek.project.opening import open_project
+from goalseek.records import IterationRecord
 
 sys.path.insert(0, str(Path(__file__).parent))
 from history import weigh

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from noise_sessions import Session, record_of, runs_of
 
-from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.manifest.tables import Metric, Search
 from goalseek.phase_values import Verdict
+from goalseek.records import IterationRecord, MetricResult
 from goalseek.statistics.stacking import is_stacking, next_stack
 from goalseek.values import Reason
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
 
-from goalseek.ledger.records import (
+from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
+from goalseek.records import (
     KINDS,
     HoldoutRecord,
     Isolation,
@@ -23,7 +24,6 @@ from goalseek.ledger.records import (
     SettleRecord,
     parse_record,
 )
-from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
 from goalseek.values import Attempt, CommandRun, Stop, Usage, VerifierRun, from_plain, to_line, to_plain
 
 

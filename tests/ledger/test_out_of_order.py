@@ -17,9 +17,9 @@ from goalseek.git.commits import candidate_message
 from goalseek.git.location import locate
 from goalseek.git.repository import RefMove, Repository
 from goalseek.ledger.ledger import Ledger
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.phases.merge import _records_of_tip
+from goalseek.records import IterationRecord
 from goalseek.values import Attempt
 
 LEDGER = "refs/goalseek/demo/ledger"

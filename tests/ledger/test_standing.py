@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from records import iteration, measurement, run
 
-from goalseek.ledger.records import IterationRecord, Record, RunRecord
-from goalseek.ledger.standing import CRASHED, PROVIDER_FAILED, Standing
+from goalseek.ledger.standing import CRASHED, Standing
+from goalseek.records import PROVIDER_FAILED, IterationRecord, Record, RunRecord
 from goalseek.statistics.noise_state import TimedRun
 from goalseek.values import Attempt, Usage, VerifierRun, from_plain, to_line
 

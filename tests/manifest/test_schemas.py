@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project
 from schemas import REASONS, build_schema, to_text
 
-from goalseek.ledger.records import KINDS, parse_record
 from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
+from goalseek.records import KINDS, parse_record
 from goalseek.values import Reason, to_plain
 from goalseek.views.events import EventWatch
 

@@ -14,11 +14,11 @@ from records import iteration
 from reviewing import REPORT, USAGE, tokens
 
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Session
 from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call
+from goalseek.records import IterationRecord
 from goalseek.values import Attempt, Usage
 
 USUAL = Usage(50, 20, 10, 0.1)

@@ -12,12 +12,12 @@ import pytest
 from project import Project, home, until
 
 import goalseek
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop import loop
 from goalseek.loop.invocation import Invocation
 from goalseek.project.opening import open_project
 from goalseek.project.stop import Ends
 from goalseek.proposal import watch
+from goalseek.records import IterationRecord
 from goalseek.values import Stop, Usage
 
 pytestmark = pytest.mark.slow

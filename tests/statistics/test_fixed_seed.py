@@ -7,7 +7,7 @@ from noise_sessions import Session, baseline_state, metric_of, record_of, runs_o
 
 from goalseek.phase_values import Verdict
 from goalseek.statistics.fixed_seed import is_tie_improbable
-from goalseek.statistics.noise_state import NoiseState, RecordedRuns
+from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.sequential_test import next_step
 from goalseek.values import Outcome, Reason
 
@@ -106,7 +106,7 @@ def test_repeats_under_a_fixed_seed_are_no_repeats_of_the_noise() -> None:
     assert session.rulings[-1].reason == Reason.SEED_FIXED
     assert session.state.pairs == before.pairs and session.state.clock == before.clock + 3
     assert (session.state.kept, session.state.tested) == (0, 1)
-    recorded = RecordedRuns(runs, Outcome.REVERTED, Reason.WITHIN_NOISE, 90.0, 0.1, "tree", "ruler")
-    other = before.after_iteration(recorded)
+    recorded = record_of(1, Outcome.REVERTED, runs, 0.1, reason=Reason.WITHIN_NOISE)
+    other = before.after_iteration(recorded, None)
     assert other.pairs == (*before.pairs, (90.0, 90.0), (90.0, 90.0))
     assert isinstance(other, NoiseState)

@@ -20,8 +20,8 @@ from noise_sessions import (
 )
 from pages import GUIDE
 
-from goalseek.ledger.records import MeasurementRecord, RunRecord
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import relative_variance, scale_of, smallest_step, spread

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from records import iteration
 
 from goalseek.manifest.tables import Search
+from goalseek.records import IterationRecord, MetricResult
 from goalseek.statistics.rotation import (
     MAX_KEPT,
-    Proposal,
     Proposer,
     Rotation,
     author_of,
@@ -21,7 +22,7 @@ from goalseek.statistics.rotation import (
     proposers_of,
 )
 from goalseek.statistics.scale import scale_of
-from goalseek.values import STACK, Usage
+from goalseek.values import STACK, Reason, Usage
 
 SEARCH = Search(rotate=("b", "c"), plateau=3)
 LOWER, HIGHER, PLAIN = scale_of("minimize", True), scale_of("maximize", True), scale_of("maximize", False)
@@ -45,12 +46,21 @@ class Night:
         played = ""
         for outcome in outcomes:
             turn = self.turn()[0]
-            values = (10.0, 9.0) if outcome == "kept" else (10.0, 11.0)
             self.count += 1
-            proposal = Proposal(self.count, outcome, author or turn, turn, outcome != "failed", values, 3600.0, DOLLAR)
-            self.rotation = self.rotation.after(structs.replace(proposal, **more))
+            self.rotation = self.rotation.after(proposal(self.count, outcome, author or turn, turn, **more))
             played += turn.split()[-1][0]
         return played
+
+
+def proposal(
+    number: int, outcome: str, author: str, turn: str, values: tuple[float | None, float] | None = None, **more: Any
+) -> IterationRecord:
+    """The record of a proposal of one dollar and one hour."""
+    reason = Reason.PROVIDER_FAILED if outcome == "failed" else Reason.MEASURED
+    incumbent, value = values or ((10.0, 9.0) if outcome == "kept" else (10.0, 11.0))
+    metric = MetricResult("m", "minimize", value, incumbent, None)
+    named = {"provider": author.removesuffix(" fresh"), "turn_of": turn, "seconds": {"PLAN": 1600.0, "VERIFY": 2000.0}}
+    return iteration(number, number, outcome, reason, metric=metric, usage=DOLLAR, **{**named, **more})
 
 
 def worse(count: int) -> list[str]:
@@ -102,16 +112,16 @@ def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_o
 def test_what_was_begun_in_an_earlier_turn_leaves_the_present_one_as_it_is() -> None:
     night = Night()
     night.play(*worse(3))
-    late = Proposal(3, "reverted", "a", "a", True, (10.0, 11.0), 1.0, DOLLAR)
+    late = proposal(3, "reverted", "a", "a")
     assert night.play("reverted") == "b"
     before = night.rotation
     after = before.after(late)
     assert structs.replace(after, efforts=before.efforts) == before and after.efforts["a"].tried == 4
-    beside = structs.replace(late, iteration=3, author="b", turn="b")
+    beside = proposal(3, "reverted", "b", "b")
     assert before.after(beside).tries == before.tries + 1, "in the same turn, and only landed later"
     kept = before.after(structs.replace(late, outcome="kept"))
     assert kept.turn == "a"
-    after_kept = kept.after(structs.replace(beside, iteration=5, is_of_incumbent=False))
+    after_kept = kept.after(structs.replace(beside, iteration=5, base_commit_hash="older"), "kept")
     assert (after_kept.turn, after_kept.tries) == ("a", 0), "it was begun before that change was kept"
 
 
@@ -155,7 +165,7 @@ def test_a_turn_of_a_name_that_is_gone_is_the_provider_s() -> None:
 
 def test_a_record_of_an_older_version_counts_for_the_plateau() -> None:
     night = Night()
-    night.play(*worse(3), turn="")
+    night.play(*worse(3), turn_of=None)
     assert night.turn()[0] == "b"
 
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 from noise_sessions import baseline_state, metric_of, record_of, runs_of
 
-from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.manifest.tables import Search
+from goalseek.records import IterationRecord, MetricResult
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.stacking import (
     CANDIDATES_BEFORE,

@@ -128,8 +128,8 @@ def _put_together() -> None:
     """What checks a manifest, and what reads records."""
     from nights import night
 
-    from goalseek.ledger.records import parse_record
     from goalseek.manifest.validation import type_adapter
+    from goalseek.records import parse_record
 
     type_adapter()
     *_, row = night(3)

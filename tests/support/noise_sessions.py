@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from records import iteration
 
-from goalseek.ledger.records import IterationRecord, MetricResult, Record
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
+from goalseek.records import IterationRecord, MetricResult, Record
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
 from goalseek.statistics.sequential_test import NextStep, baseline_needs_run, next_step

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from goalseek.ledger.chain import entry_message
-from goalseek.ledger.records import (
+from goalseek.records import (
     Isolation,
     IterationRecord,
     MeasurementRecord,

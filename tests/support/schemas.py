@@ -19,9 +19,9 @@ from typing import Any, get_type_hints
 
 from msgspec import NODEFAULT, Struct, structs
 
-from goalseek.ledger.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.manifest import tables, validation
 from goalseek.manifest.loading import SCHEMAS, schema_file
+from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.values import Attempt, CommandRun, DataClass, Usage, VerifierRun
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -26,9 +26,9 @@ from shown import on_a_terminal, read_soon
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_short_age
-from goalseek.ledger.records import IterationRecord, MetricResult
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
+from goalseek.records import IterationRecord, MetricResult
 from goalseek.values import Phase, Usage, VerifierRun, to_line, to_plain
 from goalseek.views.lines import LineWatch, record_line
 from goalseek.views.terminal_text import why_and_title

@@ -24,8 +24,8 @@ from project import Ended, Project, answer, ended
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export
 from goalseek.ledger.lenient import record_of
-from goalseek.ledger.records import IterationRecord
 from goalseek.manifest.loading import load
+from goalseek.records import IterationRecord
 from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import claim_of, describe_gain
 from goalseek.views.report.diffs import diff_of, patch_limit

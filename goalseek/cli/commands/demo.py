@@ -22,7 +22,6 @@ from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.humanize import first_sentence, format_duration, pluralize
 from goalseek.ledger.chain import format_ranges
-from goalseek.ledger.records import IterationRecord
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import ProviderTable
@@ -30,6 +29,7 @@ from goalseek.project import stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
+from goalseek.records import IterationRecord
 from goalseek.values import Outcome, Reason
 
 DEFAULT = "digits"

@@ -14,10 +14,10 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import apply_query, print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
-from goalseek.ledger.records import IterationSummary
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
 from goalseek.manifest.loading import with_manifest_option
+from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
 from goalseek.views.log_table import RecordTable
 from goalseek.views.terminal_text import painter, terminal_width

@@ -11,9 +11,9 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_distinct, format_number, pluralize
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.records import IterationRecord
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views.log_table import RecordPage

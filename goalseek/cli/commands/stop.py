@@ -9,7 +9,6 @@ from goalseek.cli.options import load_manifest_to_look
 from goalseek.cli.output import print_answer
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
-from goalseek.ledger.records import IterationRecord
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.approval import commands_for, open_question
@@ -18,6 +17,7 @@ from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import read_picture, seconds_since
 from goalseek.project.progress import median_iteration_seconds
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_stop
+from goalseek.records import IterationRecord
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

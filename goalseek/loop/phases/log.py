@@ -10,7 +10,6 @@ from msgspec import structs
 from goalseek._version import __version__
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
-from goalseek.ledger.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.steps import StepRunner
@@ -23,6 +22,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import Landing, landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
+from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.scan import digest_of
 

@@ -15,11 +15,11 @@ from goalseek.doctor.provider_checks import writable_files
 from goalseek.errors import Rejected
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry
-from goalseek.ledger.records import IterationRecord
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
 from goalseek.providers.answer import clean_title
+from goalseek.records import IterationRecord
 from goalseek.statistics.stacking import Stack, is_stacking, next_stack
 from goalseek.values import STACK, Outcome, Reason
 

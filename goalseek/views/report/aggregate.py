@@ -10,11 +10,18 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, field, structs
 
-from goalseek.ledger.records import Head, HoldoutRecord, IterationRecord, MeasurementRecord, RunRecord, SettleRecord
-from goalseek.ledger.standing import noise_after, proposal_of, take_back
-from goalseek.statistics.intervals import SettledDifference
+from goalseek.ledger.standing import take_back
+from goalseek.records import (
+    Head,
+    HoldoutRecord,
+    IterationRecord,
+    MeasurementRecord,
+    RunRecord,
+    SettledDifference,
+    SettleRecord,
+)
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
+from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
 from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
@@ -248,7 +255,7 @@ class ReportFigures:
         climb.unit = one_line(record.metric.unit, 20)
         climb.direction = "minimize" if record.metric.direction == "minimize" else "maximize"
         climb.last = max(climb.last, record.iteration)
-        climb.noise = noise_after(climb.noise, record, climb.best.commit if climb.best else None)
+        climb.noise = climb.noise.after_iteration(record, climb.best.commit if climb.best else None)
         climb.moved += any(attempt.reason == Reason.MOVED for attempt in record.attempts)
         climb.benches = max(climb.benches, record.benches or 0)
         if label.outcome == Outcome.BASELINE:
@@ -262,9 +269,10 @@ class ReportFigures:
                 climb.reverts += 1
                 climb.taken_back = take_back(climb.taken_back, record.taken_back, record.iteration)
             else:
-                proposal, efforts = proposal_of(record), climb.rotation.efforts
-                author = _bounded_name(proposal.author or _NAMELESS, 80, efforts)
-                climb.rotation = climb.rotation.after(structs.replace(proposal, author=author, turn=""))
+                author = author_of(record.provider, record.model, record.turn_of or "") or _NAMELESS
+                author = _bounded_name(author, 80, climb.rotation.efforts)
+                proposed = structs.replace(record, provider=author, model="", turn_of=None)
+                climb.rotation = climb.rotation.after(proposed)
             tries.add(lambda: try_of(record, label))
         climb.spending.add_iteration(record)
         self._add_level(record.isolation.sandbox, record.isolation.verifier)

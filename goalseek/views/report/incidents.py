@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from goalseek.humanize import format_duration, parse_duration
-from goalseek.ledger.records import IterationRecord
+from goalseek.records import IterationRecord
 from goalseek.values import Reason
 from goalseek.views.terminal_text import one_line
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from goalseek.ledger.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.statistics.intervals import SettledDifference
+from goalseek.records import HoldoutRecord, IterationRecord, SettledDifference, SettleRecord
 from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 

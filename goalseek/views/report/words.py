@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from goalseek.humanize import better_or_worse, format_cost, format_number
-from goalseek.ledger.records import HoldoutRecord
-from goalseek.statistics.intervals import SettledDifference
+from goalseek.records import HoldoutRecord, SettledDifference
 from goalseek.values import Reason, Usage
 
 REASONS: dict[str, str] = {
