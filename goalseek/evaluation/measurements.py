@@ -18,8 +18,7 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.measurement.evidence import add_measurement
-from goalseek.measurement.measure import MeasurementSpec
+from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Side, Verdict
 from goalseek.process import deferring_signals

@@ -5,7 +5,6 @@ Either of a shell command without manifest, repository or sandbox, or of the inc
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import secrets
@@ -49,7 +48,6 @@ def repeat_command(command: str, folder: Path, reading: Reading, timeout: float 
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
-
     made: list[Number] = []
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
         while not _is_enough(made, count):
@@ -62,21 +60,19 @@ def repeat_command(command: str, folder: Path, reading: Reading, timeout: float 
             except NoNumber as error:
                 if not made:
                     text = printed.content().decode("utf-8", "replace")
-                    message = with_last_lines(f"the first run has no number: {error.why}", text)
+                    message = with_last_lines(f"the first run has no number: {error}", text)
                     hint = "correct the command, or how its number is read, and run this again"
                     raise GoalseekError(message, hint, BAD_FINDING) from None
-                made.append(Failure(error.reason, error.why))
+                made.append(error.failure)
             yield made[-1]
 
 
 def _is_enough(runs: Sequence[Number], count: int) -> bool:
-    """Whether so many runs have a number, or three have none."""
     numbers = sum(isinstance(run, MeasuredValue) for run in runs)
     return numbers == count or len(runs) - numbers == MAX_FAILURES
 
 
 def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) -> float:
-    """The number of one run. Raises NoNumber where it failed or has none."""
     if result.timed_out:
         limit = format_duration(timeout or 0.0)
         raise NoNumber(Reason.VERIFY_TIMEOUT, f"the command ran past its limit, {limit}")
@@ -90,19 +86,44 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
     try:
         return read_text(reading, text)
     except NoNumber as error:
-        with contextlib.suppress(NoNumber):
+        try:
             read_text(reading, result.stderr.decode("utf-8", "replace"))
-            error.why += ", but in stderr; end the command with 2>&1"
-        raise
+        except NoNumber:
+            raise error from None
+        why = f"{error}, but in stderr; end the command with 2>&1"
+        raise NoNumber(error.failure.reason, why) from None
 
 
 def noise_target(project: Project) -> Target:
     """What is measured repeatedly: the incumbent, or HEAD before a baseline. ``known`` are its measurements so far,
-    without the one that it was kept for, which is biased by that choice.
+    in the order of the records, without the one that it was kept for, which is biased by that choice, and without those
+    of a time when several were made at once.
     """
-    has_begun = project.standing.baseline is not None
-    target = current_target(Evaluation(project, project.config() if has_begun else project.config_for_baseline()))
-    return structs.replace(target, known=_runs_before(project, target)) if has_begun else target
+    standing, incumbent = project.standing, project.standing.incumbent
+    if incumbent is None:
+        return current_target(Evaluation(project, project.config_for_baseline()))
+    target = current_target(Evaluation(project, project.config()))
+
+    def is_alone(record: IterationRecord) -> bool:
+        return setting_of(record.benches, record.host) == (None, None)
+
+    record = project.ledger.history.iteration(incumbent.iteration)
+    own = [run for run in record.runs if run.of == "candidate"] if record and is_alone(record) else []
+    is_baseline = record is not None and record.outcome == Outcome.BASELINE
+    runs: list[tuple[int, VerifierRun | MeasurementRecord]] = [
+        *((incumbent.seq, run) for run in (own if is_baseline else own[1:])),
+        *((record.seq, record) for record in standing.pooled(target.tree, target.ruler)),
+    ]
+    for record in project.ledger.recent:
+        is_later = record.seq > incumbent.seq and record.base_commit_hash in (None, incumbent.commit)
+        if is_later and is_alone(record):
+            runs += [(record.seq, run) for run in record.runs if run.of == "incumbent"]
+    known = (
+        MeasuredValue(run.value, {}, (), run.seconds, run.seed, before=True)
+        for _, run in sorted(runs, key=lambda item: item[0])
+        if run.value is not None
+    )
+    return structs.replace(target, known=tuple(known))
 
 
 def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Number]:
@@ -119,36 +140,3 @@ def repeat_measurements(project: Project, target: Target, count: int) -> Iterato
             raise baseline_error(run.number, trial_folder(project))
         is_first = False
         yield run.number
-
-
-def _runs_before(project: Project, target: Target) -> tuple[MeasuredValue, ...]:
-    """The incumbent's measurements in the order of the records, without the one that it was kept for.
-
-    None is of a time when several measurements were made at once.
-    """
-    standing, incumbent = project.standing, project.standing.incumbent
-    assert incumbent
-    record = project.ledger.history.iteration(incumbent.iteration)
-    is_baseline = record is not None and record.outcome == Outcome.BASELINE
-    own = [run for run in record.runs if run.of == "candidate"] if record and _is_measured_alone(record) else []
-    later = [
-        record
-        for record in project.ledger.recent
-        if record.seq > incumbent.seq
-        and record.base_commit_hash in (None, incumbent.commit)
-        and _is_measured_alone(record)
-    ]
-    runs: list[tuple[int, VerifierRun | MeasurementRecord]] = [
-        *((incumbent.seq, run) for run in (own if is_baseline else own[1:])),
-        *((record.seq, run) for record in later for run in record.runs if run.of == "incumbent"),
-        *((record.seq, record) for record in standing.pooled(target.tree, target.ruler)),
-    ]
-    return tuple(
-        MeasuredValue(run.value, {}, (), run.seconds, run.seed, before=True)
-        for _, run in sorted(runs, key=lambda item: item[0])
-        if run.value is not None
-    )
-
-
-def _is_measured_alone(record: IterationRecord) -> bool:
-    return setting_of(record.benches, record.host) == (None, None)

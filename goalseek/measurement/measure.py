@@ -1,48 +1,44 @@
-"""Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers."""
+"""Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers.
+
+Each measurement is logged, its files are kept in the run folder, and it is added to the evidence of an iteration. A
+bench that disappears during one is made again once: it lies in a cache that anybody may empty.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from goalseek import files
 from goalseek.disk import is_full, is_full_disk, refuse_full
+from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
-from goalseek.manifest.tables import Reading, VerifyCommand
-from goalseek.measurement.metric import NoNumber, RunFolder, read_number
+from goalseek.locks import exclusive_lock
+from goalseek.manifest.tables import TIME_SOURCES, Reading, VerifyCommand
+from goalseek.measurement.metric import NoNumber, RunFolder, read_file, read_text, to_finite
 from goalseek.measurement.outputs import (
     KINDS,
+    OUTPUTS,
     Kind,
-    OnceFiles,
     collect_outputs,
     file_facts,
+    move_outputs,
     open_once_files,
-    reads_once_command,
 )
-from goalseek.measurement.setup import copy_given_folders
-from goalseek.measurement.verifier import Verifier, failure_of, run_command
+from goalseek.measurement.setup import copy_given_folders, run_setup
+from goalseek.measurement.verifier import Verifier, has_stop_code, refuse_failed, run_command
 from goalseek.own_folders import recreate_folder, remove_if_exists
-from goalseek.phase_values import Failure, Side
-from goalseek.sandbox.pipes import Sink
+from goalseek.phase_values import Evidence, Failure, Side
+from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.sandbox.supervisor import ProgramResult
-from goalseek.values import CommandRun, Reason
+from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 
 _ARTIFACTS_LIMIT = 256 * 2**20
-
-
-class Measurement(Struct, frozen=True):
-    """A value and guards, or a failure; ``seconds`` is the sum of the commands' wall times."""
-
-    value: float | None
-    guards: dict[str, float]
-    verify: tuple[CommandRun, ...]
-    seed: int
-    seconds: float
-    failure: Failure | None = None
 
 
 class MeasurementSpec(Struct, frozen=True):
@@ -54,40 +50,92 @@ class MeasurementSpec(Struct, frozen=True):
     side: Side = "candidate"
 
 
-def measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Measurement:
-    """Measures a tree once. What the commands wrote into their run folders is copied to ``artifacts``.
+def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
+    """``evidence`` and one more measurement.
+
+    Measurement k writes ``measurements/k/`` and appends to ``verifier.log``; ``metrics.json`` and ``outputs/`` are
+    those of the candidate's last. If a measurement fails and the bench is gone, the bench is made again and the tree
+    measured once more; if it is gone again, that is the candidate's doing.
+
+    A first failure of the incumbent is a run without a value. Raises GoalseekError, ``incumbent_failed``, if it fails
+    the next time too, which is stored nowhere but in the log, or if a command says stop.
+    """
+    run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    number, metric, places = len(evidence.runs) + 1, verifier.manifest.metric, verifier.places
+    if number == 1:
+        for name in ("verifier.log", "measurements", OUTPUTS):
+            remove_if_exists(run_folder / name)
+    artifacts = run_folder / "measurements" / str(number)
+    verifier.turn(spec.side, number)
+    exclusive = exclusive_lock(metric.exclusive, verifier.waiting, verifier.pause)
+    with exclusive, LogFile(run_folder / "verifier.log") as log:
+        log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())
+        try:
+            run_setup(verifier, log)
+            made = _measure(verifier, spec, log, artifacts)
+            if made.failure and not (verifier.bench.is_whole() and (places.scratch / "run").is_dir()):
+                log.write(b"[the bench was removed while it was in use: measured once more]\n")
+                run_setup(verifier, log)
+                made = _measure(verifier, spec, log, artifacts)
+        except NoNumber as error:
+            made = Evidence((VerifierRun(spec.side, None, spec.seed, 0.0),), failure=error.failure)
+        value, failure = made.runs[0].value, made.failure
+        result = failure.why if failure else f"{metric.name} = {value!r}"
+        log.write(f"[run {number}: {result}]\n".encode("utf-8", "replace"))
+    run_folder.mkdir(parents=True, exist_ok=True)
+    if spec.side == "incumbent":
+        if failure and (evidence.is_incumbent_failing or has_stop_code(verifier.manifest, made.verify)):
+            message = f"the incumbent was measured again and gives no number any more: {failure.why}"
+            hint = "see its output: goalseek show --output; correct what has changed here"
+            raise GoalseekError(message, f"{hint}, and run the same command again", StopReason.INCUMBENT_FAILED)
+        return evidence.plus(Evidence(made.runs))
+    if failure is None and verifier.manifest.log.keep_outputs != "none":
+        move_outputs(places.outputs, run_folder)
+    own_file, shown_file = artifacts / metric.path, run_folder / "metrics.json"
+    if metric.source == "json" and own_file.is_file():
+        shown_file.write_bytes(own_file.read_bytes())
+    else:
+        shown_file.write_text(json.dumps({metric.name: value, **made.guards}) + "\n")
+    return evidence.plus(made)
+
+
+def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Evidence:
+    """One measurement as evidence. What the commands wrote into their run folders is copied to ``artifacts``.
 
     Raises GoalseekError, ``tampered``, if the ruler is not as it was pinned, before or after, and OSError if the
     measurement failed and the disk is full.
     """
+    places = verifier.places
     verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
-    trial = _Trial.begin(verifier, spec, log)
-    failure = next(filter(None, map(trial.run, verifier.manifest.commands)), None)
+    trial = _Trial(verifier, spec, log)
     value: float | None = None
-    guards: dict[str, float] = {}
-    if failure is None:
-        try:
-            value, guards = trial.read_numbers()
-        except NoNumber as error:
-            failure = Failure(error.reason, error.why)
+    guards: tuple[dict[str, float], ...] = ()
+    failure: Failure | None = None
+    try:
+        for command in verifier.manifest.commands:
+            trial.run(command)
+        value, guard_values = trial.read_numbers()
+        guards = (guard_values,)
+    except NoNumber as error:
+        failure = error.failure
     verifier.refuse_changed()
     remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
         _copy_run_folder(run_folder.path, artifacts, log)
-    if failure or is_full(verifier.places.scratch):
-        _make_room(verifier)
-        refuse_full(verifier.places.scratch)
-    runs = tuple(
+    if failure or is_full(places.scratch):
+        # Only what is full without the candidate's own files is a full disk.
+        verifier.bench.tidy()
+        own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
+        for folder in filter(Path.is_dir, (*map(places.run_folder, KINDS), *own)):
+            recreate_folder(folder)
+        refuse_full(places.scratch)
+    commands = tuple(
         CommandRun(name, result.exit_code, round(result.seconds, 6), result.killed)
         for name, result in trial.results.items()
     )
-    return Measurement(value, guards, runs, spec.seed, round(sum(run.seconds for run in runs), 6), failure)
-
-
-def is_in_place(verifier: Verifier) -> bool:
-    """Whether bench and run folder still exist: both are in a cache that anybody may empty."""
-    return verifier.bench.is_whole() and (verifier.places.scratch / "run").is_dir()
+    seconds = round(sum(command.seconds for command in commands), 6)
+    return Evidence((VerifierRun(spec.side, value, spec.seed, seconds),), guards, commands, failure)
 
 
 def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
@@ -105,90 +153,73 @@ def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
         log.write(b"[the run folder was not kept: the disk is full]\n")
 
 
-def _make_room(verifier: Verifier) -> None:
-    """Removes what the candidate itself may have filled the disk with."""
-    places = verifier.places
-    verifier.bench.tidy()
-    own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
-    for folder in filter(Path.is_dir, (*map(places.run_folder, ("both", "hidden")), *own)):
-        recreate_folder(folder)
-
-
-class _Trial(Struct, frozen=True):
+class _Trial:
     """One measurement under way: where its commands write, the stored files of ``once`` commands, and results so far.
 
     ``stale`` are the outputs that this measurement did not write, with the reason.
     """
 
-    verifier: Verifier
-    spec: MeasurementSpec
-    log: Sink
-    fresh: dict[Kind, RunFolder]
-    once: OnceFiles | None
-    stale: dict[str, str] = field(default_factory=dict)
-    results: dict[str, ProgramResult] = field(default_factory=dict)
+    def __init__(self, verifier: Verifier, spec: MeasurementSpec, log: Sink) -> None:
+        self._verifier, self._spec, self._log = verifier, spec, log
+        self._outputs, self._stale = verifier.places.outputs, dict[str, str]()
+        self.results: dict[str, ProgramResult] = {}
+        self.fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
+        recreate_folder(self._outputs)
+        label = f"{spec.tree} {verifier.ruler}"
+        self._once = open_once_files(verifier.manifest, verifier.bench.folder / "once", label)
+        if self._once and self._once.is_done:
+            self._once.give({kind: run_folder.path for kind, run_folder in self.fresh.items()}, self._outputs)
 
-    @classmethod
-    def begin(cls, verifier: Verifier, spec: MeasurementSpec, log: Sink) -> _Trial:
-        fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
-        recreate_folder(verifier.places.outputs)
-        once = open_once_files(verifier.manifest, verifier.bench.folder / "once", f"{spec.tree} {verifier.ruler}")
+    def run(self, command: VerifyCommand) -> None:
+        """Runs a command. Raises NoNumber where its end, or what it wrote, ends the measurement."""
+        verifier, once = self._verifier, self._once if command.once else None
         if once and once.is_done:
-            once.give({kind: run_folder.path for kind, run_folder in fresh.items()}, verifier.places.outputs)
-        return cls(verifier, spec, log, fresh, once)
-
-    def run(self, command: VerifyCommand) -> Failure | None:
-        """Runs a command; the failure that ends the measurement, or None."""
-        once = self.once if command.once else None
-        if once and once.is_done:
-            self.log.write(f"[{command.name} runs once, and did]\n".encode())
-            return None
-        if command.name == self.verifier.own_folder:
+            self._log.write(f"[{command.name} runs once, and did]\n".encode())
+            return
+        if command.name == verifier.own_folder:
             for folder in self.fresh.values():
                 folder.empty()
-            if (metric := self.verifier.manifest.metric).source == "json":
-                remove_if_exists(self.verifier.places.outputs / metric.path)
-        run_folder = self.fresh[_kind(command)]
+            if (metric := verifier.manifest.metric).source == "json":
+                remove_if_exists(self._outputs / metric.path)
+        kind: Kind = "hidden" if command.sees == "hidden" else "both"  # a run folder that no candidate code writes in
+        run_folder = self.fresh[kind]
         before = file_facts(run_folder.path) if command.once else {}
         try:
             result = self.results[command.name] = self._run_on_bench(command, run_folder.path)
-            failure = (
-                failure_of(self.verifier, command, result)
-                or _check_ruler_files(self.verifier, command)
-                or collect_outputs(self.verifier, command, self.spec.tree, run_folder, self.stale)
-            )
-            if once and not failure:
-                once.take(command, _kind(command), run_folder.path, before, self.verifier.places.outputs)
+            refuse_failed(verifier, command, result)
+            _refuse_changed_ruler(verifier, command)
+            collect_outputs(verifier, command, self._spec.tree, run_folder, self._stale)
+            if once:
+                once.take(command, kind, run_folder.path, before, self._outputs)
         except OSError as error:
             if not is_full_disk(error):
                 raise
-            return Failure(Reason.VERIFY_FAILED, f"{command.name}: what it handed on left no room on the disk")
-        return failure
+            why = f"{command.name}: what it handed on left no room on the disk"
+            raise NoNumber(Reason.VERIFY_FAILED, why) from None
 
     def _run_on_bench(self, command: VerifyCommand, run_folder: Path) -> ProgramResult:
         assert command.sees is not None
-        verifier, kept_outputs = self.verifier, self.verifier.places.outputs
-        root = verifier.bench.sync_to(command.sees, self.spec.tree)
+        verifier = self._verifier
+        root = verifier.bench.sync_to(command.sees, self._spec.tree)
         below = root / verifier.places.prefix
         if command.sees != "hidden":
             copy_given_folders(verifier, below)
-        kept_outputs.mkdir(parents=True, exist_ok=True)
-        files.copy_regular_files(kept_outputs, below, None, 2**63)
+        self._outputs.mkdir(parents=True, exist_ok=True)
+        files.copy_regular_files(self._outputs, below, None, 2**63)
         variables = {
             "GOALSEEK_RUN_DIR": str(run_folder),
-            "GOALSEEK_ITERATION": str(self.spec.iteration),
-            "GOALSEEK_SEED": str(self.spec.seed),
+            "GOALSEEK_ITERATION": str(self._spec.iteration),
+            "GOALSEEK_SEED": str(self._spec.seed),
         }
-        return run_command(verifier, command, root, variables, self.log)
+        return run_command(verifier, command, root, variables, self._log)
 
     def read_numbers(self) -> tuple[float, dict[str, float]]:
         """The metric and the guards. Raises NoNumber."""
-        manifest, once = self.verifier.manifest, self.once
+        manifest, once = self._verifier.manifest, self._once
         known = (once.numbers or {}) if once else {}
-        value = self._read_number(manifest.metric)
+        value = self._read(manifest.metric)
         guards = {
-            guard.name: known[guard.name] if guard.name in known else self._read_number(guard)
-            for guard in manifest.guard
+            guard.name: known[guard.name] if guard.name in known else self._read(guard) for guard in manifest.guard
         }
         if once and not once.is_done:
             path = manifest.metric.path
@@ -196,50 +227,45 @@ class _Trial(Struct, frozen=True):
             if manifest.metric.source == "json" and is_stale_metric:
                 why = f"{path} is written by a command that runs once: no repeat would give another number"
                 raise NoNumber(Reason.NO_METRIC, why)
-            once.finish(
-                {guard.name: guards[guard.name] for guard in manifest.guard if reads_once_command(manifest, guard)}
-            )
+            names = {command.name for command in manifest.commands if command.once}
+            printed = [guard.name for guard in manifest.guard if guard.source != "json" and guard.command in names]
+            once.finish({name: guards[name] for name in printed})
         return value, guards
 
-    def _read_number(self, reading: Reading) -> float:
+    def _read(self, reading: Reading) -> float:
         """One number. That of a command with ``sees = "hidden"`` is never read from what candidate code wrote.
 
-        Raises NoNumber.
+        Wall and processor times are in seconds, as ``Supervisor.run`` measures them from outside: they include the
+        start of the sandbox and of the interpreter, not the making of trees; a clock of the command's own does not
+        count. Raises NoNumber.
         """
-        sees = {command.name: command.sees for command in self.verifier.manifest.commands}
-        run_folders = [self.fresh["hidden"]]
-        if is_mixed := sees[reading.command] != "hidden":
-            run_folders.append(self.fresh["both"])
+        if reading.source in TIME_SOURCES:
+            result = self.results[reading.command]
+            return to_finite(reading.name, result.seconds if reading.source == "wall" else result.cpu_seconds)
+        if reading.source != "json":
+            result = self.results[reading.command]
+            printed = result.stdout if reading.source == "stdout" else result.stderr
+            return read_text(reading, printed.decode("utf-8", "replace"))
+        sees = {command.name: command.sees for command in self._verifier.manifest.commands}
+        is_mixed = sees[reading.command] != "hidden"
+        run_folders = [self.fresh["hidden"], *([self.fresh["both"]] if is_mixed else [])]
         try:
-            return read_number(reading, run_folders, self.verifier.places.outputs, self.stale, self.results)
+            return read_file(reading, run_folders, self._outputs, self._stale)
         except NoNumber as error:
-            if is_mixed or reading.source != "json" or not os.path.lexists(self.fresh["both"].path / reading.path):
+            if is_mixed or not os.path.lexists(self.fresh["both"].path / reading.path):
                 raise
             hint = f"what a command with candidate code wrote is not read as {reading.command}'s"
-            raise NoNumber(error.reason, f"{error.why}; {hint}: see {reading.name}.command") from None
+            raise NoNumber(error.failure.reason, f"{error}; {hint}: see {reading.name}.command") from None
 
 
-def _kind(command: VerifyCommand) -> Kind:
-    """Which run folder a command has: commands without the candidate's code have one of their own."""
-    return "hidden" if command.sees == "hidden" else "both"
-
-
-def _check_ruler_files(verifier: Verifier, command: VerifyCommand) -> Failure | None:
-    """A failure if a command that sees candidate and ruler changed files of the ruler; None otherwise.
-
-    Then no number of that tree counts.
-    """
+def _refuse_changed_ruler(verifier: Verifier, command: VerifyCommand) -> None:
+    """Raises NoNumber if a command that sees candidate and ruler changed files of the ruler: no number counts then."""
     if command.sees != "both":
-        return None
+        return
     prefix, setup = verifier.places.prefix, verifier.manifest.setup
     is_setup_output = matcher(tuple(map(literal_pattern, setup.gives))) if setup else lambda path: False
-    changed = [
-        path
-        for path in verifier.bench.changed_ruler_files(command.sees)
-        if not is_setup_output(path.removeprefix(prefix))
-    ]
-    if not changed:
-        return None
-    names = abbreviate([quote_path(path) for path in changed])
-    why = f"{command.name} changed files that are not the candidate's, while it was measured: {names}"
-    return Failure(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
+    paths = verifier.bench.changed_ruler_files(command.sees)
+    changed = [quote_path(path) for path in paths if not is_setup_output(path.removeprefix(prefix))]
+    if changed:
+        why = f"{command.name} changed files that are not the candidate's, while it was measured: {abbreviate(changed)}"
+        raise NoNumber(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")

@@ -21,20 +21,19 @@ from msgspec import Struct
 
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
-from goalseek.manifest.tables import TIME_SOURCES, Reading
+from goalseek.manifest.tables import Reading
 from goalseek.own_folders import empty, open_regular, recreate_folder
+from goalseek.phase_values import Failure
 from goalseek.process import seconds_with_sleep
-from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Reason
 
 
 class NoNumber(Exception):
-    """A measurement without a usable number; ``reason`` is ``no_metric`` or ``not_finite``."""
+    """The end of a measurement without a usable number, for a reason of the contract."""
 
-    def __init__(self, reason: Reason, why: str) -> None:
+    def __init__(self, reason: str, why: str, printed: str = "") -> None:
         super().__init__(why)
-        self.reason = reason
-        self.why = why
+        self.failure = Failure(reason, why, printed)
 
 
 def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
@@ -134,24 +133,23 @@ class RunFolder(Struct, frozen=True):
         """Removes what is in it."""
         empty(self.path)
 
-    def is_itself(self) -> bool:
-        """Whether the folder at ``path`` is still the one that was made."""
-        try:
-            status = self.path.lstat()
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == (self.device, self.inode)
-
     def open(self, path: str) -> int:
         """A descriptor of a regular file in it. Raises OSError if there is none, StaleFile if it is old."""
         if self.path.is_symlink():
             raise StaleFile(_REPLACED)
         descriptor = open_regular(self.path, path)
-        reason = _REPLACED if not self.is_itself() else self.stale_reason(os.fstat(descriptor))
+        reason = _REPLACED if not self._is_itself() else self.stale_reason(os.fstat(descriptor))
         if reason:
             os.close(descriptor)
             raise StaleFile(reason)
         return descriptor
+
+    def _is_itself(self) -> bool:
+        try:
+            status = self.path.lstat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
     def stale_reason(self, status: os.stat_result) -> str:
         """Why a file with this status was not written by this measurement, or ""."""
@@ -171,26 +169,13 @@ def _ahead() -> int:
 _FILE_LIMIT = 64 * 2**20
 
 
-def read_number(
-    reading: Reading,
-    folders: Sequence[RunFolder],
-    kept_outputs: Path,
-    stale: Mapping[str, str],
-    results: Mapping[str, ProgramResult],
-) -> float:
-    """The number, from the first run folder that has its file. Raises NoNumber if there is none that counts.
+def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> float:
+    """The number in the file that was written in the first of the run folders, or else handed on by a command.
 
-    Wall and processor times are in seconds, as ``Supervisor.run`` measures them from outside: they include the start
-    of the sandbox and of the interpreter, not the making of trees; a clock of the command's own does not count.
+    Raises NoNumber if there is none, or if it is among the ``stale`` outputs.
     """
-    if reading.source in TIME_SOURCES:
-        result = results[reading.command]
-        return to_finite(reading.name, result.seconds if reading.source == "wall" else result.cpu_seconds)
-    if reading.source in ("stdout", "stderr"):
-        raw = results[reading.command].stdout if reading.source == "stdout" else results[reading.command].stderr
-        return read_text(reading, raw.decode("utf-8", "replace"))
     try:
-        with open(_open_file(reading.path, folders, kept_outputs, stale), encoding="utf-8", errors="replace") as file:
+        with open(_open_file(reading.path, folders, outputs, stale), encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
                 raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
             return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
@@ -201,12 +186,11 @@ def read_number(
     raise NoNumber(Reason.NO_METRIC, why)
 
 
-def _open_file(path: str, folders: Sequence[RunFolder], kept_outputs: Path, stale: Mapping[str, str]) -> int:
-    """A descriptor of the file that a number is read from. Raises OSError for none, StaleFile for an old one."""
+def _open_file(path: str, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> int:
     for folder in folders:
         with contextlib.suppress(OSError):
             return folder.open(path)
-    descriptor = open_regular(kept_outputs, path)
+    descriptor = open_regular(outputs, path)
     if why := stale.get(path):
         os.close(descriptor)
         raise StaleFile(why)

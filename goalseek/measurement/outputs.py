@@ -19,11 +19,10 @@ from goalseek import files
 from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
-from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
-from goalseek.measurement.metric import RunFolder
+from goalseek.manifest.tables import Manifest, VerifyCommand
+from goalseek.measurement.metric import NoNumber, RunFolder
 from goalseek.measurement.verifier import Verifier
 from goalseek.own_folders import recreate_folder, remove_if_exists
-from goalseek.phase_values import Failure
 from goalseek.values import Reason
 
 _NO_LIMIT = 2**63
@@ -87,12 +86,6 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
     return OnceFiles(folder, label)
 
 
-def reads_once_command(manifest: Manifest, reading: Reading) -> bool:
-    """Whether a number is read from what a command that runs once printed, or is its time."""
-    names = {command.name for command in manifest.commands if command.once}
-    return reading.source != "json" and reading.command in names
-
-
 def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
     """Inode and modification time in nanoseconds of the regular files below a folder, by path."""
     statuses = {path: (folder / path).lstat() for path in files.regular_files(folder)}
@@ -101,43 +94,45 @@ def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
 
 def collect_outputs(
     verifier: Verifier, command: VerifyCommand, tree: str, fresh: RunFolder, stale: dict[str, str]
-) -> Failure | None:
-    """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why."""
+) -> None:
+    """Copies the files that the command hands on. ``stale`` gets those that this measurement did not write, and why.
+
+    Raises NoNumber where one is missing, too large, or not the command's to make.
+    """
     assert command.sees is not None
-    below = verifier.bench.root_for(command.sees) / verifier.places.prefix
     if not command.outputs:
-        return None
-    prefix, sees, matches = verifier.places.prefix, command.sees, matcher(command.outputs)
+        return
+    bench, prefix, sees, matches = verifier.bench, verifier.places.prefix, command.sees, matcher(command.outputs)
 
     def is_wanted(path: str) -> bool:
-        whole = prefix + path
-        is_there_anyhow = verifier.bench.is_of_ruler(sees, whole) or verifier.bench.is_bytecode(tree, whole)
+        is_there_anyhow = bench.is_of_ruler(sees, prefix + path) or bench.is_bytecode(tree, prefix + path)
         return matches(path) and not is_there_anyhow
 
+    def refusal(why: str) -> NoNumber:
+        return NoNumber(Reason.VERIFY_FAILED, f"{command.name}{why}")
+
+    below = bench.root_for(sees) / prefix
     try:
         copied = files.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
     except files.SizeExceeded as error:
-        return Failure(Reason.VERIFY_FAILED, f"{command.name}: {error}; raise its output_max")
+        raise refusal(f": {error}; raise its output_max") from None
     except (FileNotFoundError, NotADirectoryError):
-        return Failure(Reason.VERIFY_FAILED, f"{command.name} left no tree to take outputs from")
+        raise refusal(" left no tree to take outputs from") from None
     for path, status in copied.items():
-        if verifier.bench.would_shadow_ruler(tree, prefix + path):
-            why = f"{command.name}: its output {quote_path(path)} is not its own to make"
-            return Failure(Reason.VERIFY_FAILED, why)
-        for part, why in verifier.bench.output_hazards(tree, prefix + path):
+        if bench.would_shadow_ruler(tree, prefix + path):
+            raise refusal(f": its output {quote_path(path)} is not its own to make")
+        for part, why in bench.output_hazards(tree, prefix + path):
             if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                 remedy = f"list {quote_path(part)} in its outputs if it is wanted"
-                return Failure(Reason.VERIFY_FAILED, f"{command.name}: its output {quote_path(path)}: {why}; {remedy}")
+                raise refusal(f": its output {quote_path(path)}: {why}; {remedy}")
         stale.pop(path, None)
         if why := fresh.stale_reason(status):
             stale[path] = why
-        elif verifier.bench.is_untouched(command.sees, prefix + path):
+        elif bench.is_untouched(sees, prefix + path):
             stale[path] = "it is as it was committed"
     for pattern in command.outputs:
-        is_there = matcher((pattern,))
-        if not any(is_there(path) for path in copied):
-            return Failure(Reason.VERIFY_FAILED, f"{command.name} left no output {pattern}")
-    return None
+        if not any(map(matcher((pattern,)), copied)):
+            raise refusal(f" left no output {pattern}")
 
 
 OUTPUTS = "outputs"

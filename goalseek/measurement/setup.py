@@ -43,7 +43,9 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
         except (FileNotFoundError, NotADirectoryError):
             raise NoNumber(Reason.VERIFY_FAILED, f"setup.gives: there is no folder {name} after setup") from None
     (stored / "done").touch()
-    _remove_old_setups(stored.parent)
+    complete = [path for path in stored.parent.iterdir() if (path / "done").exists()]
+    for path in sorted(complete, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_LIMIT]:
+        remove_if_exists(path)  # it can be made again
 
 
 def copy_given_folders(verifier: Verifier, below: Path) -> None:
@@ -78,10 +80,3 @@ def _storage(verifier: Verifier) -> Path | None:
         return None
     bench = "" if verifier.confines.mounts else f"-{verifier.bench.folder.name}"
     return verifier.places.setup / f"{verifier.ruler[:16]}{bench}"
-
-
-def _remove_old_setups(folder: Path) -> None:
-    """Removes the stored folders of all but the rulers used last: they can be made again."""
-    complete = [path for path in folder.iterdir() if (path / "done").exists()]
-    for path in sorted(complete, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_LIMIT]:
-        remove_if_exists(path)

@@ -15,7 +15,7 @@ from goalseek.humanize import abbreviate, format_duration
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.parallel import slot_variables
 from goalseek.manifest.tables import Manifest, VerifyCommand
-from goalseek.phase_values import Failure
+from goalseek.measurement.metric import NoNumber
 from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
@@ -76,11 +76,13 @@ def run_command(
         log.write(chunk)
         verifier.on_output(chunk)
 
+    readings = (verifier.manifest.metric, *verifier.manifest.guard)
+    watches_cpu = any(reading.source == "cpu" and reading.command == command.name for reading in readings)
     try:
         access, environment = access_for(verifier, command, root), environment_for(verifier, root, variables)
         folder = root / verifier.places.prefix / command.cwd
         launch = verifier.confines.launch(access, arguments, environment, folder)
-        launch = structs.replace(launch, watches_cpu=_is_cpu_read(verifier.manifest, command))
+        launch = structs.replace(launch, watches_cpu=watches_cpu)
         result = verifier.programs.run(launch, on_output, timeout_of(command, verifier.baseline_seconds))
     except OSError as error:
         log.write(f"[cannot start: {error}]\n".encode("utf-8", "replace"))
@@ -88,12 +90,6 @@ def run_command(
     how = "timed out" if result.timed_out else f"ended with {result.exit_code}"
     log.write(f"[{command.name} {how} after {result.seconds:.3f}s]\n".encode())
     return result
-
-
-def _is_cpu_read(manifest: Manifest, command: VerifyCommand) -> bool:
-    """Whether the metric or a guard is the processor time of this command."""
-    readings = (manifest.metric, *manifest.guard)
-    return any(reading.source == "cpu" and reading.command == command.name for reading in readings)
 
 
 def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]) -> dict[str, str]:
@@ -133,21 +129,21 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
     return bool(runs) and runs[-1].exit_code == STOP_THE_RUN and sees.get(runs[-1].name) == "hidden"
 
 
-def failure_of(verifier: Verifier, command: VerifyCommand, result: ProgramResult) -> Failure | None:
-    """The failure that a command's end means for the candidate; None if it succeeded."""
+def refuse_failed(verifier: Verifier, command: VerifyCommand, result: ProgramResult) -> None:
+    """Raises NoNumber with what a command's end means for the candidate, unless it succeeded."""
     if result.timed_out:
         limit = format_duration(timeout_of(command, verifier.baseline_seconds) or result.seconds)
         how = ' (timeout = "auto")' if command.timeout == "auto" else ""
         why = f"{command.name} took over {limit}{how}"
-        return Failure(Reason.VERIFY_TIMEOUT, why, _output_end(command, result))
+        raise NoNumber(Reason.VERIFY_TIMEOUT, why, _output_end(command, result))
     if result.exit_code == 0:
-        return None
+        return
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
-        return Failure(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
+        raise NoNumber(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
-        return Failure(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
+        raise NoNumber(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
     why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
-    return Failure(Reason.VERIFY_FAILED, why, _output_end(command, result))
+    raise NoNumber(Reason.VERIFY_FAILED, why, _output_end(command, result))
 
 
 def _output_end(command: VerifyCommand, result: ProgramResult) -> str:

@@ -37,58 +37,70 @@ class PlannedClimb(Struct, frozen=True):
     fixed_seed: str = ""
     draws_seed: bool = False
 
-
-class Costs(Struct, frozen=True):
-    """What the noise costs a climb. ``claimed`` and the effects in ``power`` are in the units of the report's sd.
-
-    Of ``iterations`` candidates that change nothing, keep-if-better would keep ``false_keeps`` and claim a gain of
-    ``claimed``. ``power`` are true effects, each with the share of such candidates that the rule keeps. ``wished`` is
-    min_delta in the metric's units and ``repeats`` the runs in whose mean it shows; both are None where none is set.
-    """
-
-    iterations: int
-    false_keeps: float
-    claimed: float
-    power: tuple[tuple[float, float], ...]
-    wished: float | None
-    repeats: int | None
-
-
-def costs(report: NoiseReport, climb: PlannedClimb) -> Costs:
-    """What the noise costs a climb of so many iterations."""
-    min_delta = parse_share(climb.min_delta, report.middle) or None
-    return Costs(
-        climb.iterations,
-        0.0 if report.deterministic else expected_false_keeps(climb.iterations),
-        false_gain(report.sd, climb.iterations),
-        power_line(report.sd),
-        min_delta,
-        repeats_for(report.sd_in_units, min_delta) if min_delta else None,
-    )
+    def wished_gain(self, middle: float) -> float | None:
+        """``min_delta`` in the metric's units, for a metric with this median; None where none is set."""
+        return parse_share(self.min_delta, middle) or None
 
 
 def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
-    """What the values show, as pairs of a heading and a sentence."""
-    count = len(report.values)
+    """What the values show, and what their noise costs the climb, as pairs of a heading and a sentence."""
+    count, middle = len(report.values), format_number(report.middle)
     if report.deterministic:
-        text = f"{count} runs gave {format_number(report.middle)}, equal to the last bit"
+        text = f"{count} runs gave {middle}, equal to the last bit"
         return [("deterministic", f"{text}: one run a candidate, kept if it is strictly better")]
-    different = len(set(report.values))
     low, high = (_size(report, edge) for edge in report.interval)
-    notes = [
-        ("noisy", f"{count} runs gave {different} values; the median is {format_number(report.middle)}"),
+    outliers = "none"
+    if report.outliers:
+        values = abbreviate([format_number(value) for value in report.outliers])
+        outliers = f"{len(report.outliers)} of {count}: {values}"
+    if report.skew is None:
+        skew = "eight runs or more would show it"
+    else:
+        error = math.sqrt(6 * count * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))  # of normal values' skew
+        skew = f"the longer tail is on the {_side(-report.skew, climb)} side ({abs(report.skew):.1f})"
+        skew = skew if abs(report.skew) > 2 * error else "none that shows"
+    drift = "none that shows"
+    if report.drift is not None:
+        shift = f"{_size(report, abs(report.drift))} {_side(report.drift, climb)}"
+        drift = f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
+    greedy = (
+        f"of {climb.iterations} candidates that change nothing, keep-if-better would keep "
+        f"{expected_false_keeps(climb.iterations):.1f}, and claim "
+        f"{_effect(report, false_gain(report.sd, climb.iterations))} for them"
+    )
+    first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in power_line(report.sd))
+    if wished := climb.wished_gain(report.middle):
+        repeats = repeats_for(report.sd_in_units, wished)
+        need = "one run is enough" if repeats == 1 else f"let the command give the mean of {repeats} runs"
+        min_delta = f"to see a gain of {format_number(wished)}, {need}"
+    else:
+        full, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
+        min_delta = f"none is set; a gain of one sd is seen in the mean of {full} runs, of half an sd in that of {half}"
+    return [
+        ("noisy", f"{count} runs gave {len(set(report.values))} values; the median is {middle}"),
         ("sd", f"{_effect(report, report.sd)}; 90% interval {low} to {high}"),
-        ("outliers", _outliers(report)),
-        ("skew", _skew(report, climb)),
-        ("drift", _drift(report, climb)),
+        ("outliers", outliers),
+        ("skew", skew),
+        ("drift", drift),
+        ("greedy", greedy),
+        ("the rule", f"keeps a candidate that is really better {first} times in 100, {', '.join(rest)}"),
+        ("min_delta", min_delta),
     ]
-    return [*notes, *_costs(report, climb)]
 
 
 def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     """What to do about the noise, the most useful step first."""
     if report.deterministic:
-        return _doubts(climb)
+        doctor = (
+            "goalseek doctor breaks every writable file, to see that the number moves"
+            if climb.is_project
+            else "break something that must move the number, and run this again"
+        )
+        doubt = (
+            "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
+            f"candidate: {doctor}"
+        )
+        return [doubt, *filter(None, [climb.fixed_seed or fixed_seed_hint(climb.seconds)])]
     wide = wall_time_hint(report.values) if climb.is_wall else None
     suggestions = [f"{wide}: {CPU_TIME}"] if wide else []
     if not climb.draws_seed:
@@ -118,19 +130,6 @@ def wall_time_hint(values: Sequence[float]) -> str | None:
     )
 
 
-def _doubts(climb: PlannedClimb) -> list[str]:
-    doctor = (
-        "goalseek doctor breaks every writable file, to see that the number moves"
-        if climb.is_project
-        else "break something that must move the number, and run this again"
-    )
-    suggestions = [
-        "identical values can also mean a parser that reads something constant, or a verifier that never reads the "
-        f"candidate: {doctor}"
-    ]
-    return [*suggestions, *filter(None, [climb.fixed_seed or fixed_seed_hint(climb.seconds)])]
-
-
 def fixed_seed_hint(seconds: float) -> str | None:
     """A hint at a fixed seed, for identical values of runs that took ``seconds`` each; None where they were short."""
     if seconds < LONG_SECONDS:
@@ -139,49 +138,6 @@ def fixed_seed_hint(seconds: float) -> str | None:
         f"a run takes {format_duration(seconds)}: if it draws at random with a fixed seed, pass $GOALSEEK_SEED on, "
         "or the climb will fit that one seed"
     )
-
-
-def _costs(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
-    cost = costs(report, climb)
-    greedy = (
-        f"of {cost.iterations} candidates that change nothing, keep-if-better would keep {cost.false_keeps:.1f}, and "
-        f"claim {_effect(report, cost.claimed)} for them"
-    )
-    first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in cost.power)
-    rule = f"keeps a candidate that is really better {first} times in 100, {', '.join(rest)}"
-    return [("greedy", greedy), ("the rule", rule), ("min_delta", _min_delta(cost))]
-
-
-def _min_delta(cost: Costs) -> str:
-    if cost.wished is None:
-        full, half = repeats_for(1.0, 1.0), repeats_for(1.0, 0.5)
-        return f"none is set; a gain of one sd is seen in the mean of {full} runs, of half an sd in that of {half}"
-    need = "one run is enough" if cost.repeats == 1 else f"let the command give the mean of {cost.repeats} runs"
-    return f"to see a gain of {format_number(cost.wished)}, {need}"
-
-
-def _outliers(report: NoiseReport) -> str:
-    if not report.outliers:
-        return "none"
-    values = abbreviate([format_number(value) for value in report.outliers])
-    return f"{len(report.outliers)} of {len(report.values)}: {values}"
-
-
-def _skew(report: NoiseReport, climb: PlannedClimb) -> str:
-    if report.skew is None:
-        return "eight runs or more would show it"
-    count = len(report.values)
-    error = math.sqrt(6 * count * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))  # of normal values' skew
-    if abs(report.skew) <= 2 * error:
-        return "none that shows"
-    return f"the longer tail is on the {_side(-report.skew, climb)} side ({abs(report.skew):.1f})"
-
-
-def _drift(report: NoiseReport, climb: PlannedClimb) -> str:
-    if report.drift is None:
-        return "none that shows"
-    shift = f"{_size(report, abs(report.drift))} {_side(report.drift, climb)}"
-    return f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
 
 
 def _side(gain: float, climb: PlannedClimb) -> str:

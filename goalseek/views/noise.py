@@ -65,30 +65,23 @@ def plot_lines(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) 
     if report.deterministic:
         return []
     room = min(columns, MAX_COLUMNS) - _MARGIN
-    return [_in_order(report, max(_LEAST, room), glyphs, paint), _spread(report, room, glyphs, paint)]
-
-
-def _in_order(report: NoiseReport, count: int, glyphs: Glyphs, paint: Paint) -> str:
     low, high = min(report.values), max(report.values)
+
+    def bin_of(value: float, count: int) -> int:
+        share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves: the difference of two large numbers stays finite
+        return min(count - 1, int(share * count))
+
     bars = []
-    for value in report.values[-count:]:
-        bar = glyphs.heights[_bin_of(value, low, high, len(glyphs.heights))]
+    for value in report.values[-max(_LEAST, room) :]:
+        bar = glyphs.heights[bin_of(value, len(glyphs.heights))]
         bars.append(paint(bar, "magenta") if value in report.outliers else bar)
-    return "in order  " + "".join(bars)
-
-
-def _spread(report: NoiseReport, room: int, glyphs: Glyphs, paint: Paint) -> str:
-    low, high = min(report.values), max(report.values)
     first, last = format_number(low), format_number(high)
     width = max(_LEAST, room - len(first) - len(last) - 4)
-    counts = Counter(_bin_of(value, low, high, width) for value in report.values)
+    counts = Counter(bin_of(value, width) for value in report.values)
     dots = glyphs.axis + glyphs.runs
     strip = [dots[min(counts[index], len(glyphs.runs))] for index in range(width)]
-    strip[_bin_of(report.middle, low, high, width)] = paint(glyphs.middle, "green")
-    return f"spread    {first} {glyphs.ends[0]}{''.join(strip)}{glyphs.ends[1]} {last}"
-
-
-def _bin_of(value: float, low: float, high: float, count: int) -> int:
-    """The index of the bin that a value falls into, of ``count`` equal bins from low to high."""
-    share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves: the difference of two large numbers stays finite
-    return min(count - 1, int(share * count))
+    strip[bin_of(report.middle, width)] = paint(glyphs.middle, "green")
+    return [
+        "in order  " + "".join(bars),
+        f"spread    {first} {glyphs.ends[0]}{''.join(strip)}{glyphs.ends[1]} {last}",
+    ]

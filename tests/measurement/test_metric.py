@@ -29,8 +29,8 @@ json_values = st.recursive(
 def reason_of(read, *arguments) -> str:  # type: ignore[no-untyped-def]
     with pytest.raises(NoNumber) as caught:
         read(*arguments)
-    assert "accuracy" in caught.value.why
-    return str(caught.value.reason)
+    assert "accuracy" in caught.value.failure.why
+    return str(caught.value.failure.reason)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -46,7 +46,7 @@ def test_whatever_is_found_is_a_finite_float_or_refused_with_a_reason(value: obj
         number = read_json(ACCURACY, text)
     except NoNumber as refusal:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        assert refusal.reason == ("not_finite" if is_number else "no_metric")
+        assert refusal.failure.reason == ("not_finite" if is_number else "no_metric")
         return
     assert isinstance(number, float)
     assert math.isfinite(number)

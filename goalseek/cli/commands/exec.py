@@ -92,9 +92,9 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
         log = HeadAndTail()
         try:
             run_setup(verifier, log)  # where its result for this ruler is gone
-        except NoNumber as failed:
+        except NoNumber as error:
             printed = log.content().decode("utf-8", "replace").rstrip()
-            raise GoalseekError(f"{failed.why}\n{printed}", "correct it, then try again", BAD_FINDING) from None
+            raise GoalseekError(f"{error}\n{printed}", "correct it, then try again", BAD_FINDING) from None
         root = verifier.bench.sync_to(command.sees, tree)
         below = root / project.places.prefix
         if command.sees != "hidden":

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
 
-from goalseek import humanize
 from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
@@ -20,13 +19,20 @@ from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue, Number
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements
-from goalseek.humanize import format_duration, format_number, pluralize
+from goalseek.humanize import format_duration, format_number, parse_duration, pluralize
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
-from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice, costs
-from goalseek.statistics.noise_report import NoiseReport, noise_report
+from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice
+from goalseek.statistics.noise_report import (
+    NoiseReport,
+    expected_false_keeps,
+    false_gain,
+    noise_report,
+    power_line,
+    repeats_for,
+)
 from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
 from goalseek.views.terminal_text import painter
@@ -64,24 +70,27 @@ def run(options: argparse.Namespace) -> int:
     with open_project(load_manifest(options), line_view(options), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
         target = noise_target(project)
-        manifest, incumbent = target.config.manifest, project.standing.incumbent
-        metric, limit = manifest.metric, manifest.limits.iterations
+        manifest, incumbent, objects = target.config.manifest, project.standing.incumbent, project.repository.objects
+        metric = manifest.metric
         commit = incumbent.commit if incumbent else project.repository.head()
         of = f"the incumbent, recorded at {format_number(incumbent.value, metric.unit)}" if incumbent else "HEAD"
-        what = f"{metric.name} of {commit[:12]}, {of}"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
         plain |= {"tree": target.tree, "ruler": target.ruler}
-        is_time = metric.source in TIME_SOURCES
-        is_wall = metric.source == "wall"
-        seed_note = str(fixed_seed_note(project.repository.objects, target.config, target.tree) or "")
-        planned = limit or ITERATIONS
         draws_seed = False
         with contextlib.suppress(GitFailed):  # it fails if nothing matches
             draws_seed = bool(project.repository.git("grep", "--name-only", "GOALSEEK_SEED", target.tree))
         climb = PlannedClimb(
-            metric.direction, 0.0, metric.min_delta, planned, is_time, is_wall, True, seed_note, draws_seed
+            metric.direction,
+            0.0,
+            metric.min_delta,
+            manifest.limits.iterations or ITERATIONS,
+            is_time=metric.source in TIME_SOURCES,
+            is_wall=metric.source == "wall",
+            fixed_seed=str(fixed_seed_note(objects, target.config, target.tree) or ""),
+            draws_seed=draws_seed,
         )
-        return _print_noise(options, repeat_measurements(project, target, options.count), climb, what, plain)
+        results = repeat_measurements(project, target, options.count)
+        return _print_noise(options, results, climb, f"{metric.name} of {commit[:12]}, {of}", plain)
 
 
 def _repeat_command(options: argparse.Namespace) -> int:
@@ -103,7 +112,10 @@ def _repeat_command(options: argparse.Namespace) -> int:
     )
     hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall"
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
-    timeout = _timeout_seconds(options)
+    try:
+        timeout = parse_duration(options.timeout) if options.timeout is not None else None
+    except ValueError as error:
+        raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if options.wall else options.direction
@@ -112,13 +124,6 @@ def _repeat_command(options: argparse.Namespace) -> int:
     plain = {"command": options.command, "direction": direction}
     results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
     return _print_noise(options, results, climb, what, plain)
-
-
-def _timeout_seconds(options: argparse.Namespace) -> float | None:
-    try:
-        return humanize.parse_duration(options.timeout) if options.timeout is not None else None
-    except ValueError as error:
-        raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
 
 
 def _print_noise(
@@ -131,7 +136,7 @@ def _print_noise(
     """Prints each result as it comes, then the statistics, also after an interrupt; gives the exit code."""
     measurements: list[MeasuredValue] = []
     failures: list[Failure] = []
-    interrupt = None
+    interrupt, seconds = None, 0.0
     try:
         for result in results:
             if isinstance(result, Failure):
@@ -139,15 +144,18 @@ def _print_noise(
                 print_message(options, f"a run failed: {result.reason}: {result.why}")
                 continue
             measurements.append(result)
+            seconds = median([measurement.seconds for measurement in measurements])
             if not result.before:
-                _print_progress(options, measurements, "s" if climb.is_time else "")
+                value = format_number(result.value, "s" if climb.is_time else "")
+                to_go = time_to_go(options.count - len(measurements), seconds)
+                text = f"{value:>9}  {format_duration(result.seconds)}{to_go}"
+                print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
     except (KeyboardInterrupt, Interrupted) as error:
         interrupt = error
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
             print_message(options, f"noise: interrupted after {count}")
-    if measurements:
-        climb = structs.replace(climb, seconds=median([measurement.seconds for measurement in measurements]))
+    climb = structs.replace(climb, seconds=seconds)
     values = [measurement.value for measurement in measurements]
     report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
@@ -168,30 +176,19 @@ def _print_noise(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _print_progress(options: argparse.Namespace, measurements: Sequence[MeasuredValue], unit: str) -> None:
-    newest, seconds = measurements[-1], median([measurement.seconds for measurement in measurements])
-    to_go = time_to_go(options.count - len(measurements), seconds)
-    text = f"{format_number(newest.value, unit):>9}  {format_duration(newest.seconds)}{to_go}"
-    print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
-
-
 def _figures(
-    measurements: list[MeasuredValue],
-    failures: list[Failure],
-    climb: PlannedClimb,
-    report: NoiseReport | None,
+    measurements: list[MeasuredValue], failures: list[Failure], climb: PlannedClimb, report: NoiseReport | None
 ) -> dict[str, Any]:
+    names = ("value", "seed", "seconds", "before")
     plain: dict[str, Any] = {
-        "runs": [
-            {name: getattr(measurement, name) for name in ("value", "seed", "seconds", "before")}
-            for measurement in measurements
-        ],
+        "runs": [{name: getattr(measurement, name) for name in names} for measurement in measurements],
         "failures": [{"reason": failure.reason, "why": failure.why} for failure in failures],
         "seconds": climb.seconds,
     }
     if report is None:
         return plain
-    cost = costs(report, climb)
+    count, wished = climb.iterations, climb.wished_gain(report.middle)
+    false_keeps = 0.0 if report.deterministic else expected_false_keeps(count)
     return {
         **plain,
         "deterministic": report.deterministic,
@@ -200,9 +197,9 @@ def _figures(
         "sd": report.sd,
         "sd_interval": report.interval,
         **{name: getattr(report, name) for name in ("sd_in_units", "outliers", "skew", "drift")},
-        "greedy": {"iterations": cost.iterations, "false_keeps": cost.false_keeps, "claimed": cost.claimed},
-        "power": [{"effect": effect, "kept": share} for effect, share in cost.power],
-        "min_delta": cost.wished,
-        "repeats": cost.repeats,
+        "greedy": {"iterations": count, "false_keeps": false_keeps, "claimed": false_gain(report.sd, count)},
+        "power": [{"effect": effect, "kept": share} for effect, share in power_line(report.sd)],
+        "min_delta": wished,
+        "repeats": repeats_for(report.sd_in_units, wished) if wished else None,
         "advice": advice(report, climb),
     }

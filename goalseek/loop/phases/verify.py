@@ -14,8 +14,7 @@ from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
-from goalseek.measurement.evidence import add_measurement
-from goalseek.measurement.measure import MeasurementSpec
+from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.noise_state import setting_of
 from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
