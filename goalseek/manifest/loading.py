@@ -1,7 +1,7 @@
 """The manifest's file: finding, reading and writing it, the paths that follow from it, and ``-m`` in hints.
 
 The JSON Schemas beside this module are published: the types give them, and ``python tests/support/schemas.py`` writes
-them again.
+them again. That of the brief is written by hand: it is what declares a brief.
 
 A checked manifest is cached beside the records by the digest of its text, so that commands which only look need not
 check it again, nor import pydantic.

@@ -1,6 +1,6 @@
 """The brief: the JSON that the agent gets about the climb.
 
-It has at most 32 KiB; its history is newest first and always has the best.
+It has at most 32 KiB; its history is newest first and always has the best. ``manifest/brief.schema.json`` declares it.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from goalseek.git.paths import quote_path
 from goalseek.ledger.standing import Standing
@@ -22,118 +20,6 @@ from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome, StopReason
 from goalseek.workspace.scope import Scope
-
-
-class BriefMetric(TypedDict):
-    """What is climbed."""
-
-    name: str
-    direction: Literal["maximize", "minimize"]
-
-
-class Stagnation(TypedDict):
-    """Iterations since the last keep, and whether these are too many to go on in the same way."""
-
-    iterations: int
-    flattened: bool
-
-
-class Crashes(TypedDict):
-    """How many candidates in a row crashed, how their output ended alike, and how that of the last one did."""
-
-    in_a_row: int
-    common_ending: str
-    iteration: int | None
-    last: str
-
-
-class GuardNow(TypedDict):
-    """A guard: its bounds in words, and the value that the incumbent has."""
-
-    name: str
-    bounds: str
-    incumbent: float | None
-
-
-class Tried(TypedDict):
-    """An earlier iteration. ``idea`` is its plan's text, as far as that is still there.
-
-    ``tried`` is what its author said to have tried and seen before the measurement. ``gain`` is how much better it was
-    than the incumbent in the runs that were compared, ``needed`` the least gain that could have been kept.
-    """
-
-    iteration: int
-    outcome: str
-    reason: str
-    value: float | None
-    changed_files: list[str]
-    changed_lines: int
-    title: str
-    idea: str
-    tried: str
-    gain: float | None
-    needed: float | None
-    why: str
-
-
-class KeptChange(TypedDict):
-    """A kept change; ``gain`` is how much better it was than the incumbent before it."""
-
-    iteration: int
-    title: str
-    gain: float | None
-
-
-class RejectedChange(KeptChange):
-    """A rejected change with its diff. ``of_incumbent``: the diff is against the present files, not earlier ones."""
-
-    reason: str
-    of_incumbent: bool
-    diff: str
-
-
-class UnderWay(TypedDict):
-    """A proposal of another agent that is being made or measured now; its title and files as far as they are known."""
-
-    iteration: int
-    title: str
-    files: list[str]
-
-
-class Brief(TypedDict):
-    """What an agent is told, in the file ``$GOALSEEK_BRIEF``; ``history`` and ``kept`` are newest first.
-
-    ``decision`` says when a change is kept, ``smallest_gain`` which gain is recognized, ``measurement`` how the number
-    is made, as far as the agent may know it; ``minutes`` is how long the call may take. ``under_way`` is what others
-    propose at the same time. ``ideas`` were noted for later and not tried yet. ``rejected`` has the nearest misses
-    first, as far as 4 KiB of diffs go. Tries are no longer grouped: ``families`` is empty, and there for the programs
-    that read it.
-    """
-
-    project: str
-    metric: BriefMetric
-    incumbent: float
-    baseline: float
-    best: float
-    decision: str
-    smallest_gain: str
-    guards: list[GuardNow]
-    measurement: list[str]
-    iteration: int
-    minutes: float | None
-    writable: list[str]
-    read_only: list[str]
-    directions: list[str]
-    stagnation: Stagnation
-    families: list[dict[str, Any]]
-    crashes: Crashes
-    left: dict[str, Any]
-    under_way: list[UnderWay]
-    ideas: list[str]
-    kept: list[KeptChange]
-    rejected: list[RejectedChange]
-    history: list[Tried]
-
 
 MAX_BYTES = 32 * 1024
 _DIRECTIONS_BYTES = 6 * 1024
@@ -231,7 +117,7 @@ def _change_row(past: PastIteration) -> dict[str, Any]:
     return {"iteration": past.iteration, "title": _cut(past.label, _TITLE_BYTES), "gain": past.gain}
 
 
-def _guards_now(manifest: Manifest, standing: Standing) -> list[GuardNow]:
+def _guards_now(manifest: Manifest, standing: Standing) -> list[dict[str, Any]]:
     before = standing.baseline.guards if standing.baseline else {}
     now = standing.incumbent.guards if standing.incumbent else {}
     return [
