@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -124,53 +124,6 @@ EXIT_CODES: dict[str, int] = {
 """A signal's code is 128 and its number."""
 
 
-@dataclass_transform(frozen_default=True)
-class DataClass:
-    """A frozen dataclass: the annotated names of a subclass are its fields.
-
-    ``@dataclass`` compiles its methods for each class anew, which took a third of the time that ``iterate`` needs to
-    be imported; here they are the same for all classes.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    __match_args__: ClassVar[tuple[str, ...]] = ()
-    _required: ClassVar[frozenset[str]]
-    _mappings: ClassVar[tuple[str, ...]]
-
-    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
-        dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
-        without_default = [field for field in fields(cls) if field.default is MISSING]
-        cls._mappings = tuple(field.name for field in without_default if field.default_factory is dict)
-        cls._required = frozenset(field.name for field in without_default if field.default_factory is MISSING)
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        fresh: dict[str, Any] = {name: {} for name in self._mappings}
-        given = {**fresh, **dict(zip(self.__match_args__, values, strict=False)), **named}
-        is_too_long = len(values) > len(self.__match_args__)
-        if is_too_long or not self._required <= given.keys() <= self.__dataclass_fields__.keys():
-            raise TypeError(f"{type(self).__qualname__} has other fields than {', '.join(given)}")
-        self.__dict__.update(given)  # a default is an attribute of the class
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raises FrozenInstanceError."""
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is of this very class and equal in every field."""
-        return type(other) is type(self) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
-        )
-
-    def __hash__(self) -> int:
-        """The hash of the fields."""
-        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
-
-    def __repr__(self) -> str:
-        """``Usage(input_tokens=3, ...)``."""
-        texts = (f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
-        return f"{type(self).__qualname__}({', '.join(texts)})"
-
-
 class _AsNumber:
     """JSON Schema has one type for both."""
 
@@ -259,7 +212,7 @@ class CommandRun(Struct, frozen=True):
     killed: int = 0
 
 
-class Stop(DataClass):
+class Stop(Struct, frozen=True):
     """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
 
     reason: StopReason | Literal[""]

@@ -9,9 +9,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from goalseek.cli.output import YES, ask_person
 from goalseek.doctor import first_manifest

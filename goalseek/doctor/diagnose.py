@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -75,8 +74,8 @@ def diagnose_sandbox(
 
 def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str, remedy: str) -> Finding:
     """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
-    verify = replace(manifest.env.verify, pass_=tuple(os.environ))
-    if not works(replace(manifest, env=replace(manifest.env, verify=verify))):
+    verify = structs.replace(manifest.env.verify, pass_=tuple(os.environ))
+    if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
         text = "it fails outside the sandbox too: the sandbox is not the cause"
         return Finding("wrong" if remedy else "good", text, remedy, "outside")
     for text in (log, "\n".join(parse_command(command.run).text for command in manifest.commands)):
@@ -92,9 +91,9 @@ def _diagnose_inside(
     project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
 ) -> Finding:
     """The finding where it works outside: what has to be allowed inside."""
-    setup = replace(manifest.setup, network=True) if manifest.setup else None
-    verify = tuple(replace(command, network=True) for command in manifest.verify)
-    if works(replace(manifest, verify=verify, setup=setup)):
+    setup = structs.replace(manifest.setup, network=True) if manifest.setup else None
+    verify = tuple(structs.replace(command, network=True) for command in manifest.verify)
+    if works(structs.replace(manifest, verify=verify, setup=setup)):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         remedy = "network = true for the command that needs it; setup may download first"
         return Finding("wrong", text, remedy, "outside")

@@ -10,10 +10,11 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct, structs
 
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
@@ -38,7 +39,7 @@ from goalseek.phase_values import Failure
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.values import CommandRun, DataClass, Reason
+from goalseek.values import CommandRun, Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -64,7 +65,7 @@ _WORD_BEFORE_GROUP = re.compile(r"(?<![\\\w])([A-Za-z_]\w+)(?:\\s|[\s:=*+])+\((?
 _FILE_NAME = re.compile(r"""["']([\w./-]+\.[A-Za-z]\w*)["']""")
 
 
-class Answers(DataClass):
+class Answers(Struct, frozen=True):
     """What ``init`` was told, or guesses: what runs what may change, what scores it, and how the number is read.
 
     ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
@@ -111,18 +112,18 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     guess = Answers(project_name(folder.name), tuple(sources[:1]), tuple(hidden), share=share)
     program = sources[0] if sources and PurePosixPath(sources[0]).suffix in _RUNNERS else ""
     if not judges:
-        return replace(guess, run=_command_for(folder, program))
+        return structs.replace(guess, run=_command_for(folder, program))
     text = _text(folder / judges[0])
     direction, query, regex = _reading(text)
-    guess = replace(guess, score=_command_for(folder, judges[0]), direction=direction, query=query, regex=regex)
+    guess = structs.replace(guess, score=_command_for(folder, judges[0]), direction=direction, query=query, regex=regex)
     if not program:
         return guess
     named = [*dict.fromkeys(_FILE_NAME.findall(_text(folder / program)))]
     handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
     if not handed_on and "/" not in judges[0] and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
         # The judge imports or starts the program itself: it runs where no hidden file is.
-        return replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
-    return replace(guess, run=_command_for(folder, program), outputs=handed_on)
+        return structs.replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
+    return structs.replace(guess, run=_command_for(folder, program), outputs=handed_on)
 
 
 def own_python(folder: Path) -> str:
@@ -210,11 +211,11 @@ def answers_in(path: Path) -> Answers:
         branch_prefix=manifest.log.branch_prefix,
     )
     left = tomllib.loads(path.read_text("utf-8"))
-    answers = replace(answers, more=loading.added_keys(left, manifest_table(answers)))
+    answers = structs.replace(answers, more=loading.added_keys(left, manifest_table(answers)))
     written, scope = check_manifest(path, manifest_table(answers)).manifest, manifest.scope
     if {*scope.generated} <= {*written.scope.generated}:  # outputs that a person has named since are generated
-        scope = replace(scope, generated=written.scope.generated)
-    if replace(manifest, scope=scope) != written:
+        scope = structs.replace(scope, generated=written.scope.generated)
+    if structs.replace(manifest, scope=scope) != written:
         hint = "goalseek doctor measures it; or move it away, and begin anew with goalseek init"
         raise GoalseekError(f"{path} says more than goalseek init asks for", hint)
     return answers

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Rejected
@@ -153,7 +155,7 @@ def _live(launch: AgentLaunch, provider: Provider) -> Finding:
     if not isinstance(provider, CommandProvider):
         return Finding("good", f"{provider.name} starts no program", place="live")
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    quick_provider = replace(provider, table=replace(provider.table, timeout=timeout))
+    quick_provider = replace(provider, table=structs.replace(provider.table, timeout=timeout))
     try:
         reply = quick_provider.ask(launch.call(history=(), writable=()))
     except Failed as failed:

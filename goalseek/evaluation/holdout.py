@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
@@ -45,13 +43,13 @@ def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     """The manifest of a look: the holdout's command runs last, after those whose outputs it may need."""
     command = next(command for command in manifest.verify if command.name == holdout.command)
-    metric = replace(manifest.metric, command=holdout.command)
+    metric = structs.replace(manifest.metric, command=holdout.command)
     if holdout.query is not None:
-        metric = replace(metric, source="json", query=holdout.query, regex=None)
+        metric = structs.replace(metric, source="json", query=holdout.query, regex=None)
     if holdout.regex is not None:
         source = metric.source if metric.source in ("stdout", "stderr") else "stdout"
-        metric = replace(metric, source=source, query=None, regex=holdout.regex)
-    return replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
+        metric = structs.replace(metric, source=source, query=None, regex=holdout.regex)
+    return structs.replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
 def gain_of(direction: str, before: float, after: float) -> float:
@@ -101,7 +99,7 @@ def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecor
     standing = project.standing
     assert config.manifest.holdout and standing.origin and standing.best
     holdout = config.manifest.holdout
-    config = replace(config, manifest=with_holdout(config.manifest, holdout))
+    config = structs.replace(config, manifest=with_holdout(config.manifest, holdout))
     tree = origin_tree(evaluation) if side == "baseline" else commit.tree
     target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
     failed = structs.replace(begun, reason="failed")

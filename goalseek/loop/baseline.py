@@ -8,7 +8,6 @@ lost: the iteration is recorded as interrupted, and the candidate stays in the h
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 from msgspec import structs
 
@@ -237,4 +236,4 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
         return config
     shown = abbreviate([quote_path(path) for path in fixed_paths])
     note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote takes home what was kept in them"
-    return replace(config, notes=(*config.notes, note))
+    return structs.replace(config, notes=(*config.notes, note))

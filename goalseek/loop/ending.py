@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from goalseek.errors import USAGE, Interrupted
 from goalseek.humanize import (

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -18,7 +20,7 @@ from goalseek.project.project import Project
 from goalseek.project.status import UNSENT
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.environment import check_notify_command, notify_launch
-from goalseek.values import EXIT_CODES, DataClass, Number, Outcome, Stop, StopReason, to_line
+from goalseek.values import EXIT_CODES, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
@@ -26,7 +28,7 @@ _QUESTIONS = "questions.txt"
 _QUESTIONS_MOST = 100
 
 
-class BestCommit(DataClass):
+class BestCommit(Struct, frozen=True):
     """The best commit of the climb so far, and its value."""
 
     iteration: int
@@ -34,7 +36,7 @@ class BestCommit(DataClass):
     commit: str
 
 
-class Notification(DataClass, kw_only=True):
+class Notification(Struct, frozen=True, kw_only=True):
     """An event as the program of ``[notify]`` gets it, one line of JSON; every event has all of these keys.
 
     ``why`` says in a sentence what happened, ``next`` what a person can do. ``line`` is all of it in one line, which

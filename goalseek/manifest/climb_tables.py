@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek.manifest import fields as form
 from goalseek.manifest.provider_tables import ProviderTable
-from goalseek.values import DataClass
 
 
-class Budget(DataClass, kw_only=True):
+class Budget(Struct, frozen=True, kw_only=True):
     """What may be spent."""
 
     iterations: form.Count = None
@@ -24,7 +24,7 @@ class Budget(DataClass, kw_only=True):
     """How many dollars agents may cost, as they report it or by `[[price]]`. Example: `cost_usd = 20.0`"""
 
 
-class Limits(Budget, kw_only=True):
+class Limits(Budget, frozen=True, kw_only=True):
     """When a run ends by itself."""
 
     deadline: form.Moment = None
@@ -41,7 +41,7 @@ class Limits(Budget, kw_only=True):
     """A budget of all runs of the project together. Example: `total = { cost_usd = 100.0 }`"""
 
 
-class Search(DataClass, kw_only=True):
+class Search(Struct, frozen=True, kw_only=True):
     """How the next proposal is looked for, and what is tried beside it."""
 
     rotate: tuple[str | ProviderTable, ...] = ()
@@ -54,7 +54,7 @@ class Search(DataClass, kw_only=True):
     noisy, `always`, or `none`. Example: `stack = "none"`"""
 
 
-class Parallel(DataClass, kw_only=True):
+class Parallel(Struct, frozen=True, kw_only=True):
     """How many iterations are under way at once on this machine. A change takes effect with the next iteration that
     begins; one of `benches` once all that are under way have ended."""
 
@@ -63,7 +63,7 @@ class Parallel(DataClass, kw_only=True):
     Example: `agents = 4`"""
     benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
-    slots: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    slots: dict[str, tuple[str, ...]] = {}
     """Variables of verify commands with a value for each bench.
     Example: `slots = { CUDA_VISIBLE_DEVICES = ["0", "1"] }`"""
     landings: form.Positive = 3

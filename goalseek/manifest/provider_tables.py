@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import Struct
+
 from goalseek.manifest import fields as form
-from goalseek.values import DataClass
 
 FRESH = "fresh"  # in search.rotate: the provider itself, without its session
 
 
-class ProviderTable(DataClass, kw_only=True):
+class ProviderTable(Struct, frozen=True, kw_only=True):
     """Who proposes the changes."""
 
     name: str
@@ -60,7 +61,7 @@ class ProviderTable(DataClass, kw_only=True):
         return f"{self.name} {self.model}".rstrip()
 
 
-class ReviewTable(DataClass, kw_only=True):
+class ReviewTable(Struct, frozen=True, kw_only=True):
     """An agent that gives a second opinion on what would be kept."""
 
     provider: str | ProviderTable
@@ -71,7 +72,7 @@ class ReviewTable(DataClass, kw_only=True):
     """How often a change may go back to its author. Example: `max_cycles = 1`"""
 
 
-class Price(DataClass, kw_only=True):
+class Price(Struct, frozen=True, kw_only=True):
     """What a model costs, where its agent does not say so."""
 
     model: str

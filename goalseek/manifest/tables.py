@@ -6,8 +6,9 @@ Reading and checking is done in ``loading`` and ``validation``; nothing that tak
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct
 
 from goalseek.manifest import fields as form
 from goalseek.manifest.climb_tables import Budget as Budget
@@ -18,14 +19,13 @@ from goalseek.manifest.provider_tables import FRESH as FRESH
 from goalseek.manifest.provider_tables import Price as Price
 from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
 from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
-from goalseek.values import DataClass
 
 Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
 TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 
 
-class ProjectTable(DataClass, kw_only=True):
+class ProjectTable(Struct, frozen=True, kw_only=True):
     """Whose number is climbed: the name, the repository, and the instructions for the agent."""
 
     name: form.Name
@@ -38,7 +38,7 @@ class ProjectTable(DataClass, kw_only=True):
     Example: `program = "docs/agent.md"`"""
 
 
-class ScopeTable(DataClass, kw_only=True):
+class ScopeTable(Struct, frozen=True, kw_only=True):
     """Which files a candidate consists of, and which it may see. Where globs overlap, the first of hidden, read_only,
     generated and writable counts."""
 
@@ -66,7 +66,7 @@ class ScopeTable(DataClass, kw_only=True):
     Example: `strays = "reject"`"""
 
 
-class Setup(DataClass, kw_only=True):
+class Setup(Struct, frozen=True, kw_only=True):
     """A command that prepares the trees, once for each pinned verifier: on the baseline, without the hidden files."""
 
     run: form.Command
@@ -80,7 +80,7 @@ class Setup(DataClass, kw_only=True):
     """How long the command may take. Example: `timeout = "1h"`"""
 
 
-class VerifyCommand(DataClass, kw_only=True):
+class VerifyCommand(Struct, frozen=True, kw_only=True):
     """One command of the measurement. They run in order, and the first that fails rejects the candidate."""
 
     run: form.Command
@@ -109,24 +109,24 @@ class VerifyCommand(DataClass, kw_only=True):
     """Whether the command may use the network. Example: `network = true`"""
 
 
-class Variables(DataClass, kw_only=True):
+class Variables(Struct, frozen=True, kw_only=True):
     """What the environment of programs has beside a few usual variables."""
 
     pass_: form.Patterns = ()
     """Variables of your own environment that the programs get too. Example: `pass = ["CUDA_VISIBLE_DEVICES"]`"""
-    set: dict[str, str] = field(default_factory=dict)
+    set: dict[str, str] = {}
     """Variables with values of their own; `${HOME}` and other variables of yours are replaced in them.
     Example: `set = { OMP_NUM_THREADS = "1" }`"""
 
 
-class EnvironmentTable(DataClass, kw_only=True):
+class EnvironmentTable(Struct, frozen=True, kw_only=True):
     """What the environments of the verifier and of the agent have beside a few usual variables."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
 
 
-class Reading(DataClass, kw_only=True):
+class Reading(Struct, frozen=True, kw_only=True):
     """How one number is read from what a measurement left behind."""
 
     name: str = ""
@@ -157,7 +157,7 @@ class Reading(DataClass, kw_only=True):
         return "s" if self.source in TIME_SOURCES else ""
 
 
-class Metric(Reading, kw_only=True):
+class Metric(Reading, frozen=True, kw_only=True):
     """The number that is to become better, how it is read, and when a change is kept."""
 
     direction: Literal["maximize", "minimize"]
@@ -191,7 +191,7 @@ class Metric(Reading, kw_only=True):
     Example: `allow_fixed_seed = true`"""
 
 
-class Guard(Reading, kw_only=True):
+class Guard(Reading, frozen=True, kw_only=True):
     """A second number, whose bounds no kept change may break."""
 
     min: float | None = None
@@ -204,7 +204,7 @@ class Guard(Reading, kw_only=True):
     """How far the number may fall below the baseline's, absolute or in percent. Example: `max_decrease = 0.01`"""
 
 
-class Holdout(DataClass, kw_only=True):
+class Holdout(Struct, frozen=True, kw_only=True):
     """A number that decides nothing, and which no agent gets in any form. It is read as the metric is."""
 
     command: str
@@ -220,14 +220,14 @@ class Holdout(DataClass, kw_only=True):
     is not the metric's. Example: `regex = 'loss: ([0-9.]+)'`"""
 
 
-class Cheat(DataClass, kw_only=True):
+class Cheat(Struct, frozen=True, kw_only=True):
     """A patch that games the metric: `goalseek doctor` shows that it loses. The agent never sees it."""
 
     patch: form.InnerPath
     """The file of the patch, as `git diff` prints it. Example: `patch = "cheats/print.patch"`"""
 
 
-class SandboxTable(DataClass, kw_only=True):
+class SandboxTable(Struct, frozen=True, kw_only=True):
     """How agent and candidate are kept apart from the rest of the machine."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
@@ -246,14 +246,14 @@ class SandboxTable(DataClass, kw_only=True):
     """Devices that verify commands may use; `auto` is the graphics cards. Example: `devices = ["/dev/nvidia0"]`"""
 
 
-class ApproveTable(DataClass, kw_only=True):
+class ApproveTable(Struct, frozen=True, kw_only=True):
     """Which verdicts wait for a person."""
 
     before: Literal["never", "kept", "each"] = "never"
     """Which verdicts wait for a person: none, that a change is `kept`, or `each`. Example: `before = "kept"`"""
 
 
-class NotifyTable(DataClass, kw_only=True):
+class NotifyTable(Struct, frozen=True, kw_only=True):
     """A program that is told of a kept change, a spent budget, a question and the end, as JSON on its stdin."""
 
     command: form.Patterns | None = None
@@ -263,7 +263,7 @@ class NotifyTable(DataClass, kw_only=True):
     """Which events it is told. Example: `on = ["stopped", "needs_human"]`"""
 
 
-class LogTable(DataClass, kw_only=True):
+class LogTable(Struct, frozen=True, kw_only=True):
     """Where records and artifacts lie, and how many stay."""
 
     branch_prefix: form.BranchPrefix = "goalseek"
@@ -277,7 +277,7 @@ class LogTable(DataClass, kw_only=True):
     Example: `keep_outputs = "kept"`"""
 
 
-class Manifest(DataClass, kw_only=True):
+class Manifest(Struct, frozen=True, kw_only=True):
     """A whole manifest, checked, with every default in place."""
 
     version: Literal[1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
 import typing
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields, replace
 
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import matcher
@@ -56,7 +60,8 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
 
     try:
         as_json = json.dumps(plain, default=lambda moment: moment.isoformat())
-        manifest = _fill_defaults(type_adapter().validate_json(as_json), path.parent)
+        checked = msgspec.convert(type_adapter().validate_json(as_json), Manifest, from_attributes=True)
+        manifest = _fill_defaults(checked, path.parent)
         if not (faults := list(check_rules(manifest))):
             return manifest
     except ValidationError as error:
@@ -71,11 +76,27 @@ def type_adapter() -> Any:
     """What pydantic makes of the tables: it checks a manifest as people write it, and gives its JSON Schema."""
     from pydantic import TypeAdapter
 
-    for table in vars(tables).values():
-        if isinstance(table, type) and is_dataclass(table):
-            config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}
-            table.__pydantic_config__ = config  # type: ignore[attr-defined]
+    config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}
+    for table in filter(_is_table, vars(tables).values()):
+        show_to_pydantic(table, __pydantic_config__=config)
     return TypeAdapter(Manifest)
+
+
+def show_to_pydantic(kind: Any, **namespace: Any) -> None:
+    """Lets pydantic, which knows no Struct, check one by a dataclass of the same fields."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    rows = []
+    for row in fields(kind):
+        defaults = {name: getattr(row, name) for name in ("default", "default_factory")}
+        known = {name: value for name, value in defaults.items() if value is not NODEFAULT}
+        rows.append((row.name, hints[row.name], dataclasses.field(**known)))
+    namespace["__doc__"] = kind.__doc__
+    twin = dataclasses.make_dataclass(kind.__name__, rows, namespace=namespace, kw_only=True)
+    kind.__get_pydantic_core_schema__ = lambda source, handler: handler.generate_schema(twin)
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 def _key_of(field_name: str) -> str:
@@ -92,7 +113,7 @@ def _faults_of(errors: list[Any]) -> list[Fault]:
 
 def _is_choice(part: str | int) -> bool:
     return isinstance(part, str) and (
-        "[" in part or part in ("str", "float", "int") or is_dataclass(getattr(tables, part, None))
+        "[" in part or part in ("str", "float", "int") or _is_table(getattr(tables, part, None))
     )
 
 
@@ -129,7 +150,7 @@ def _known_keys(location: Location) -> list[str]:
 
 def _table_in(hint: Any) -> Any:
     """The first table that a type is made of; None where there is none."""
-    return hint if is_dataclass(hint) else next(filter(None, map(_table_in, typing.get_args(hint))), None)
+    return hint if _is_table(hint) else next(filter(None, map(_table_in, typing.get_args(hint))), None)
 
 
 def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:

@@ -129,7 +129,7 @@ def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
 
 def refuse_removed_keys(ruler: Ruler) -> None:
     """Raises GoalseekError where a pinned key is of an earlier version: its numbers cannot be measured any more."""
-    names = [f"metric.{key}" for key in _normal_keys(ruler)["metric"].keys() - Metric.__dataclass_fields__.keys()]
+    names = [f"metric.{key}" for key in _normal_keys(ruler)["metric"] if key not in Metric.__struct_fields__]
     if names:
         was = f"{' and '.join(sorted(names))}, which {'were' if len(names) > 1 else 'was'} removed"
         hint = "goalseek baseline pins the verifier that the manifest has now, and the climb goes on from there"

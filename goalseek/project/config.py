@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
@@ -26,7 +26,7 @@ from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_key
 from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import DataClass, from_plain, to_line
+from goalseek.values import from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
@@ -45,7 +45,7 @@ class Direction(Struct, frozen=True):
         return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
-class Config(DataClass):
+class Config(Struct, frozen=True):
     """The manifest, and all that one iteration takes from it.
 
     ``links`` are the shared folders: path in a tree to path on disk. ``hidden_from`` are the files of that folder as
@@ -59,10 +59,10 @@ class Config(DataClass):
     program: str
     directions: tuple[Direction, ...]
     notes: tuple[str, ...] = ()
-    links: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = {}
     hidden_from: Listing = ()
-    templates: Templates = field(default_factory=dict)
-    proposer: dict[str, Entry] = field(default_factory=dict)
+    templates: Templates = {}
+    proposer: dict[str, Entry] = {}
 
 
 class ConfigReader:
@@ -115,15 +115,15 @@ class ConfigReader:
     def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
         """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
         scope = config.manifest.scope
-        first_scope = replace(scope, writable=context.writable, generated=context.generated)
+        first_scope = structs.replace(scope, writable=context.writable, generated=context.generated)
         if not context.writable or first_scope == scope:
             return config
-        manifest = replace(config.manifest, scope=first_scope)
+        manifest = structs.replace(config.manifest, scope=first_scope)
         first_config = self.read(manifest, mounts, (), config.hidden_from, self._changed_paths(None))
         note = (
             "the manifest's scope has changed since the iteration began; the new one holds from the next iteration on"
         )
-        return replace(first_config, notes=(*config.notes, note))
+        return structs.replace(first_config, notes=(*config.notes, note))
 
     def read(
         self,

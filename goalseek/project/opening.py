@@ -6,9 +6,10 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek import process
 from goalseek.disk import machine_error
@@ -49,7 +50,7 @@ def provider_from_options(loaded: ManifestFile, name: str | None, model: str | N
     if name is None or (table and table.name == name):
         if table is None:
             raise GoalseekError("--model without a provider", "--provider NAME --model M")
-        return replace(table, model=model if model is not None else table.model)
+        return structs.replace(table, model=model if model is not None else table.model)
     return ProviderTable(name=name, model=model or "")
 
 

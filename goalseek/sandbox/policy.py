@@ -164,7 +164,7 @@ class SandboxPolicy:
 
     def reading(self, paths: tuple[str, ...]) -> SandboxPolicy:
         """The policy under which programs may read these paths too."""
-        return replace(self, table=replace(self.table, read=(*self.table.read, *paths)))
+        return replace(self, table=structs.replace(self.table, read=(*self.table.read, *paths)))
 
     def with_checkouts_of(self, location: Location) -> SandboxPolicy:
         """The policy with the other checkouts that the repository has now: somebody may have added one."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import Struct, structs
 
@@ -219,7 +218,7 @@ class AcceptanceRule(Struct, frozen=True):
 
     def plain_verdict(self, evidence: Evidence) -> Verdict:
         """The verdict by plain comparison of what there is, however noisy the metric may be."""
-        verdict = structs.replace(self, metric=replace(self.metric, noise="none")).next_step(evidence)
+        verdict = structs.replace(self, metric=structs.replace(self.metric, noise="none")).next_step(evidence)
         assert isinstance(verdict, Verdict)
         return verdict
 

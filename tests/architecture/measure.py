@@ -24,7 +24,7 @@ LINES = 40_679  # of the product. It may only fall: a change that brings lines t
 SLACK = 250  # a change that takes away more than this sets LINES to what is left
 HERE = Path(__file__).resolve()
 PROTOCOLS = ("run", "arguments", "read", "make", "main")  # what every command, preset, provider or program defines
-VALUES = ("Struct", "DataClass", "NamedTuple", "TypedDict", "dataclass")
+VALUES = ("Struct", "NamedTuple", "TypedDict", "dataclass")
 COUNT_INTERFACE = """
 import importlib, json
 from goalseek.cli.options import Parser, add_options

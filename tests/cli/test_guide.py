@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def test_every_manifest_of_a_page_is_valid(page: Path) -> None:
     """A block of some tables is completed; one of other tables, such as a script's, is TOML."""
     for body in blocks_in(page.read_text(), "toml"):
         given = tomllib.loads(body)
-        if given.keys() <= {field.name for field in fields(Manifest)}:
+        if given.keys() <= set(Manifest.__struct_fields__):
             whole: dict[str, Any] = {
                 key: BASE.get(key, {}) | value if isinstance(value, dict) else value for key, value in given.items()
             }

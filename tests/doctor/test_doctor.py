@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
 from msgspec import structs
+from msgspec.structs import replace
 from noisy import METRIC
 from project import Project, answer
 

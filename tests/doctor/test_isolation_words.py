@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from goalseek.doctor.isolation import READ_HIDDEN, cheat_remedy, describe_separation, own_time_note
 from goalseek.manifest.exposure import (

@@ -24,7 +24,7 @@ from goalseek.records import (
     SettleRecord,
     parse_record,
 )
-from goalseek.values import Attempt, CommandRun, Stop, Usage, VerifierRun, from_plain, to_line, to_plain
+from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain, to_line, to_plain
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,3 @@ def test_what_is_unknown_is_left_out_and_moments_and_pairs_come_back_with_their_
 
 def test_every_kind_of_record_can_be_read() -> None:
     assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord, SettleRecord, HoldoutRecord}
-
-
-@pytest.mark.parametrize(("values", "named"), [((1, 2, 3, 4, 5, 6, 7, 8), {}), ((), {"tokens": 3})])
-def test_a_value_with_other_fields_than_its_own_is_refused(values: tuple[int, ...], named: dict[str, int]) -> None:
-    with pytest.raises(TypeError, match="Stop has other fields"):
-        Stop(*values, **named)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Stop has other fields"):
-        Stop("")  # type: ignore[call-arg]

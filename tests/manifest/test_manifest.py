@@ -1,7 +1,6 @@
 """The manifest: wrong keys with their line, every documented key, defaults that follow from other keys."""
 
 import contextlib
-import dataclasses
 import datetime
 import json
 import math
@@ -295,7 +294,7 @@ def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         key = (*place, name.removesuffix("_"))
         yield key
         for choice in (hint, *typing.get_args(hint)):
-            if dataclasses.is_dataclass(choice) and len(key) < 3:
+            if hasattr(choice, "__struct_fields__") and len(key) < 3:
                 yield from keys_of(choice, key)
 
 

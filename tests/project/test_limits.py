@@ -1,13 +1,13 @@
 """When a run ends by itself: asked of limits and standing, with the contract's reason and exit code."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing

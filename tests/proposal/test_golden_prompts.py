@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing

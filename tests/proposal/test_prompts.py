@@ -6,12 +6,12 @@ import shlex
 import shutil
 import string
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 from project import Project, answer, home
 
 import goalseek

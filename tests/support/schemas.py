@@ -8,21 +8,22 @@ writes the published files again, but for that of the brief, which no type decla
 from __future__ import annotations
 
 import ast
-import dataclasses
-import functools
 import inspect
 import itertools
 import json
 import re
 import tomllib
-from typing import Any, get_type_hints
+from typing import Any
 
-from msgspec import NODEFAULT, Struct, structs
+import msgspec
+from msgspec import Struct
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from goalseek.manifest import tables, validation
 from goalseek.manifest.loading import SCHEMAS, schema_file
 from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
-from goalseek.values import Attempt, CommandRun, DataClass, Usage, VerifierRun
+from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
 
 GENERATED = [name for name in SCHEMAS if name != "brief"]
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,7 +48,7 @@ def to_text(schema: dict[str, Any]) -> str:
 
 
 def _manifest() -> dict[str, Any]:
-    text = json.dumps(validation.type_adapter().json_schema()).replace('"pass_"', '"pass"')
+    text = json.dumps(validation.type_adapter().json_schema(schema_generator=_Schemas)).replace('"pass_"', '"pass"')
     schema = json.loads(text)
     _document(schema, tables.Manifest)
     for name, shape in schema["$defs"].items():
@@ -71,7 +72,7 @@ def key_texts(table: type) -> dict[str, tuple[str, Any]]:
     """The sentence and the example of each key of a table that has some, from the docstrings below its fields."""
     texts: dict[str, tuple[str, Any]] = {}
     for base in reversed(table.__mro__):
-        if not issubclass(base, DataClass) or base is DataClass:
+        if not issubclass(base, Struct) or base is Struct:
             continue
         (body,) = ast.parse(inspect.getsource(base)).body
         assert isinstance(body, ast.ClassDef)
@@ -103,38 +104,21 @@ def _events() -> dict[str, Any]:
 
 
 def _notification() -> dict[str, Any]:
-    from goalseek.loop.notify import Notification
+    from goalseek.loop.notify import BestCommit, Notification
 
-    return _with_title(
-        "goalseek notification: what the program of [notify] gets", _with_constants(_schema_of(Notification))
-    )
-
-
-@functools.cache
-def _twin(kind: Any) -> Any:
-    """A dataclass with the fields of a Struct, of which pydantic makes schemas."""
-    fields = []
-    hints = get_type_hints(kind, include_extras=True)
-    for one in structs.fields(kind):
-        default = (
-            _twin(type(one.default))(**structs.asdict(one.default)) if isinstance(one.default, Struct) else one.default
-        )
-        known = {} if default is NODEFAULT else {"default": default}
-        known |= {} if one.default_factory is NODEFAULT else {"default_factory": one.default_factory}
-        fields.append((one.name, hints[one.name], dataclasses.field(**known)))
-    return dataclasses.make_dataclass(
-        kind.__name__, fields, namespace={"__doc__": kind.__doc__}, kw_only=True, frozen=True
-    )
+    schema = _with_constants(_schema_of(Notification, BestCommit, Notification))
+    return _with_title("goalseek notification: what the program of [notify] gets", schema)
 
 
-def _schema_of(kind: Any) -> dict[str, Any]:
-    from pydantic import TypeAdapter
+class _Schemas(GenerateJsonSchema):
+    def encode_default(self, default: Any) -> Any:
+        return super().encode_default(msgspec.to_builtins(default))
 
-    for struct in (*KINDS.values(), MetricResult, Isolation, Usage, VerifierRun, CommandRun, Attempt):
-        struct.__get_pydantic_core_schema__ = classmethod(
-            lambda kind, source, handler: handler.generate_schema(_twin(kind))
-        )
-    document: dict[str, Any] = TypeAdapter(kind).json_schema()
+
+def _schema_of(kind: Any, *structs: type) -> dict[str, Any]:
+    for struct in (*structs, *KINDS.values(), MetricResult, Isolation, Usage, VerifierRun, CommandRun, Attempt):
+        validation.show_to_pydantic(struct)
+    document: dict[str, Any] = TypeAdapter(kind).json_schema(schema_generator=_Schemas)
     return document
 
 

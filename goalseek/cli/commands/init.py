@@ -12,9 +12,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
 from goalseek.cli.interview import (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, structs
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, wants_json
@@ -58,8 +59,8 @@ def _with_toml_names(plain: Any) -> Any:
 
 def _without_none(value: Any) -> Any:
     """Replaces None, which TOML lacks: a default of None is left out, another is "none", an open bound is infinite."""
-    if dataclasses.is_dataclass(value):
-        fields = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        fields = {field.name: (getattr(value, field.name), field.default) for field in structs.fields(value)}
         return {
             name: "none" if item is None else _without_none(item)
             for name, (item, default) in fields.items()
