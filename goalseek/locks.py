@@ -111,10 +111,9 @@ def project_lock(
 
 def _open_lock_file(folder: Path) -> int:
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # a refused first run took the folder away
             try:
-                return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                return open_lock(folder / LOCK)
             except PermissionError as error:
                 message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
                 hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
@@ -131,7 +130,7 @@ def _is_same_file(path: Path, descriptor: int) -> bool:
 def _acquire(descriptor: int) -> None:
     """Takes the lock. ``lock_holder`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
     for _ in range(4):
-        if _try_lock(descriptor):
+        if try_lock(descriptor):
             return
         time.sleep(0.01)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,9 +230,9 @@ def exclusive_lock(
     descriptor = os.dup(holders[0]) if holders else _open_named(name, folder or NAMED_LOCKS_FOLDER)
     holders.append(descriptor)
     try:
-        if not _try_lock(descriptor):
+        if not try_lock(descriptor):
             with wait_context(f"waits for {name}: {_describe_holder(descriptor)} {doing}"):
-                while not _try_lock(descriptor):
+                while not try_lock(descriptor):
                     pause()
         with contextlib.suppress(OSError):  # another user's file may be locked, not written to
             os.ftruncate(descriptor, 0)
@@ -254,7 +253,14 @@ def _open_named(name: str, folder: Path) -> int:
     raise GoalseekError(f"cannot open the lock {path}", "remove it, or name another thing", UNFIT)
 
 
-def _try_lock(descriptor: int) -> bool:
+def open_lock(path: Path) -> int:
+    """A descriptor of a lock's file, which is made with its folder if it does not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Takes the lock of an open file, if it is free; gives whether it did."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

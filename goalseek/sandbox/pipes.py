@@ -8,7 +8,6 @@ import selectors
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -22,110 +21,99 @@ Waiting = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 class RunningProgram(Struct):
-    """A running program: the channel to its reaper, which reports its end, and our ends of its pipes.
+    """A program that the reaper at the other end of ``channel`` starts and ends, and what that has said of it.
 
-    ``began`` and ``ended`` are the reaper's, in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end.
+    ``began`` and ``ended`` are in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end. ``failure``
+    are error number and subject if it could not be started. ``killed`` is None until what it left running has ended.
     """
 
     channel: socket.socket
-    stdin: int
-    stdout: int
-    stderr: int
-    began: float
+    token: str
+    began: float | None = None
+    failure: tuple[int, str] | None = None
     ended: float | None = None
     exit_code: int | None = None
+    killed: int | None = None
     cpu_seconds: float = 0.0
 
     def receive(self) -> None:
-        """Waits for the reaper's next message; the program is lost if there will be none."""
+        """Waits for the reaper's next message, and ignores one about an earlier program.
+
+        Raises ConnectionError if there will be none; then the program is lost.
+        """
         received = reaper.receive(self.channel)
         if received is None:
-            self.exit_code = LOST
-        else:
-            self.handle_message(received[0])
-
-    def handle_message(self, message: dict[str, Any]) -> None:
-        """Takes note of the reaper's messages that the program, and what it left, have ended; ignores others."""
-        if "exited" in message:
-            self.exit_code, self.ended = message["exited"], message["at"]
-        elif "ended" in message:
-            self.cpu_seconds = message["cpu"]
+            self.exit_code = LOST if self.exit_code is None else self.exit_code
+            raise ConnectionError("the reaper is gone")
+        message, _ = received
+        if message.pop("token") == self.token:
+            for name, value in message.items():
+                setattr(self, name, value)
 
 
-class Streams:
-    """Serves the three pipes of a program, so that none blocks the other two, and the channel that reports its end."""
+class Streams(contextlib.AbstractContextManager["Streams"]):
+    """The pipes of a program, each served so that none blocks the other two; ``theirs`` are the program's ends."""
 
     def __init__(
-        self,
-        child: RunningProgram,
-        stdin: bytes,
-        kept: Mapping[str, HeadAndTail],
-        on_output: Callable[[bytes], object],
-        waiting: Waiting = contextlib.nullcontext,
+        self, stdin: bytes, kept: Mapping[str, HeadAndTail], on_output: Callable[[bytes], object], waiting: Waiting
     ) -> None:
         self._waiting = waiting
-        self.child = child
-        self.unsent = memoryview(stdin)
-        self.kept = kept
-        self.on_output = on_output
-        self.selector = selectors.DefaultSelector()
-
-    def __enter__(self) -> Streams:
-        for name in ("stdin", "stdout", "stderr"):
-            descriptor: int = getattr(self.child, name)
+        self._unsent = memoryview(stdin)
+        self._kept = kept
+        self._on_output = on_output
+        self._selector = selectors.DefaultSelector()
+        (stdin_end, our_stdin), (our_stdout, stdout_end), (our_stderr, stderr_end) = (os.pipe() for _ in range(3))
+        self.theirs = (stdin_end, stdout_end, stderr_end)
+        for name, descriptor in {"stdin": our_stdin, "stdout": our_stdout, "stderr": our_stderr}.items():
             os.set_blocking(descriptor, False)
-            self.selector.register(descriptor, selectors.EVENT_WRITE if name == "stdin" else selectors.EVENT_READ, name)
-        self.selector.register(self.child.channel, selectors.EVENT_READ, "channel")
-        return self
+            event = selectors.EVENT_WRITE if name == "stdin" else selectors.EVENT_READ
+            self._selector.register(descriptor, event, name)
 
     def __exit__(self, *_: object) -> None:
-        for key in self._pipes():
-            self._close(key)
-        self.selector.close()
+        for key in [*self._selector.get_map().values()]:
+            if isinstance(key.fileobj, int):
+                self._close(key)
+        self._selector.close()
+
+    def watch(self, program: RunningProgram) -> None:
+        """Receives the messages about a program too, from now on."""
+        self._selector.register(program.channel, selectors.EVENT_READ, program)
 
     def wait(self, seconds: float) -> int:
-        """Waits so long for data at most, and moves it; gives the number of pipes that were ready."""
+        """Waits so long for data at most, and moves it; gives the number of streams that were ready."""
         with self._waiting():
-            ready = self.selector.select(seconds if seconds > 0 else 0)
+            ready = self._selector.select(max(seconds, 0))
         for key, _ in ready:
-            if key.data == "stdin":
+            if isinstance(key.data, RunningProgram):
+                with contextlib.suppress(ConnectionError):  # it has an exit code then
+                    key.data.receive()
+            elif key.data == "stdin":
                 self._send(key)
-            elif key.data == "channel":
-                self.child.receive()
+            elif chunk := os.read(key.fd, 65536):
+                self._kept[key.data].write(chunk)
+                self._on_output(chunk)
             else:
-                self._receive(key)
+                self._close(key)
         return len(ready)
 
-    def drain(self) -> None:
+    def drain(self, program: RunningProgram) -> None:
         """Reads the rest of the output once nobody writes any more."""
-        with contextlib.suppress(KeyError):
-            self.selector.unregister(self.child.channel)
-        while any(key.data != "stdin" for key in self._pipes()) and self.wait(0):
+        self._selector.unregister(program.channel)
+        while self._selector.get_map() and self.wait(0):
             pass
-
-    def _pipes(self) -> list[selectors.SelectorKey]:
-        return [key for key in self.selector.get_map().values() if key.data != "channel"]
 
     def _send(self, key: selectors.SelectorKey) -> None:
         try:
-            self.unsent = self.unsent[os.write(key.fd, self.unsent[:65536]) :] if self.unsent else self.unsent
+            self._unsent = self._unsent[os.write(key.fd, self._unsent[:65536]) :] if self._unsent else self._unsent
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self.unsent = self.unsent[:0]
-        if not self.unsent:
+            self._unsent = self._unsent[:0]
+        if not self._unsent:
             self._close(key)
-
-    def _receive(self, key: selectors.SelectorKey) -> None:
-        chunk = os.read(key.fd, 65536)
-        if not chunk:
-            self._close(key)
-            return
-        self.kept[key.data].write(chunk)
-        self.on_output(chunk)
 
     def _close(self, key: selectors.SelectorKey) -> None:
-        self.selector.unregister(key.fd)
+        self._selector.unregister(key.fd)
         os.close(key.fd)
 
 

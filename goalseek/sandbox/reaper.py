@@ -6,8 +6,9 @@ When its channel closes, because goalseek ended or was killed, it ends them all,
 
 A message is four bytes of length, then so many bytes of JSON; paths, arguments and variables are in it as Latin-1. The
 requests are to ``start`` a program (three descriptors come along), restricted if the message says so, and to ``end`` it
-with all its descendants. The reaper answers both, and reports a program's exit code unasked. It gives a program's start
-and end in seconds of ``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile.
+with all its descendants. The reaper answers both, and reports a program's exit code unasked, each by the fields of
+``pipes.RunningProgram`` that it gives a value to, with the token of the program. It gives a program's start and end in
+seconds of ``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile.
 The answer to ``end`` has the processor time that the program and its descendants took.
 """
 
@@ -75,6 +76,7 @@ class Reaper:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.program = 0
+        self.token = ""
         self.is_cage = False
         self.watches_cpu = False
         self.reaped_seconds = 0.0
@@ -101,12 +103,16 @@ class Reaper:
                     self.end_all(GRACE_SECONDS)
                     return
                 message, descriptors = received
-                answer = self._start(message, descriptors) if message["do"] == "start" else self._end(message)
-                self._report({**answer, "to": message["number"]})
+                if message["do"] == "start":
+                    self._start(message, descriptors)
+                else:
+                    killed = self.end_all(message["grace"])
+                    self.watches_cpu = False
+                    self._report({"killed": killed, "cpu_seconds": self.cpu_seconds()})
 
-    def _start(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         error_reader, error_writer = os.pipe()
-        self.is_cage = message.get("cage", False)
+        self.token, self.is_cage = message["token"], message.get("cage", False)
         self.reaped_seconds, self.seen_ticks = 0.0, {}
         self.watches_cpu = message.get("cpu", False) and os.path.exists("/proc/self/stat")
         parent, began = os.getpid(), time.monotonic()
@@ -117,12 +123,8 @@ class Reaper:
             os.close(descriptor)
         with os.fdopen(error_reader, "rb") as file:
             problem = file.read()
-        return json.loads(problem) if problem else {"started": self.program, "at": began}
-
-    def _end(self, message: dict[str, Any]) -> dict[str, Any]:
-        ended = self.end_all(message["grace"])
-        self.watches_cpu = False
-        return {"ended": ended, "cpu": self.cpu_seconds()}
+        failure = json.loads(problem) if problem else None
+        self._report({"began": began, "failure": failure})
 
     def cpu_seconds(self) -> float:
         """The processor time of all descendants since the start, in seconds.
@@ -173,7 +175,7 @@ class Reaper:
                 return
             self.reaped_seconds += usage.ru_utime + usage.ru_stime
             if pid == self.program:
-                self._report({"exited": os.waitstatus_to_exitcode(status), "at": time.monotonic()})
+                self._report({"exit_code": os.waitstatus_to_exitcode(status), "ended": time.monotonic()})
 
     def running_descendants(self) -> dict[int, int]:
         """The process ids of all running descendants, each with its parent's."""
@@ -206,7 +208,7 @@ class Reaper:
 
     def _report(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
-            send(self.channel, message)
+            send(self.channel, {**message, "token": self.token})
 
 
 def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int, parent: int) -> None:
@@ -233,7 +235,7 @@ def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int,
         environment = {_decode(name): _decode(value) for name, value in message["environment"].items()}
         landlock_exec.execute([_decode(word) for word in message["arguments"]], environment)
     except OSError as error:
-        os.write(error_writer, json.dumps({"errno": error.errno or errno.EPERM, "named": subject}).encode())
+        os.write(error_writer, json.dumps([error.errno or errno.EPERM, subject]).encode())
     finally:
         os._exit(127)
 

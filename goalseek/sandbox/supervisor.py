@@ -6,7 +6,6 @@ The reaper, a process of its own, starts and ends them; the supervisor talks to 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek import process
+from goalseek.locks import open_lock, try_lock
 from goalseek.process import (
     MARK_VARIABLE,
     deferring_signals,
@@ -33,7 +33,6 @@ from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
-Descriptors = tuple[int, int, int]
 _KILLED_IN_CAGE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
@@ -78,10 +77,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self.pulse = pulse
         self._waiting = waiting
         self._on_terminal = on_terminal
-        self._lock = _open_lock(lock)[0] if lock else None
+        self._lock = open_lock(lock) if lock else None
+        if self._lock is not None:
+            with contextlib.suppress(OSError):  # a file system without locks: the project's lock says so
+                try_lock(self._lock)
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
-        self._request_number = 0
 
     def beside(self, waiting: Waiting) -> Supervisor:
         """Another one for the same owner, whose programs run beside those of this one."""
@@ -131,79 +132,75 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         ``must_end`` is asked as often as ``pulse``, with the standard output so far: where it says so, the program ends
         as at its limit.
         """
-        token = f"{self.owner}.{os.urandom(16).hex()}"
+        token = self._new_token()
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
-        with deferring_signals():
-            self._start_reaper()
         asked_at = time.monotonic()
-        is_started = is_overdue = is_ended = False
-        try:
-            with deferring_signals():
-                try:
-                    child = self._start(launch, token)
-                except ConnectionError:  # the first thing the program did was to kill the reaper
-                    self._drop_reaper()
-                    killed = kill_marked(token, GRACE_SECONDS)
-                    return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
-                is_started = True
-            with Streams(child, stdin, kept, on_output, self._waiting) as streams:
-                while child.exit_code is None and not (is_overdue or is_ended):
-                    remaining = 0.05 if timeout is None else timeout - (time.monotonic() - child.began)
+        program = None
+        is_overdue = is_ended = False
+        with Streams(stdin, kept, on_output, self._waiting) as streams:
+            try:
+                with deferring_signals():
+                    try:
+                        program = self._start(launch, token, streams.theirs)
+                    except ConnectionError:  # the first thing the program did was to kill the reaper
+                        self._drop_reaper()
+                        killed = kill_marked(token, GRACE_SECONDS)
+                        return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
+                    finally:
+                        for descriptor in streams.theirs:
+                            os.close(descriptor)
+                assert program.began is not None
+                streams.watch(program)
+                while program.exit_code is None and not (is_overdue or is_ended):
+                    remaining = 0.05 if timeout is None else timeout - (time.monotonic() - program.began)
                     is_overdue = remaining <= 0
                     streams.wait(min(remaining, 0.05))  # late or not: it may have ended in time, and nobody looked
                     if self.pulse:
                         self.pulse()
-                    is_ended = child.exit_code is None and must_end(kept["stdout"])
+                    is_ended = program.exit_code is None and must_end(kept["stdout"])
                 checked_at = time.monotonic()
-                killed = self._end(child, token, GRACE_SECONDS if child.exit_code is None else 0.0)
-                streams.drain()
-        except BaseException:
-            with deferring_signals():
-                if is_started:
-                    self._end(child, token, GRACE_SECONDS)
-            raise
-        seconds = (checked_at if child.ended is None else min(child.ended, checked_at)) - child.began
+                killed = self._end(program, GRACE_SECONDS if program.exit_code is None else 0.0)
+                streams.drain(program)
+            except BaseException:
+                if program:
+                    with deferring_signals():
+                        self._end(program, GRACE_SECONDS)
+                raise
+        seconds = (checked_at if program.ended is None else min(program.ended, checked_at)) - program.began
         timed_out = timeout is not None and seconds > timeout
-        exit_code = None if timed_out or is_ended else child.exit_code
+        exit_code = None if timed_out or is_ended else program.exit_code
         printed = (kept["stdout"].content(), kept["stderr"].content())
-        return ProgramResult(exit_code, seconds, timed_out, killed, *printed, child.cpu_seconds)
-
-    def _start_reaper(self) -> None:
-        """Starts the reaper if needed and waits until it answers: or the first program's time would include that."""
-        before = self._reaper
-        with contextlib.suppress(ConnectionError):
-            self._open_channel()
-            if self._reaper is not before:
-                self._ask({"do": "end", "grace": GRACE_SECONDS})
+        return ProgramResult(exit_code, seconds, timed_out, killed, *printed, program.cpu_seconds)
 
     def run_in_terminal(self, launch: Launch) -> int:
         """Runs a program on this terminal, and gives its exit code; then no descendant of it is left running.
 
         Raises OSError if the program cannot be started, or its restriction cannot be applied.
         """
-        token = f"{self.owner}.{os.urandom(16).hex()}"
-        child = self._request_start(launch, token, (0, 1, 2), (0, 1, 2))
-        while child.exit_code is None:
-            child.receive()
-        self._end(child, token, GRACE_SECONDS)
-        return child.exit_code
+        program = self._start(launch, self._new_token(), (0, 1, 2))
+        with contextlib.suppress(ConnectionError):  # it is lost then, and has an exit code
+            while program.exit_code is None:
+                program.receive()
+        self._end(program, GRACE_SECONDS)
+        return LOST if program.exit_code is None else program.exit_code
 
-    def _start(self, launch: Launch, token: str) -> RunningProgram:
-        pipes = [os.pipe() for _ in range(3)]
-        theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
-        ours = (pipes[0][1], pipes[1][0], pipes[2][0])
-        try:
-            return self._request_start(launch, token, theirs, ours)
-        except BaseException:
-            for descriptor in ours:
-                os.close(descriptor)
-            raise
-        finally:
-            for descriptor in theirs:
-                os.close(descriptor)
+    def _new_token(self) -> str:
+        return f"{self.owner}.{os.urandom(16).hex()}"
 
-    def _request_start(self, launch: Launch, token: str, theirs: Descriptors, ours: Descriptors) -> RunningProgram:
-        """Starts a program with ``theirs`` as its standard streams. Raises OSError if it cannot be started."""
+    def _start(self, launch: Launch, token: str, streams: tuple[int, int, int]) -> RunningProgram:
+        """Starts a program with these standard streams, under a new reaper if none runs.
+
+        Raises OSError if it cannot be started, ConnectionError if the reaper is gone.
+        """
+        if self._reaper and self._reaper.poll() is not None:
+            self._drop_reaper()
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
+                self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
+            self._channel = ours
+        program = RunningProgram(self._channel, token)
         environment = launch.environment if self._on_terminal else {**launch.environment, MARK_VARIABLE: token}
         message = {
             "do": "start",
@@ -215,59 +212,36 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             "folder": _encode(launch.folder),
             "environment": {_encode(name): _encode(value) for name, value in environment.items()},
         }
-        answer = self._ask(message, theirs)
-        if answer.get("errno"):
-            subject = os.fsdecode(answer["named"].encode("latin-1"))
-            raise OSError(answer["errno"], os.strerror(answer["errno"]), subject)
-        assert self._channel
-        return RunningProgram(self._channel, *ours, answer["at"])
+        self._ask(program, message, "began", streams)
+        if program.failure:
+            number, subject = program.failure
+            raise OSError(number, os.strerror(number), os.fsdecode(subject.encode("latin-1")))
+        return program
 
-    def _end(self, child: RunningProgram, token: str, grace: float) -> int:
+    def _end(self, program: RunningProgram, grace: float) -> int:
         """Ends what is left of a program; gives the number of processes."""
         try:
-            if self._open_channel() is not child.channel:
-                raise ConnectionError("another reaper does not know this program")
-            answer = self._ask({"do": "end", "grace": grace}, child=child)
-            return int(answer["ended"])
+            self._ask(program, {"do": "end", "grace": grace}, "killed")
+            return program.killed or 0
         except ConnectionError:
-            child.exit_code = LOST if child.exit_code is None else child.exit_code
+            program.exit_code = LOST if program.exit_code is None else program.exit_code
             self._drop_reaper()
-            return kill_marked(token, GRACE_SECONDS)
+            return kill_marked(program.token, GRACE_SECONDS)
 
     def _ask(
-        self, message: dict[str, Any], descriptors: tuple[int, ...] = (), child: RunningProgram | None = None
-    ) -> dict[str, Any]:
-        """The reaper's answer to a request. Raises ConnectionError if the reaper is gone."""
-        channel = self._open_channel()
-        self._request_number += 1
-        number = self._request_number
+        self, program: RunningProgram, message: dict[str, Any], answer: str, descriptors: tuple[int, ...] = ()
+    ) -> None:
+        """Sends a request to the reaper, and waits until it has said ``answer`` of the program.
+
+        Raises ConnectionError if the reaper is gone.
+        """
         try:
-            reaper.send(channel, {**message, "number": number}, descriptors)
+            reaper.send(program.channel, {**message, "token": program.token}, descriptors)
         except OSError as error:
             raise ConnectionError(str(error)) from None
-        while (received := self._receive(channel)) is not None:
-            answer, _ = received
-            if child:
-                child.handle_message(answer)
-            if answer.get("to") == number:
-                return answer
-        raise ConnectionError("the reaper is gone")
-
-    def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-        with self._waiting():
-            return reaper.receive(channel)
-
-    def _open_channel(self) -> socket.socket:
-        """The channel to the reaper, which is started if none runs."""
-        if self._reaper and self._reaper.poll() is not None:
-            self._drop_reaper()
-        if self._channel is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
-                self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
-            self._channel = ours
-        return self._channel
+        while getattr(program, answer) is None:
+            with self._waiting():
+                program.receive()
 
     def _drop_reaper(self) -> None:
         lock, self._lock = self._lock, None
@@ -300,13 +274,12 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
 
     Gives whether there were any. Only the holder of the project's lock may call this.
     """
-    deadline = time.monotonic() + 2 * GRACE_SECONDS
-    descriptor, is_free = _open_lock(lock)
-    had_programs = not is_free
+    deadline, had_programs = time.monotonic() + 2 * GRACE_SECONDS, False
+    descriptor = open_lock(lock)
     try:
-        while not is_free and time.monotonic() < deadline:
+        while not try_lock(descriptor) and time.monotonic() < deadline:
+            had_programs = True
             time.sleep(0.01)
-            is_free = _try_lock(descriptor)
     finally:
         os.close(descriptor)
     wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
@@ -317,20 +290,6 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
 def trusted_mark(owner: str) -> str:
     """The mark of an owner's programs that are trusted: git."""
     return f"{owner}/trusted"
-
-
-def _open_lock(path: Path) -> tuple[int, bool]:
-    """A descriptor of the lock, and whether it was free and is taken now."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    return descriptor, _try_lock(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def _encode(text: str | os.PathLike[str]) -> str:
