@@ -26,7 +26,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.project import Project
 from goalseek.records import MeasurementRecord
-from goalseek.statistics.decide import rejection_of
+from goalseek.statistics.sequential_test import rejection_of
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 

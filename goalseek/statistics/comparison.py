@@ -65,7 +65,10 @@ class Comparison(Struct, frozen=True):
 
     def _clipped_gain(self, values: Sequence[float], level: float) -> float:
         """How much better than ``level`` the values are on the average, in sd; each counts for at most 1.5."""
-        return sum(_clip(level - x, self.sd) for x in self.scale.all(values)) / len(values)
+        distances = [level - x for x in self.scale.all(values)]
+        if self.sd > 0:
+            return sum(min(CLIP, max(-CLIP, distance / self.sd)) for distance in distances) / len(values)
+        return sum(CLIP * _sign(distance) for distance in distances) / len(values)
 
     @property
     def is_wider(self) -> bool:
@@ -111,9 +114,3 @@ class Comparison(Struct, frozen=True):
 
 def _sign(gain: float) -> int:
     return (gain > 0) - (gain < 0)
-
-
-def _clip(distance: float, sd: float) -> float:
-    if sd > 0:
-        return min(CLIP, max(-CLIP, distance / sd))
-    return math.copysign(CLIP, distance) if distance else 0.0

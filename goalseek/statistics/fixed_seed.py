@@ -15,30 +15,19 @@ _ROUNDING = 64  # units in the last place: a mean of shares is known to within s
 _ENDS_OF_SCALES = (0, 1, 100)
 
 
-def has_fixed_seed(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
-    """Whether the candidate gives one number under every seed, though its incumbent's runs hardly ever agree so often.
+def has_fixed_seed(
+    metric: Metric, values: Sequence[float], incumbent_values: Sequence[float], runs: int | None = None
+) -> bool:
+    """Whether the candidate gave one number under every seed, though its incumbent's runs hardly ever agree so often.
 
-    With three runs or more, those before the last were improbable to agree, and the last agrees too. False where the
-    manifest allows that.
-    """
-    return _is_improbable(metric, candidate_values, incumbent_values, len(candidate_values) - 1)
-
-
-def can_more_runs_tell(metric: Metric, candidate_values: Sequence[float], incumbent_values: Sequence[float]) -> bool:
-    """Whether the candidate has given one number so far, and as many runs as it may have tell if by chance."""
-    is_open = len(candidate_values) < metric.max_repeats
-    return is_open and _is_improbable(metric, candidate_values, incumbent_values, metric.max_repeats - 1)
-
-
-def _is_improbable(metric: Metric, values: Sequence[float], incumbent_values: Sequence[float], runs: int) -> bool:
-    """Whether ``values`` agree, and so many runs of the incumbent hardly ever would.
-
-    More than two are asked of a coarse metric only, and not at the end of a scale, where what is perfect always is.
+    With three runs or more, those before the last were improbable to agree, and the last agrees too: ``runs`` is how
+    many there are, or will be. More than two before the last are asked of a coarse metric only, and not at the end of
+    a scale, where what is perfect always is. False where the manifest allows that.
     """
     if len(values) < MIN_CANDIDATE_RUNS or len(set(values)) > 1 or metric.allow_fixed_seed:
         return False
-    is_end = values[0] in _ENDS_OF_SCALES
-    return is_tie_improbable(incumbent_values, MIN_CANDIDATE_RUNS if is_end else max(runs, MIN_CANDIDATE_RUNS))
+    agreeing = 0 if values[0] in _ENDS_OF_SCALES else (runs or len(values)) - 1
+    return is_tie_improbable(incumbent_values, max(agreeing, MIN_CANDIDATE_RUNS))
 
 
 def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
@@ -60,15 +49,13 @@ def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
     differences = [value - distinct[0] for value in distinct[1:]]
     smallest = min(after - before for before, after in itertools.pairwise(distinct))
     coarse = 2 * math.sqrt(math.pi) * most * robust_sd(values)
-    return coarse > error and not any(
-        _are_multiples(differences, smallest, parts, error) for parts in range(1, int(smallest / coarse) + 1)
-    )
+    ratios = [difference / smallest for difference in differences]
 
+    def is_grid(parts: int) -> bool:  # each difference is known to within ``error``
+        tolerance = error * parts / smallest
+        return all(abs(ratio * parts - round(ratio * parts)) <= tolerance * (1 + ratio) for ratio in ratios)
 
-def _are_multiples(differences: Sequence[float], whole: float, parts: int, error: float) -> bool:
-    """Whether all differences are multiples of ``whole / parts``, each known to within ``error``."""
-    ratios = [difference / whole for difference in differences]
-    return all(abs(ratio * parts - round(ratio * parts)) <= error * (1 + ratio) * parts / whole for ratio in ratios)
+    return coarse > error and not any(map(is_grid, range(1, int(smallest / coarse) + 1)))
 
 
 def describe_fixed_seed(runs: int) -> str:

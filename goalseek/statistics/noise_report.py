@@ -78,22 +78,22 @@ def sd_interval(sd: float, count: int) -> tuple[float, float]:
 
 def chi_squared_quantile(probability: float, freedom: int) -> float:
     """The value below which a share of ``probability`` of the chi-squared distribution lies."""
-    highest = freedom + 50 * math.sqrt(2 * freedom) + 50
-    return solve(lambda value: _chi_squared_cdf(value, freedom), probability, highest)
+    shape = freedom / 2
 
+    def distribution(value: float) -> float:
+        """The regularized lower incomplete gamma function P(freedom/2, value/2), by its power series."""
+        half = value / 2
+        if half <= 0:
+            return 0.0
+        term = total = 1 / shape
+        divisor = shape
+        while term > total * 1e-15:
+            divisor += 1
+            term *= half / divisor
+            total += term
+        return min(1.0, total * math.exp(shape * math.log(half) - half - math.lgamma(shape)))
 
-def _chi_squared_cdf(value: float, freedom: int) -> float:
-    """The regularized lower incomplete gamma function P(freedom/2, value/2), by its power series."""
-    shape, half = freedom / 2, value / 2
-    if half <= 0:
-        return 0.0
-    term = total = 1 / shape
-    divisor = shape
-    while term > total * 1e-15:
-        divisor += 1
-        term *= half / divisor
-        total += term
-    return min(1.0, total * math.exp(shape * math.log(half) - half - math.lgamma(shape)))
+    return solve(distribution, probability, freedom + 50 * math.sqrt(2 * freedom) + 50)
 
 
 def skewness(xs: Sequence[float]) -> float:

@@ -91,7 +91,8 @@ class NoiseState(Struct, frozen=True):
             runs = [VerifierRun("other" if run.of in others else run.of, run.value, 0, 0.0) for run in runs]
         setting, outcome = setting_of(record.benches, record.host), record.outcome
         if outcome == Outcome.BASELINE:
-            state = structs.replace(baseline_state(runs), benches=setting[0], host=setting[1])
+            state = NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
+            state = structs.replace(state, benches=setting[0], host=setting[1])
         else:
             state = self.under(setting) if runs else self
             state = state.after_candidate(runs, outcome == Outcome.KEPT, record.metric.odds)
@@ -148,11 +149,6 @@ class NoiseState(Struct, frozen=True):
             agreed=self.agreed + agreed,
             differed=self.differed or has_difference,
         )
-
-
-def baseline_state(runs: Sequence[VerifierRun]) -> NoiseState:
-    """The state that a baseline begins with."""
-    return NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
 
 
 def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:

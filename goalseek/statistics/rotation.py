@@ -63,18 +63,6 @@ class Effort(Struct, frozen=True):
         difference, ratio = (difference + count * gain.difference, ratio + count * gain.ratio) if kept else (0.0, 0.0)
         return structs.replace(self, kept=kept, difference=difference, ratio=ratio)
 
-    def gain(self, scale: Scale) -> float:
-        """The sum of its gains over each incumbent on the scale, positive where better: of logarithms, or differences.
-
-        Successive gains add up on either.
-        """
-        return (-scale.sign * (self.ratio if scale.logarithmic else self.difference)) or 0.0
-
-    @property
-    def dollars(self) -> float | None:
-        """What its calls cost; None where that of one is unknown, or a subscription or nobody pays."""
-        return (self.cost_usd or None) if self.is_priced else None
-
 
 class Rotation(Struct, frozen=True):
     """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
@@ -114,7 +102,10 @@ class Rotation(Struct, frozen=True):
             return structs.replace(following, tries=tries, efforts={**self.efforts, author: effort})
         if author not in (STACK, following.turn):  # the turn is now that of whoever proposed the kept change
             following = structs.replace(following, turn=author, began=record.iteration)
-        gain = _gain_of(record, author)
+        before, after = record.metric.incumbent, record.metric.value
+        difference = after - before if before is not None and after is not None else 0.0
+        ratio = math.log(after) - math.log(before) if before and after and min(before, after) > 0 else 0.0
+        gain = KeptGain(record.iteration, author, difference if math.isfinite(difference) else 0.0, ratio)
         efforts, kept = {**self.efforts, author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
         following = structs.replace(following, tries=0, has_kept=True, after_plateau=False)
         return structs.replace(following, efforts=efforts, kept=kept)
@@ -126,15 +117,6 @@ class Rotation(Struct, frozen=True):
             if gain.iteration in iterations:
                 efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
         return structs.replace(self, efforts=efforts)
-
-
-def _gain_of(record: IterationRecord, author: str) -> KeptGain:
-    before, after = record.metric.incumbent, record.metric.value
-    if before is None or after is None:
-        return KeptGain(record.iteration, author, 0.0, 0.0)
-    ratio = math.log(after) - math.log(before) if before > 0 and after > 0 else 0.0
-    difference = after - before
-    return KeptGain(record.iteration, author, difference if math.isfinite(difference) else 0.0, ratio)
 
 
 class Turn(Struct, frozen=True):
@@ -237,7 +219,9 @@ def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
 
 
 def _proposer(name: str, effort: Effort, scale: Scale) -> Proposer:
-    gain, dollars = effort.gain(scale), effort.dollars
+    # Successive gains over each incumbent add up: of logarithms, or differences.
+    gain = (-scale.sign * (effort.ratio if scale.logarithmic else effort.difference)) or 0.0
+    dollars = (effort.cost_usd or None) if effort.is_priced else None  # a subscription costs none
     per_dollar = gain / dollars if dollars else None
     per_hour = gain / effort.seconds * _HOUR if effort.seconds else 0.0
     if scale.logarithmic:

@@ -81,7 +81,8 @@ def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) ->
     and the root mean square of r, clipped at 2.5 m where m > 0, times 1 + 1/n for n differences; never below the
     smallest step between two values among the pairs and ``others``. It is 0 where all of these are equal.
     """
-    step = smallest_step(scale, [*(value for pair in pairs for value in pair), *others])
+    ordered = sorted(scale.all({*(value for pair in pairs for value in pair), *others}))
+    step = min((after - before for before, after in successive_pairs(ordered)), default=0.0)
     if not pairs:
         return step
     sizes = [abs(scale.x(after) - scale.x(before)) / math.sqrt(2) for before, after in pairs]
@@ -101,12 +102,6 @@ def relative_variance(scale: Scale, values: Sequence[float], sd: float) -> float
         return 1.0
     sizes = [abs(after - before) / (math.sqrt(2) * sd) for before, after in successive_pairs(scale.all(values))]
     return (POOLED_PAIRS + sum(min(size, _CLIP) ** 2 for size in sizes)) / (POOLED_PAIRS + len(sizes))
-
-
-def smallest_step(scale: Scale, values: Iterable[float]) -> float:
-    """The smallest difference between two values that differ, on the scale; 0 where none do."""
-    ordered = sorted(scale.all(set(values)))
-    return min((after - before for before, after in successive_pairs(ordered)), default=0.0)
 
 
 def median(values: Sequence[float]) -> float:

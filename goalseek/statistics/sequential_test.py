@@ -28,17 +28,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from goalseek.humanize import format_number, parse_share
+from goalseek.humanize import format_distinct, format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics.comparison import Comparison
-from goalseek.statistics.decide import compare_values, guard_rejection, rejection_of
-from goalseek.statistics.fixed_seed import (
-    MIN_CANDIDATE_RUNS,
-    can_more_runs_tell,
-    describe_fixed_seed,
-    has_fixed_seed,
-)
+from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
+from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import (
     AGREEING_REPEATS,
     CONFIRMED_KEEPS,
@@ -80,7 +75,7 @@ def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], li
     if state.value is None:
         raise ValueError("there is no baseline")
     if metric.noise == "none":
-        return _compare_once(metric, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
+        return _compare(metric, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
     is_noisy = state.differed or turns_noisy(state, runs)
     if metric.noise == "always" or is_noisy:
         return _next_step_under_noise(metric, state, runs)
@@ -89,7 +84,7 @@ def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], li
     candidate_values = values_of(runs, "candidate")
     if not candidate_values:
         return "candidate"
-    verdict = _compare_once(metric, state.value, runs, lines_saved)
+    verdict = _compare(metric, state.value, runs, lines_saved)
     if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
         return "candidate"
     return verdict
@@ -107,9 +102,32 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
-def _compare_once(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
-    value = representative(values_of(runs, "candidate"))
-    return compare_values(metric, incumbent, value, lines_saved)
+def _compare(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
+    """Keep if strictly better, by ``metric.min_delta`` at least.
+
+    An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
+    """
+    unit, value = metric.unit, representative(values_of(runs, "candidate"))
+    delta = incumbent - value if metric.direction == "minimize" else value - incumbent
+    new, old = format_distinct(value, incumbent, unit=unit)
+    margin = parse_share(metric.min_delta, incumbent)
+
+    def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
+        needed = margin if margin and outcome == Outcome.REVERTED else None
+        return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
+
+    if delta < 0:
+        return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta, unit)}")
+    if delta == 0:
+        if lines_saved > 0:
+            lines = pluralize(lines_saved, "line")
+            return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
+        return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
+    if delta < margin:
+        gain, least = format_distinct(delta, margin, unit=unit)
+        why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
+        return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
+    return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}")
 
 
 def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
@@ -151,7 +169,10 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
             verdict = _verdict(metric, state, comparison, Reason.BETTER, log_odds, bar)
             if verdict and not fresh:
                 return "incumbent"
-            return "candidate" if verdict and can_more_runs_tell(metric, candidate_values, known) else verdict
+            # As many runs as it may have tell whether those that agree do so by chance.
+            is_open = len(candidate_values) < metric.max_repeats
+            is_doubtful = is_open and has_fixed_seed(metric, candidate_values, known, metric.max_repeats)
+            return "candidate" if verdict and is_doubtful else verdict
         is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
         if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
             return _verdict(metric, state, comparison, Reason.WITHIN_NOISE, log_odds, bar)
@@ -187,6 +208,17 @@ def _verdict(
     )
 
 
+def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
+    """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
+    if evidence.failure:
+        return evidence.failure.reason, evidence.failure.why
+    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
+    checks = [(metric.name, metric.valid, value) for value in values]
+    checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
+    why = next(filter(None, (range_violation(*check) for check in checks)), None)
+    return (Reason.NOT_VALID, why) if why else None
+
+
 class AcceptanceRule(Struct, frozen=True):
     """The rule for one candidate. ``state`` and the baseline's guards are what was known before it was measured.
 
@@ -211,9 +243,11 @@ class AcceptanceRule(Struct, frozen=True):
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return self._reject(() if evidence.failure else candidate_values, rejection)
         step = next_step(self.metric, self.state, evidence.runs, self.lines_saved)
-        violation = guard_rejection(self.guards, self.baseline_guards, evidence)
-        if violation and (isinstance(step, Verdict) or len(candidate_values) > 1):
-            return self._reject(candidate_values, violation)
+        if isinstance(step, Verdict) or len(candidate_values) > 1:
+            for guard in self.guards:
+                value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
+                if value is not None and (why := guard_violation(guard, value, bound)):
+                    return self._reject(candidate_values, (Reason.GUARD, why))
         return step
 
     def plain_verdict(self, evidence: Evidence) -> Verdict:
@@ -245,12 +279,7 @@ class BaselineRule(Struct, frozen=True):
         values = values_of(evidence.runs, "candidate")
         if baseline_needs_run(self.metric, values):
             return "candidate"
-        why = f"measured at {self.commit[:12]}{_count_text(values)}"
+        agree = "all the same to the last bit" if len(set(values)) == 1 else "not all the same"
+        count = f", {len(values)} runs, {agree}" if len(values) > 1 else ""
+        why = f"measured at {self.commit[:12]}{count}"
         return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))
-
-
-def _count_text(values: Sequence[float]) -> str:
-    """How often the baseline was run, and whether its values agree; "" for one run."""
-    if len(values) == 1:
-        return ""
-    return f", {len(values)} runs, " + ("all the same to the last bit" if len(set(values)) == 1 else "not all the same")

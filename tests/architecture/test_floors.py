@@ -154,8 +154,8 @@ def test_what_no_list_names_is_found(tmp_path: Path) -> None:
         ("providers.tune", "from goalseek.records import Record"),
         ("project.status", "import rich"),
         ("project.status", "def show():\n    from rich.live import Live"),
-        ("statistics.decide", "from goalseek.git.commits import parents"),
-        ("statistics.decide", "from goalseek.process import run"),
+        ("statistics.guards", "from goalseek.git.commits import parents"),
+        ("statistics.guards", "from goalseek.process import run"),
     ],
 )
 def test_an_import_through_a_wall_is_found(tmp_path: Path, module: str, text: str) -> None:
@@ -171,13 +171,13 @@ def test_the_library_named_as_a_package_of_ours_is_no_wall(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["import os", "def late():\n    from time import time", "import os.path as paths"])
 def test_impure_imports_are_found(tmp_path: Path, text: str) -> None:
-    assert len(impurities(build(tmp_path, {"statistics.decide": text, "git.commits": "import os, time"}))) == 1
+    assert len(impurities(build(tmp_path, {"statistics.guards": text, "git.commits": "import os, time"}))) == 1
 
 
 def test_a_look_at_the_clock_is_found(tmp_path: Path) -> None:
     text = "from datetime import datetime\n\n\ndef age(then):\n    return datetime.now() - then\n"
-    assert impurities(build(tmp_path, {"statistics.decide": text})) == [
-        "statistics.decide:5 reads the clock: datetime.now"
+    assert impurities(build(tmp_path, {"statistics.guards": text})) == [
+        "statistics.guards:5 reads the clock: datetime.now"
     ]
 
 

@@ -24,7 +24,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
-from goalseek.statistics.scale import relative_variance, scale_of, smallest_step, spread
+from goalseek.statistics.scale import relative_variance, scale_of, spread
 from goalseek.statistics.sequential_test import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
@@ -332,7 +332,7 @@ def test_scale_and_spread_of_known_values() -> None:
     assert relative_variance(scale, [0.0, 0.0], 1.0) == pytest.approx(5 / 6)
     assert relative_variance(scale, [0.0, 99.0], 1.0) == pytest.approx((5 + 2.5**2) / 6)
     assert relative_variance(scale, [0.0, 99.0], 0.0) == relative_variance(scale, [], 1.0) == 1
-    assert smallest_step(scale, [1.0, 4.0, 2.0, 2.0]) == 1
+    assert spread(scale, (), [1.0, 4.0, 2.0, 2.0]) == 1
 
 
 @pytest.mark.parametrize(
