@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from msgspec.structs import asdict, replace
 from goalseek.cli.output import YES, ask_person
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers
-from goalseek.doctor.isolation import hidden_tests, scorer_to_hide
+from goalseek.doctor.isolation import hidden_tests
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.ignore import matcher
@@ -71,23 +72,29 @@ class Interview:
         self.paths = paths
         self._is_time_offered = False
 
-    def ask_all(self, answers: Answers, given: dict[str, Any]) -> Answers:
-        """Asks each question whose answer is not ``given``; ``answers`` has the defaults."""
-        is_given = {"score": {"score", "timing"} & given.keys(), "reading": {"direction", "query"} <= given.keys()}
+    def ask_all(self, answers: Answers, given: Collection[str]) -> Answers:
+        """Asks each question whose answer is not ``given`` and that the others leave open.
+
+        ``answers`` has the defaults.
+        """
         for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
-            if not is_given.get(question, question in given) and _is_needed(question, answers):
+            is_open, is_given = True, question in given
+            if question == "score":
+                is_given = "score" in given or "timing" in given
+            elif question == "outputs":
+                is_open = bool(answers.run and (answers.score or answers.timing))
+            elif question == "timing_outputs":
+                is_open = bool(answers.timing and answers.score)
+            elif question == "reading":
+                is_open, is_given = not answers.timing, "direction" in given and "query" in given
+            if is_open and not is_given:
                 answers = self.ask(question, answers)
             if question == "score" and "hidden" not in given:
-                answers = self._hide_scorer(answers)
+                script, glob = scorer_to_hide(answers, self.paths)
+                if script:
+                    print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
+                    answers = self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
         return answers
-
-    def _hide_scorer(self, answers: Answers) -> Answers:
-        """Asks once more what is hidden, where a committed file scores that is not."""
-        script, glob = scorer_to_hide(answers.score, answers.run, answers.writable, answers.hidden, self.paths)
-        if not script:
-            return answers
-        print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
-        return self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
         """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
@@ -95,52 +102,48 @@ class Interview:
         answers = self.ask("score" if is_unscored else question, answers)
         is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
         is_open |= {"direction"} if is_unscored else set()
-        return self.ask_all(answers, {key: "" for key in asdict(answers) if key not in is_open})
+        return self.ask_all(answers, asdict(answers).keys() - is_open)
 
     def ask(self, question: str, answers: Answers) -> Answers:
         """Asks one question; gives the answers with the new one in them."""
-        if question == "reading":
-            named = f"{answers.metric} /{answers.regex}/".lstrip()
-            default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
-            direction, query, regex, name = ask_person(_QUESTIONS[question], default, parse_reading)
-            if _TIME.fullmatch(query) and (answers.score or answers.run) and not self._is_time_offered:
-                return self._offer_time(answers, direction)
-            name = name or ("" if answers.regex and answers.direction else answers.metric)
-            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
+        if question == "name":
+            return replace(answers, name=ask_person(_QUESTIONS[question], answers.name, self._read_name))
         if question == "run":
             return self._ask_run(answers)
         if question == "score":
             return self._ask_score(answers)
-        if question == "name":
-            return replace(answers, name=ask_person(_QUESTIONS[question], answers.name, self._free_name))
-        patterns = getattr(answers, question) or guess_outputs(question, asdict(answers), self.paths)
+        if question == "reading":
+            return self._ask_reading(answers)
+        patterns = getattr(answers, question) or guess_outputs(question, answers, self.paths)
         if question == "hidden":
-            unfit = {*answers.writable, *hidden_tests(candidate_command(answers), patterns, self.paths)}
-            patterns = tuple(pattern for pattern in patterns if pattern not in unfit)
+            patterns = fitting_hidden(replace(answers, hidden=patterns), self.paths)
         shown = format_globs(patterns) or ("none" if question in MAY_BE_EMPTY else "")
 
         def read(text: str) -> tuple[str, ...]:
             self.paths = committed_files(self._folder)  # a person may commit before they answer
+            if question in MAY_BE_EMPTY and text == "none":
+                return ()
             committed = self.paths if question in ("writable", "hidden") else None
-            return (
-                ()
-                if question in MAY_BE_EMPTY and text == "none"
-                else parse_globs(text, committed, self._folder, _EXAMPLES[question])
-            )
+            return parse_globs(text, committed, self._folder, _EXAMPLES[question])
 
         changes: dict[str, Any] = {question: ask_person(_QUESTIONS[question], shown, read)}
         return replace(answers, **changes)
 
-    def _free_name(self, text: str) -> str:
+    def _read_name(self, text: str) -> str:
         if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
             raise GoalseekError(f"{text!r}: a name is made of a-z, 0-9 and -")
         refuse_name_of_other_folder(text, self._folder)
         return text
 
-    def _offer_time(self, answers: Answers, direction: str) -> Answers:
-        """Asks again what scores where a person wants a time; once, since a file may have a key of that name."""
-        self._is_time_offered = True
+    def _ask_reading(self, answers: Answers) -> Answers:
+        named = f"{answers.metric} /{answers.regex}/".lstrip()
+        default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
+        direction, query, regex, name = ask_person(_QUESTIONS["reading"], default, parse_reading)
         timed = answers.score or answers.run
+        if not (_TIME.fullmatch(query) and timed) or self._is_time_offered:
+            name = name or ("" if answers.regex and answers.direction else answers.metric)
+            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
+        self._is_time_offered = True  # once, since a file may have a key of that name
         print(f"    did you mean: time {timed}", file=sys.stderr)
         run = answers.run if answers.score else ""
         answers = self.ask_again("score", replace(answers, run=run, timing=timed, score=""))
@@ -148,12 +151,12 @@ class Interview:
 
     def _ask_run(self, answers: Answers) -> Answers:
         while True:
-            command = self._command("run", answers.run or ("none" if answers.score else ""))
+            command = self._ask_command("run", answers.run or ("none" if answers.score else ""))
             sees = "both" if first_manifest.names_hidden(command, answers.hidden) else ""
             if not sees or ask_person(_CONSENT.format(command=command), "no", str.lower) in YES:
                 answers = replace(answers, run=command, sees=sees)
                 break
-        if globs := hidden_tests(candidate_command(answers), answers.hidden, self.paths):
+        if globs := hidden_tests(_candidate_command(answers), answers.hidden, self.paths):
             print(f"    {format_globs(globs)} is hidden from this command", file=sys.stderr)
             return self.ask("hidden", answers)
         return answers
@@ -161,18 +164,17 @@ class Interview:
     def _ask_score(self, answers: Answers) -> Answers:
         none = "" if answers.hidden and answers.sees != "both" else "none"
         default = f"time {answers.timing}" if answers.timing else answers.score or none
-        command = self._command("score", default)
+        command = self._ask_command("score", default)
         if timed := timed_command(command):
-            check = self._command("check", answers.score if answers.timing and answers.score else "none")
-            direction = answers.direction or "minimize"
-            answers = replace(answers, timing=timed, score=check, direction=direction)
+            check = self._ask_command("check", answers.score if answers.timing and answers.score else "none")
+            answers = replace(answers, timing=timed, score=check)
             return answers if check else replace(answers, timing_outputs=())
         answers = replace(answers, score=command, timing="", timing_outputs=())
         if command and not answers.run:
             return replace(answers, outputs=answers.writable)
         return answers if command else replace(answers, outputs=())
 
-    def _command(self, question: str, default: str) -> str:
+    def _ask_command(self, question: str, default: str) -> str:
         text = ask_person(
             _QUESTIONS[question], default, lambda text: read_command(text, self._folder, question == "run")
         )
@@ -185,25 +187,36 @@ def timed_command(text: str) -> str:
     return match[1] if match else ""
 
 
-def candidate_command(answers: Answers) -> VerifyCommand:
-    """The command that runs the candidate, as the manifest would have it."""
+def _candidate_command(answers: Answers) -> VerifyCommand:
     return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
 
 
-def _is_needed(question: str, answers: Answers) -> bool:
-    """Whether the other answers leave this one open."""
-    if question == "outputs":
-        return bool(answers.run and (answers.score or answers.timing))
-    if question == "timing_outputs":
-        return bool(answers.timing and answers.score)
-    return question != "reading" or not answers.timing
+def fitting_hidden(answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
+    """The hidden globs without what may change, and without the tests that the candidate's command runs."""
+    unfit = {*answers.writable, *hidden_tests(_candidate_command(answers), answers.hidden, paths)}
+    return tuple(glob for glob in answers.hidden if glob not in unfit)
+
+
+def scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]:
+    """Which of the committed ``paths`` scores, and the glob that hides it; "" twice for none.
+
+    None is asked for that is hidden already, or that ``writable`` names itself. The glob is that of its folder, unless
+    the candidate's command names something there, or a candidate may change something there.
+    """
+    changeable = set(filter(matcher(answers.writable), paths))
+    is_hidden = matcher(answers.hidden)
+    others = {path for path in paths if path not in answers.writable and not is_hidden(path)}
+    script = next((path for path in parse_command(answers.score).files(".") if path in others), "")
+    glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
+    named = (word.removeprefix("./") for word in parse_command(answers.run).plain)
+    return script, script if any(map(matcher((glob,)), (*changeable, *named))) else glob
 
 
 def committed_files(folder: Path) -> list[str]:
     """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
     with contextlib.closing(Repository(locate(folder), "init")) as repository:
         repository.head()
-        variables = repository.folder_variables()
+        variables = repository.folder_variables()  # its objects are not asked: they would make a folder of goalseek's
         listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
     return [os.fsdecode(path) for path in listing.split(b"\0") if path]
 
@@ -250,14 +263,7 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path, example: str =
     return patterns
 
 
-def anchored(pattern: str, paths: list[str]) -> str:
-    """``/Makefile`` for the bare name of a committed file or folder, which as a glob matches at any depth."""
-    is_name = not re.search(r"[*?\[\\!/]", pattern.removesuffix("/"))
-    return f"/{pattern}" if is_name and any(map(matcher((f"/{pattern}",)), paths)) else pattern
-
-
 def _why_uncommitted(pattern: str, folder: Path) -> str:
-    """Why the file or folder that a glob begins with is not committed, and what to do; "" where there is none."""
     path = re.split(r"[*?[]", pattern)[0]
     path = path if path == pattern else path.rpartition("/")[0]
     if not path or not (folder / path).exists():
@@ -270,15 +276,17 @@ def _why_uncommitted(pattern: str, folder: Path) -> str:
     return "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)"
 
 
-def guess_outputs(question: str, answers: Mapping[str, Any], paths: list[str]) -> tuple[str, ...]:
+def guess_outputs(question: str, answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
     """The file that a command leaves by its text: a program that the next one starts, or what it writes; or none.
 
     ``question`` is ``outputs`` for the command that runs, ``timing_outputs`` for the timed one, or another.
     """
-    commands = {"outputs": ("run", "timing" if answers["timing"] else "score"), "timing_outputs": ("timing", "")}
-    command, following = commands.get(question, ("", ""))
-    started = re.match(r"\./([\w./+-]+)", answers.get(following, ""))
-    written = re.search(r"\s(?:-o\s+|>\s*)(?:\./)?(\w[\w./+-]*)", answers.get(command, ""))
+    if question not in ("outputs", "timing_outputs"):
+        return ()
+    is_first = question == "outputs"
+    following = (answers.timing or answers.score) if is_first else ""
+    started = re.match(r"\./([\w./+-]+)", following)
+    written = re.search(r"\s(?:-o\s+|>\s*)(?:\./)?(\w[\w./+-]*)", answers.run if is_first else answers.timing)
     names = [match[1] for match in (started, written) if match and match[1] not in paths]
     return tuple(names[:1])
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import posixpath
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from goalseek.doctor.isolation import hidden_tests, unseen_by_scorer
+from goalseek.doctor.isolation import hidden_tests
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import Entry
@@ -23,14 +24,14 @@ from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.git.trees import TreeReader
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.command_words import SCRIPTS, parse_command
-from goalseek.manifest.exposure import SPLIT
+from goalseek.manifest.exposure import HIDE_SCRIPT, SPLIT, named_paths
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.view import is_system_path
-from goalseek.values import CommandRun, Finding
+from goalseek.values import CommandRun, Finding, Level
 from goalseek.workspace.scope import is_tool_cache, parents, paths_below
 
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
@@ -46,17 +47,30 @@ def diagnose_sandbox(
     ``ask_consent`` gets whether the cause is known already: there is a ``remedy``, and the output names no hidden path.
     Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
     """
-    if project.confines.level.name == "none":
+    confines = project.confines
+    if confines.level.name == "none":
         return
     log = _printed(trial_folder(project))
-    paths = _find_unseen_paths(project, log)
+    seen = (*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev"))
+    named = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
+    unseen = {
+        path
+        for path in named
+        if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve())
+        if not any(
+            path.is_relative_to(other) or other.is_relative_to(path)
+            for other in (*seen, *confines.masked, *confines.elsewhere)
+        )
+    }
+    paths = tuple(sorted(path for path in unseen if unseen.isdisjoint(path.parents))[:_MAX_NAMED])
     is_known = bool(remedy) and not paths
     if not ask_consent(is_known):
-        guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
-        text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
         if not is_known:
-            hint = "goalseek doctor --outside runs it once outside, and names the cause"
-            yield Finding("note", text, hint, "outside")
+            guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
+            text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
+            yield Finding(
+                "note", text, "goalseek doctor --outside runs it once outside, and names the cause", "outside"
+            )
         return
 
     def works(manifest: Manifest) -> bool:
@@ -64,71 +78,64 @@ def diagnose_sandbox(
         variant = structs.replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
         return next(measure_in_turn(project, [variant])).evidence.failure is None
 
-    manifest = target.config.manifest
-    with project.using_policy(project.confines.without_sandbox()):
-        finding = None if works(manifest) else _diagnose_outside(manifest, works, log, remedy)
-    finding = finding or _diagnose_inside(project, manifest, works, paths, log)
+    level, text, remedy = _find_cause(project, target.config.manifest, works, paths, log, remedy)
     remove_if_exists(project.places.setup)
-    yield finding
+    yield Finding(level, text, remedy, "outside")
 
 
-def _diagnose_outside(manifest: Manifest, works: Callable[[Manifest], bool], log: str, remedy: str) -> Finding:
-    """The finding where it fails outside too: a missing environment variable, or not the sandbox at all."""
-    verify = structs.replace(manifest.env.verify, pass_=tuple(os.environ))
-    if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
-        text = "it fails outside the sandbox too: the sandbox is not the cause"
-        return Finding("wrong" if remedy else "good", text, remedy, "outside")
-    for text in (log, "\n".join(parse_command(command.run).text for command in manifest.commands)):
-        if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
-            break
-    shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
-    likely = f", {variables[0]}" if variables else "; its output names none"
-    text = f"it works with all of your environment: the likely cause is a variable{likely}"
-    return Finding("wrong", text, f"env.verify.pass = [{shown}]", "outside")
-
-
-def _diagnose_inside(
-    project: Project, manifest: Manifest, works: Callable[[Manifest], bool], paths: tuple[Path, ...], log: str
-) -> Finding:
-    """The finding where it works outside: what has to be allowed inside."""
+def _find_cause(
+    project: Project,
+    manifest: Manifest,
+    works: Callable[[Manifest], bool],
+    paths: tuple[Path, ...],
+    log: str,
+    remedy: str,
+) -> tuple[Level, str, str]:
+    """Runs the verifier outside, then inside with more and more allowed: what has to be allowed, and how."""
+    with project.using_policy(project.confines.without_sandbox()):
+        if not works(manifest):
+            verify = structs.replace(manifest.env.verify, pass_=tuple(os.environ))
+            if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
+                text = "it fails outside the sandbox too: the sandbox is not the cause"
+                return ("wrong" if remedy else "good"), text, remedy
+            for text in (log, "\n".join(parse_command(command.run).text for command in manifest.commands)):
+                if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
+                    break
+            shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'
+            likely = f", {variables[0]}" if variables else "; its output names none"
+            text = f"it works with all of your environment: the likely cause is a variable{likely}"
+            return "wrong", text, f"env.verify.pass = [{shown}]"
     setup = structs.replace(manifest.setup, network=True) if manifest.setup else None
-    verify = tuple(structs.replace(command, network=True) for command in manifest.verify)
-    if works(structs.replace(manifest, verify=verify, setup=setup)):
+    commands = tuple(structs.replace(command, network=True) for command in manifest.verify)
+    if works(structs.replace(manifest, verify=commands, setup=setup)):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
-        remedy = "network = true for the command that needs it; setup may download first"
-        return Finding("wrong", text, remedy, "outside")
+        return "wrong", text, "network = true for the command that needs it; setup may download first"
     with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
-        is_path = bool(paths) and works(manifest)
-    if is_path:
-        text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
-        return Finding("wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths]), "outside")
+        if paths and works(manifest):
+            text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
+            return "wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths])
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
     if read_only:
         text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
         remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
-        return Finding("wrong", text, remedy, "outside")
+        return "wrong", text, remedy
     text = "it works outside the sandbox, and its output names no path that is not shown"
     remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
-    return Finding("wrong", text, remedy, "outside")
-
-
-def _find_unseen_paths(project: Project, log: str) -> tuple[Path, ...]:
-    """Existing paths in the output that no command can see; only the outermost of them."""
-    confines = project.confines
-    masked = (*confines.masked, *confines.elsewhere)
-    visible = [*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev")]
-    paths = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
-    hidden = {
-        path
-        for path in paths
-        if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve())
-        if not any(path.is_relative_to(other) or other.is_relative_to(path) for other in (*visible, *masked))
-    }
-    return tuple(sorted(path for path in hidden if hidden.isdisjoint(path.parents))[:_MAX_NAMED])
+    return "wrong", text, remedy
 
 
 _HIDDEN_FROM = "keep it outside of the repository, and name its folder in scope.hidden_from"
 OUTSIDE = "or keep it outside of the repository and give its absolute path"
+_LAST_LINES = 60
+_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
+_UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
+_COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
+_LOCATION = re.compile(r"[^\s:]+:\d+:(?=\s)")  # of code that runs, and so is there
+_QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
+_WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
+_WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
+_NO_MODULE = re.compile(r"No module named '?(\w+)")
+_MODULE = re.compile(r"(?i)\b(module|package)\b")
 
 
 def unseen_file_hint(
@@ -143,49 +150,43 @@ def unseen_file_hint(
     missing_text = f"{missing.text}: {missing.remedy}" if missing else ""
     if command is None:
         return missing_text
-    if name := _unknown_command(runs[-1].exit_code, run_folder):
+    lines, exit_code = _printed(run_folder).splitlines()[-_LAST_LINES:], runs[-1].exit_code
+    unknown = (match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match)
+    if name := next(unknown, "") if exit_code == STOP_THE_RUN else "":
         return f"{command.name}: `{quote_path(name)}` is not a command that is found there"
-    entries, prefix = project.repository.objects.files(tree), project.places.prefix
-    is_produced = _produced_paths(manifest)
-
-    def is_there(path: str) -> bool:
-        return prefix + path in entries or is_produced(path)
-
-    script = missing_script([command.run], project.folder, command.cwd, is_there)
-    has_run = runs[-1].exit_code not in _NOT_RUN and script == os.path.normpath(parse_command(command.run).plain[0])
+    below = paths_below(project.places.prefix, project.repository.objects.files(tree))
+    words, is_produced = parse_command(command.run).plain, _produced_paths(manifest)
+    script = missing_script([command.run], project.folder, command.cwd, lambda path: path in below or is_produced(path))
+    has_run = exit_code not in _NOT_RUN and script == os.path.normpath(words[0])
     if script and not has_run and manifest.scope.hidden_from is None:
         return f"{command.name}: {quote_path(script)} is in your checkout, but not committed: add it, {OUTSIDE}"
     if missing_text:
         return missing_text
-    below = paths_below(prefix, entries)
-    if manifest.scope.hidden_from is None and (misspelt := _misspelt_script(project, command, below, run_folder)):
-        return f"{command.name}: {misspelt}"
+    complaints = list(filter(_COMPLAINT.search, lines))
+    for word in words if manifest.scope.hidden_from is None else ():
+        path = os.path.normpath(os.path.join(command.cwd, word))
+        is_complaint = word.endswith(SCRIPTS) and word in " ".join(complaints)
+        if is_complaint and path not in below and not (project.folder / path).exists():
+            absent = f"{command.name}: {quote_path(path)} does not exist"
+            return "; ".join(filter(None, (absent, did_you_mean(path, below))))
     if command.sees == "both":
         return ""
-    if command.sees == "hidden":
-        return unseen_by_scorer(manifest, command, project.folder, below, _printed(run_folder))
     is_hidden = matcher(manifest.scope.hidden)
-    complaints = (
-        word for line in _last_lines(run_folder) if _COMPLAINT.search(line) for word in _words_with_path(line)
-    )
-    named = [word for word in (*parse_command(command.run).plain, *complaints) if is_hidden(word.removeprefix("./"))]
-    if not named:
+    if command.sees == "hidden":
+        named = named_paths(command, {path: project.folder / path for path in below if is_hidden(path)})
+        scripts = sorted(path for path in named & set(below) if path.endswith(SCRIPTS) and not is_hidden(path))
+        text = f'{command.name}: sees = "hidden" shows it none of the candidate\'s code'
+        if script := next((path for path in scripts if posixpath.basename(path) in _printed(run_folder)), ""):
+            return f"{text}, and it runs {quote_path(script)}: {HIDE_SCRIPT}"
+        return f"{text}: name what it needs in the `outputs` of a command before it"
+    complained = (word for line in complaints for word in _words_with_path(line))
+    word = next((word for word in (*words, *complained) if is_hidden(word.removeprefix("./"))), "")
+    if not word:
         return ""
-    path = quote_path(named[0])
-    if named[0] in parse_command(command.run).plain and path.endswith(SCRIPTS):
-        return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {path}: {SPLIT}'
-    text = f"{path} is hidden from the command {command.name}: take it out of scope.hidden, unless it has answers"
-    return f"{text}; then {SPLIT}"
-
-
-def _misspelt_script(project: Project, command: VerifyCommand, paths: Sequence[str], run_folder: Path) -> str:
-    """That a script which a command names and complains of exists nowhere, and which one is like it; else ""."""
-    complaints = " ".join(filter(_COMPLAINT.search, _last_lines(run_folder)))
-    for word in parse_command(command.run).plain:
-        path = os.path.normpath(os.path.join(command.cwd, word))
-        if word.endswith(SCRIPTS) and word in complaints and path not in paths and not (project.folder / path).exists():
-            return "; ".join(filter(None, (f"{quote_path(path)} does not exist", did_you_mean(path, paths))))
-    return ""
+    if word in words and word.endswith(SCRIPTS):
+        return f'{command.name}: sees = "candidate" shows it no hidden file, and it names {quote_path(word)}: {SPLIT}'
+    text = f"{quote_path(word)} is hidden from the command {command.name}: take it out of scope.hidden"
+    return f"{text}, unless it has answers; then {SPLIT}"
 
 
 def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCommand | None:
@@ -193,53 +194,42 @@ def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCom
     return next((command for command in manifest.commands if command.name == failed), None)
 
 
-def _unknown_command(exit_code: int | None, run_folder: Path) -> str:
-    """The name that a shell ended for, as it knows no such command; "" for a path, and for any other end."""
-    lines = _last_lines(run_folder) if exit_code == STOP_THE_RUN else []
-    return next((match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match), "")
-
-
-_LAST_LINES = 60
-_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
-_UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
-_COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
-_LOCATION = re.compile(r"[^\s:]+:\d+:(?=\s)")  # of code that runs, and so is there
-_QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`']+)[`']""")
-_WORD_WITH_PATH = re.compile(r"""[^\s'"`<>()\[\]{},;:=|]*[/.][^\s'"`<>()\[\]{},;:=|]*""")
-_WORD_IN_COLONS = re.compile(r"(?<=: )[^\s:]+(?=:|$)")
-_NO_MODULE = re.compile(r"No module named '?(\w+)")
-_MODULE = re.compile(r"(?i)\b(module|package)\b")
-
-
 def find_missing_path(
-    project: Project, manifest: Manifest, tree: str, run_folder: Path, runs: Sequence[CommandRun] = ()
+    project: Project, manifest: Manifest, tree: str, run_folder: Path, runs: Sequence[CommandRun]
 ) -> Finding | None:
     """The path that a command failed for, as far as its last lines tell: in the checkout, and not in the tree.
 
     The finding's place is what ``scope.share`` has to name; "" where that is no remedy.
     Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
     """
-    lines = _last_lines(run_folder)
+    lines = _printed(run_folder).splitlines()[-_LAST_LINES:]
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
-    folders = {folder for path in entries for folder in parents(path)}
+    top, bench = project.repository.top, project.places.bench("a")
     command = _failed_command(manifest, runs)
-    is_scorer = command is not None and command.sees == "hidden"
-    program = parse_command(command.run).plain[0] if command and runs[-1].exit_code not in _NOT_RUN else None
-    tree_paths = _TreePaths(project, manifest, entries, folders, is_scorer)
+    if command and (globs := hidden_tests(command, manifest.scope.hidden, paths_below(prefix, entries))):
+        return Finding("wrong", f"{' '.join(globs)} is hidden from this command", "take it out of scope.hidden")
+
+    def below_top(base: str, word: str) -> str:
+        path = os.path.normpath(os.path.join(top, base, word))
+        root = next((root for root in (top, bench / "tree", bench / "ruler") if path.startswith(f"{root}/")), None)
+        return os.path.relpath(path, root) if root else ""
+
     bases = dict.fromkeys((prefix, *(os.path.join(prefix, command.cwd) for command in manifest.commands)))
-    paths = (tree_paths.below_top(prefix, word) for line in lines for word in _words_with_path(line))
+    paths = (below_top(prefix, word) for line in lines for word in _words_with_path(line))
     bases |= dict.fromkeys(os.path.dirname(path) for path in paths if path in entries)
     submodules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
     bases |= dict.fromkeys(base for path in submodules for base in (path, f"{path}/src", os.path.dirname(path)))
     modules = [match[1] for match in map(_NO_MODULE.search, lines) if match]
     bases |= dict.fromkeys(os.path.dirname(path) for path in entries if modules and path.endswith(".py"))
-    below = paths_below(prefix, entries)
-    if command and (globs := hidden_tests(command, manifest.scope.hidden, below)):
-        return Finding("wrong", f"{' '.join(globs)} is hidden from this command", "take it out of scope.hidden")
+    program = parse_command(command.run).plain[0] if command and runs[-1].exit_code not in _NOT_RUN else None
+    is_scorer = command is not None and command.sees == "hidden"
+    folders = {folder for path in entries for folder in parents(path)}
     for line in filter(_COMPLAINT.search, reversed(lines)):
         for word, base in itertools.product(_words_with_path(_LOCATION.sub("", line)), bases):
-            path = tree_paths.below_top(base, word)
-            if path and word != program and (missing := tree_paths.explain_missing(path)):
+            path = below_top(base, word)
+            if not path or word == program:
+                continue
+            if missing := _explain_missing(project, manifest, entries, folders, path, is_scorer):
                 return missing
     for share, name in itertools.product(manifest.scope.share, modules):
         if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
@@ -247,9 +237,52 @@ def find_missing_path(
     return None
 
 
-def _last_lines(run_folder: Path) -> list[str]:
-    """The last lines that the verify commands printed."""
-    return _printed(run_folder).splitlines()[-_LAST_LINES:]
+def _explain_missing(
+    project: Project,
+    manifest: Manifest,
+    entries: Mapping[str, Entry],
+    folders: Collection[str],
+    path: str,
+    is_scorer: bool,
+) -> Finding | None:
+    """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either.
+
+    ``entries`` and ``folders`` are those of the tree.
+    """
+    top, prefix = project.repository.top, project.places.prefix
+    root = next((part for part in (*reversed(list(parents(path))), path) if part not in folders), None)
+    if root is None or not os.path.lexists(top / root) or _produced_paths(manifest)(path.removeprefix(prefix)):
+        return None
+    if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
+        return None
+    name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
+    share = root.removeprefix(prefix)
+    line = f"scope.share = {json.dumps([*manifest.scope.share, share], ensure_ascii=False)}"
+    if is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
+        line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
+    if entry := entries.get(root):
+        kind, real = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode), (top / path).resolve()
+        target = real.relative_to(top.resolve()).as_posix() if real.is_relative_to(top.resolve()) else ""
+        if kind is None or not real.exists() or target in entries or target in folders:
+            return None
+        return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+    absent = "not committed and so not in the trees"
+    text = f"{name} is {absent}"
+    if not root.startswith(prefix):
+        return Finding("wrong", text, "commit it; scope.share names only what is in the manifest's folder")
+    if project.config_of(manifest).scope.kind(path) == "hidden":
+        return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
+    if not os.path.lexists(top / path):
+        return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
+    incumbent, objects = project.standing.incumbent, project.repository.objects
+    if incumbent and TreeReader(objects, incumbent.tree).has(root):
+        return None  # the candidate removed it
+    if any(project.repository.git("ls-tree", "HEAD", "--", root)):
+        how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
+        return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
+    if any(project.repository.is_ignored(one) for one in (root, path)):
+        return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
+    return Finding("wrong", text, line if is_scorer else f"commit it, or where it is data: {line}", share)
 
 
 def _printed(run_folder: Path) -> str:
@@ -274,63 +307,3 @@ def _produced_paths(manifest: Manifest) -> Callable[[str], bool]:
     """A matcher of paths that are put into a tree, or that a command leaves there."""
     given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
     return matcher((*map(literal_pattern, given), *(path for command in manifest.commands for path in command.outputs)))
-
-
-class _TreePaths(Struct, frozen=True):
-    """The paths of the tree that a command failed in, to be compared with those of the checkout."""
-
-    project: Project
-    manifest: Manifest
-    entries: Mapping[str, Entry]
-    folders: Container[str]
-    is_scorer: bool
-
-    def below_top(self, base: str, word: str) -> str:
-        """A word as a path below the top, relative to it, read from the folder ``base``; "" for any other path."""
-        top, bench = self.project.repository.top, self.project.places.bench("a")
-        path = os.path.normpath(os.path.join(top, base, word))
-        root = next((root for root in (top, bench / "tree", bench / "ruler") if path.startswith(f"{root}/")), None)
-        return os.path.relpath(path, root) if root else ""
-
-    def explain_missing(self, path: str) -> Finding | None:
-        """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either."""
-        project, top, prefix = self.project, self.project.repository.top, self.project.places.prefix
-        root = next((part for part in (*reversed(list(parents(path))), path) if part not in self.folders), None)
-        if root is None or not os.path.lexists(top / root) or _produced_paths(self.manifest)(path.removeprefix(prefix)):
-            return None
-        if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
-            return None
-        name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
-        share = root.removeprefix(prefix)
-        line = f"scope.share = {json.dumps([*self.manifest.scope.share, share], ensure_ascii=False)}"
-        if self.is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
-            line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
-        if entry := self.entries.get(root):
-            kind = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode)
-            if kind is None or not (top / path).exists() or self._is_there((top / path).resolve()):
-                return None
-            return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
-        absent = "not committed and so not in the trees"
-        text = f"{name} is {absent}"
-        if not root.startswith(prefix):
-            return Finding("wrong", text, "commit it; scope.share names only what is in the manifest's folder")
-        if project.config_of(self.manifest).scope.kind(path) == "hidden":
-            return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
-        if not os.path.lexists(top / path):
-            return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
-        if (incumbent := project.standing.incumbent) and TreeReader(project.repository.objects, incumbent.tree).has(
-            root
-        ):
-            return None  # the candidate removed it
-        if any(project.repository.git("ls-tree", "HEAD", "--", root)):
-            how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
-            return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
-        if any(project.repository.is_ignored(one) for one in (root, path)):
-            return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
-        return Finding("wrong", text, line if self.is_scorer else f"commit it, or where it is data: {line}", share)
-
-    def _is_there(self, real: Path) -> bool:
-        """Whether what a link leads to is in the tree itself."""
-        top = self.project.repository.top.resolve()
-        path = real.relative_to(top).as_posix() if real.is_relative_to(top) else ""
-        return path in self.entries or path in self.folders

@@ -39,7 +39,7 @@ from goalseek.phase_values import Failure
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.values import CommandRun, Reason
+from goalseek.values import Reason
 
 _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .txt .md".split())
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
@@ -109,21 +109,38 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     hidden += [f"{name}/**" for name in _HIDDEN_FOLDERS if name in folders]
     python = own_python(folder)
     share = (PurePosixPath(python).parts[0],) if python and python not in paths else ()
-    guess = Answers(project_name(folder.name), tuple(sources[:1]), tuple(hidden), share=share)
+    name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
+    guess = Answers(name, tuple(sources[:1]), tuple(hidden), share=share)
     program = sources[0] if sources and PurePosixPath(sources[0]).suffix in _RUNNERS else ""
+    scripts = [path for path in (program, *judges[:1]) if path and (folder / path).is_file()]
+    texts = {path: (folder / path).read_text("utf-8", "replace") for path in scripts}
+
+    def command_for(script: str) -> str:
+        runner = _RUNNERS[PurePosixPath(script).suffix]
+        if runner == "python":
+            runner = python or next(filter(shutil.which, ("python3", "python")), "python3")
+        writes_json = ' --output "$GOALSEEK_RUN_DIR/metrics.json"' if "--output" in texts.get(script, "") else ""
+        return f"{runner} {shlex.quote(script)}{writes_json}"
+
+    run = command_for(program) if program else ""
     if not judges:
-        return structs.replace(guess, run=_command_for(folder, program))
-    text = _text(folder / judges[0])
-    direction, query, regex = _reading(text)
-    guess = structs.replace(guess, score=_command_for(folder, judges[0]), direction=direction, query=query, regex=regex)
+        return structs.replace(guess, run=run)
+    text = texts.get(judges[0], "")
+    guess = structs.replace(guess, score=command_for(judges[0]))
+    writes_json = "--output" in text or "GOALSEEK_RUN_DIR" in text
+    for metric, direction in _METRICS.items():
+        if re.search(rf"""["']{metric}["']""" if writes_json else rf"\b{metric}: \{{", text):
+            query, regex = (metric, "") if writes_json else ("", f"{metric}: {_NUMBER}")
+            guess = structs.replace(guess, direction=direction, query=query, regex=regex)
+            break
     if not program:
         return guess
-    named = [*dict.fromkeys(_FILE_NAME.findall(_text(folder / program)))]
+    named = dict.fromkeys(_FILE_NAME.findall(texts.get(program, "")))
     handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
     if not handed_on and "/" not in judges[0] and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
         # The judge imports or starts the program itself: it runs where no hidden file is.
         return structs.replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
-    return structs.replace(guess, run=_command_for(folder, program), outputs=handed_on)
+    return structs.replace(guess, run=run, outputs=handed_on)
 
 
 def own_python(folder: Path) -> str:
@@ -136,40 +153,6 @@ def with_own_python(command: str, folder: Path) -> str:
     word, space, rest = command.partition(" ")
     is_missing = word in ("python", "python3") and shutil.which(word) is None
     return f"{own_python(folder)}{space}{rest}" if is_missing and own_python(folder) else command
-
-
-def _command_for(folder: Path, script: str) -> str:
-    """The command that runs a script; "" for none."""
-    if not script:
-        return ""
-    runner = _RUNNERS[PurePosixPath(script).suffix]
-    if runner == "python":
-        runner = own_python(folder) or next(filter(shutil.which, ("python3", "python")), "python3")
-    writes_json = "--output" in _text(folder / script)
-    return f"{runner} {shlex.quote(script)}" + (' --output "$GOALSEEK_RUN_DIR/metrics.json"' if writes_json else "")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def project_name(folder_name: str) -> str:
-    """A folder's name as a project's: a-z, 0-9 and -."""
-    return re.sub(r"[^a-z0-9]+", "-", folder_name.lower()).strip("-") or "project"
-
-
-def _reading(text: str) -> tuple[str, str, str]:
-    """Direction, query and regex of the number of a script with this text; empty where that cannot be told."""
-    writes_json = "--output" in text or "GOALSEEK_RUN_DIR" in text
-    for name, direction in _METRICS.items():
-        if writes_json and re.search(rf"""["']{name}["']""", text):
-            return direction, name, ""
-        if not writes_json and re.search(rf"\b{name}: \{{", text):
-            return direction, "", f"{name}: {_NUMBER}"
-    return "", "", ""
 
 
 HEAD_LINE = (
@@ -189,7 +172,8 @@ def names_hidden(command: str, hidden: Sequence[str]) -> bool:
 
 def answers_in(path: Path) -> Answers:
     """The answers in a manifest that ``init`` left without a number. Raises GoalseekError where it says more."""
-    manifest = loading.load(path).manifest
+    loaded = loading.load(path)
+    manifest = loaded.manifest
     commands = {command.name: command for command in manifest.commands}
     run, timed, score = (commands.get(name, VerifyCommand(run="")) for name in ("run", "timing", "score"))
     answers = Answers(
@@ -210,9 +194,8 @@ def answers_in(path: Path) -> Answers:
         provider=manifest.provider.name if manifest.provider else "",
         branch_prefix=manifest.log.branch_prefix,
     )
-    left = tomllib.loads(path.read_text("utf-8"))
-    answers = structs.replace(answers, more=loading.added_keys(left, manifest_table(answers)))
-    written, scope = check_manifest(path, manifest_table(answers)).manifest, manifest.scope
+    answers = structs.replace(answers, more=loading.added_keys(tomllib.loads(loaded.text), manifest_table(answers)))
+    written, scope = check_manifest(path, answers).manifest, manifest.scope
     if {*scope.generated} <= {*written.scope.generated}:  # outputs that a person has named since are generated
         scope = structs.replace(scope, generated=written.scope.generated)
     if structs.replace(manifest, scope=scope) != written:
@@ -223,52 +206,43 @@ def answers_in(path: Path) -> Answers:
 
 def manifest_table(answers: Answers) -> dict[str, Any]:
     """The manifest as TOML has it, with what differs from the defaults only."""
-    metric = {"direction": answers.direction}
+
+    def table(**values: Any) -> dict[str, Any]:
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
+
+    commands = []
+    if answers.run or answers.outputs:
+        run, is_once = answers.run or _NOTHING, bool(answers.timing)
+        commands += [table(name="run", run=run, sees=answers.sees, outputs=answers.outputs, once=is_once)]
+    if answers.timing:
+        sees = "hidden" if names_hidden(answers.timing, answers.hidden) else ""
+        commands += [table(name="timing", run=answers.timing, sees=sees, outputs=answers.timing_outputs)]
+        reading = {"source": "wall", "command": "timing"}
+    else:
+        reading = {"query": answers.query} if answers.query else {"regex": answers.regex}
+    if answers.score:
+        commands += [table(name="score", run=answers.score, sees="hidden")]
     first_word = _WORD_BEFORE_GROUP.search(answers.regex) or re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)
     name = answers.metric or (first_word[1] if first_word else "run_time" if answers.timing else "")
-    if name and name != answers.query:
-        metric["name"] = name
-    if answers.timing:
-        metric |= {"source": "wall", "command": "timing"}
-    else:
-        metric |= {"query": answers.query} if answers.query else {"regex": answers.regex}
-    commands: list[dict[str, Any]] = []
-    if answers.run or answers.outputs:
-        commands += [{"name": "run", "run": answers.run or _NOTHING, "sees": answers.sees, "outputs": answers.outputs}]
-    if answers.timing:
-        commands = [{**command, "once": True} for command in commands]
-        sees = "hidden" if names_hidden(answers.timing, answers.hidden) else ""
-        commands += [{"name": "timing", "run": answers.timing, "sees": sees, "outputs": answers.timing_outputs}]
-    if answers.score:
-        commands += [{"name": "score", "run": answers.score, "sees": "hidden"}]
-    outputs = (*answers.outputs, *answers.timing_outputs)
     committed = {pattern.removeprefix("/") for pattern in answers.writable}
-    scope = {
-        "writable": answers.writable,
-        "generated": tuple(pattern for pattern in outputs if pattern.removeprefix("/") not in committed),
-        "hidden": answers.hidden,
-        "share": answers.share,
-    }
-    plain: dict[str, Any] = {
-        "version": 1,
-        "project": {"name": answers.name},
-        "scope": _without_empty(scope),
-        "metric": metric,
-        "verify": [_without_empty(command) for command in commands],
-    }
-    if answers.provider:
-        plain["provider"] = {"name": answers.provider}
-    if answers.branch_prefix != DEFAULT_BRANCH_PREFIX:
-        plain["log"] = {"branch_prefix": answers.branch_prefix}
+    outputs = (*answers.outputs, *answers.timing_outputs)
+    generated = tuple(pattern for pattern in outputs if pattern.removeprefix("/") not in committed)
+    prefix = answers.branch_prefix if answers.branch_prefix != DEFAULT_BRANCH_PREFIX else ""
+    plain = table(
+        version=1,
+        project={"name": answers.name},
+        scope=table(writable=answers.writable, generated=generated, hidden=answers.hidden, share=answers.share),
+        metric=table(direction=answers.direction, name=name if name != answers.query else "", **reading),
+        verify=commands,
+        provider=table(name=answers.provider),
+        log=table(branch_prefix=prefix),
+    )
     return loading.with_added_keys(plain, answers.more or {})
 
 
-def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items() if value}
-
-
-def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
+def check_manifest(path: Path, answers: Answers) -> ManifestFile:
     """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
+    plain = manifest_table(answers)
     try:
         text = HEAD_LINE + loading.to_toml(plain)
         loaded = ManifestFile(path, validation.validate(path, text, plain), text)
@@ -281,20 +255,26 @@ def check_manifest(path: Path, plain: dict[str, Any]) -> ManifestFile:
     return loaded
 
 
-class WrongAnswer(GoalseekError):
-    """An answer that is missing or does not fit; ``question`` is the field of the answers to give anew."""
+def text_with_problem(loaded: ManifestFile, problem: GoalseekError) -> str:
+    """The manifest's text, with a comment that says what kept it from being measured."""
+    lines = f"{problem.message}\nWhat to do: {problem.hint}".splitlines()
+    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
+    comment = "".join(f"#   {line}".rstrip() + "\n" for line in printable)
+    return f"{HEAD_LINE}#\n{UNMEASURED}\n{comment}\n{loaded.text.removeprefix(HEAD_LINE)}"
 
-    def __init__(self, question: str, message: str, hint: str = "", end: int = USAGE) -> None:
+
+class WrongAnswer(GoalseekError):
+    """An answer that is missing, does not fit, or gives no number.
+
+    ``question`` is the field of the answers to give anew, ``share`` what scope.share has to name then.
+    """
+
+    def __init__(
+        self, question: str, message: str, hint: str = "", end: int = USAGE, share: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message, hint, end)
         self.question = question
-
-
-class NotMeasured(WrongAnswer):
-    """Raised where the first measurement gives no number; ``share`` has the path that scope.share has to name."""
-
-    def __init__(self, error: GoalseekError, question: str, share: str) -> None:
-        super().__init__("share" if share else question, error.message, error.hint, error.exit_code)
-        self.share = (share,) if share else ()
+        self.share = share
 
 
 def takes_outputs(answers: Answers) -> bool:
@@ -302,62 +282,39 @@ def takes_outputs(answers: Answers) -> bool:
     return names_hidden(answers.timing, answers.hidden) if answers.timing else bool(answers.score)
 
 
-def refuse_missing_outputs(answers: Answers) -> None:
-    """Raises NotMeasured where no outputs are named and a command takes some."""
-    if takes_outputs(answers) and not answers.outputs:
-        then = answers.timing or answers.score
-        message = f"no outputs are named: {then} gets only those files that {answers.run} leaves"
-        hint = 'name them in [[verify]] "run", as outputs = ["predictions.csv"]; then goalseek init'
-        raise NotMeasured(GoalseekError(message, hint), "outputs", "")
-
-
-def measure_first(loaded: ManifestFile, watch: Observer) -> MeasuredValue:
+def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[MeasuredValue, list[Path]]:
     """Measures HEAD's tree once, as an iteration would, and records the measurement for the first baseline.
 
-    Raises GoalseekError where something does not fit, and NotMeasured where there is no number.
+    Gives also the writable files whose changes are not in HEAD, from which a climb begins. Raises GoalseekError where
+    something does not fit, and WrongAnswer where there is no number.
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
         check_fit(subject_of(project, "init"))
-        target = baseline_target(Evaluation(project, project.config_of(loaded.manifest)))
+        config, folder = project.config_of(loaded.manifest), trial_folder(project)
+        target = baseline_target(Evaluation(project, config))
         (run,) = measure_in_turn(project, [target], record=partial(record_number, project, "init"))
-        number, evidence = run.number, run.evidence
-        if isinstance(number, Failure):
-            remedy = unseen_file_hint(project, loaded.manifest, evidence.verify, target.tree, trial_folder(project))
-            error = baseline_error(number, trial_folder(project), "the first measurement", remedy)
-            error.hint = _mend(loaded, number.reason, error.hint)
-            folder = trial_folder(project)
-            missing = find_missing_path(project, loaded.manifest, target.tree, folder, evidence.verify)
-            raise NotMeasured(error, _question_of(number, evidence.verify), missing.place if missing else "")
-        return number
-
-
-def _question_of(failure: Failure, commands: Sequence[CommandRun]) -> str:
-    """The answer that a failed measurement speaks against."""
-    if failure.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not commands:
-        return "reading"
-    name = commands[-1].name
-    if "left no output" in failure.why:
-        return "timing_outputs" if name == "timing" else "outputs"
-    return "score" if name in ("timing", "score") else "run"
-
-
-def _mend(loaded: ManifestFile, reason: str, hint: str) -> str:
-    """What to do about a measurement without a number."""
-    metric = loaded.manifest.metric
-    command = next(command for command in loaded.manifest.commands if command.name == metric.command)
-    if reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
-        how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
-        form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
-        return f"{how}; or read what it prints: answer the last question, or --metric, with {form}"
-    return hint
-
-
-def manifest_text(plain: dict[str, Any], problem: GoalseekError | None) -> str:
-    """The manifest's text; what kept it from being measured is a comment in it."""
-    if problem is None:
-        return HEAD_LINE + loading.to_toml(plain)
-    lines = f"{problem.message}\nWhat to do: {problem.hint}".splitlines()
-    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
-    comment = "".join(f"#   {line}".rstrip() + "\n" for line in printable)
-    return f"{HEAD_LINE}#\n{UNMEASURED}\n{comment}\n{loading.to_toml(plain)}"
+        number, commands = run.number, run.evidence.verify
+        if not isinstance(number, Failure):
+            changed = [path for _, path in project.repository.changed_files() if config.scope.kind(path) == "writable"]
+            return number, [project.repository.top / path for path in changed]
+        remedy = unseen_file_hint(project, loaded.manifest, commands, target.tree, folder)
+        error = baseline_error(number, folder, "the first measurement", remedy)
+        missing = find_missing_path(project, loaded.manifest, target.tree, folder, commands)
+        hint, metric = error.hint, loaded.manifest.metric
+        command = next(command for command in loaded.manifest.commands if command.name == metric.command)
+        if number.reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
+            how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
+            form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
+            hint = f"{how}; or read what it prints: answer the last question, or --metric, with {form}"
+        name = commands[-1].name if commands else ""
+        if missing and missing.place:
+            question = "share"
+        elif number.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not commands:
+            question = "reading"
+        elif "left no output" in number.why:
+            question = "timing_outputs" if name == "timing" else "outputs"
+        else:
+            question = "score" if name in ("timing", "score") else "run"
+        share = (missing.place,) if missing and missing.place else ()
+        raise WrongAnswer(question, error.message, hint, error.exit_code, share)

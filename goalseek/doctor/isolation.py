@@ -10,11 +10,9 @@ from pathlib import Path
 from goalseek.doctor.scope_checks import is_time_unclear
 from goalseek.doctor.subject import Subject
 from goalseek.git.ignore import matcher
-from goalseek.git.paths import quote_path
-from goalseek.manifest.command_words import SCRIPTS, parse_command
+from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.exposure import (
     CHECK_OUTPUT,
-    HIDE_SCRIPT,
     SPLIT,
     exposing_commands,
     exposures,
@@ -77,24 +75,6 @@ def self_reported_score(manifest: Manifest) -> Finding | None:
     return next((one for one in _self_reports(manifest, command) if one.remedy), None) if command else None
 
 
-def scorer_to_hide(
-    command: str, run: str, writable: Sequence[str], hidden: Sequence[str], paths: Collection[str]
-) -> tuple[str, str]:
-    """Which of the committed ``paths`` scores in this command, and the glob that hides it; "" twice for none.
-
-    None is asked for that is hidden already, or that ``writable`` names itself. The glob is that of its folder, unless
-    ``run``, the candidate's command, names something there, or a candidate may change something there.
-    """
-    changeable = set(filter(matcher(tuple(writable)), paths))
-    is_hidden = matcher(tuple(hidden))
-    others = {path for path in paths if path not in writable and not is_hidden(path)}
-    script = next((path for path in parse_command(command).files(".") if path in others), "")
-    glob = f"{posixpath.dirname(script)}/**" if "/" in script else script
-    is_inside = matcher((glob,))
-    is_shared = any(map(is_inside, (*changeable, *(word.removeprefix("./") for word in parse_command(run).plain))))
-    return script, script if is_shared else glob
-
-
 def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collection[str]) -> tuple[str, ...]:
     """The globs that hide each test of the committed ``paths`` from a command that runs Python's tests; else none."""
     tests = [path for path in paths if _TEST_FILE.search(path)]
@@ -102,22 +82,6 @@ def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collectio
     if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
         return ()
     return tuple(pattern for pattern in hidden if any(map(matcher((pattern,)), tests)))
-
-
-def unseen_by_scorer(
-    manifest: Manifest, command: VerifyCommand, folder: Path, paths: Collection[str], printed: str
-) -> str:
-    """A hint for a command that sees hidden files only, and failed: a script of its own is to be hidden, not handed on.
-
-    ``paths`` are the committed ones, below the manifest's ``folder``; ``printed`` is what the command printed.
-    """
-    is_hidden = matcher(manifest.scope.hidden)
-    named = named_paths(command, {path: folder / path for path in paths if is_hidden(path)})
-    scripts = sorted(path for path in named & set(paths) if path.endswith(SCRIPTS) and not is_hidden(path))
-    text = f'{command.name}: sees = "hidden" shows it none of the candidate\'s code'
-    if script := next((path for path in scripts if posixpath.basename(path) in printed), ""):
-        return f"{text}, and it runs {quote_path(script)}: {HIDE_SCRIPT}"
-    return f"{text}: name what it needs in the `outputs` of a command before it"
 
 
 def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ The answers come from flags, from questions at a terminal, or from guesses by fi
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -15,15 +14,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
 from goalseek.cli.interview import (
     MAY_BE_EMPTY,
     Interview,
-    anchored,
-    candidate_command,
     committed_files,
+    fitting_hidden,
     free_branch_prefix,
     guess_outputs,
     parse_globs,
@@ -34,20 +32,16 @@ from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask_person, print_message
 from goalseek.cli.watch import line_view
 from goalseek.doctor import first_manifest
-from goalseek.doctor.first_manifest import Answers, NotMeasured, WrongAnswer, guess_answers
-from goalseek.doctor.isolation import describe_reading, hidden_tests, self_reported_score
+from goalseek.doctor.first_manifest import Answers, WrongAnswer, guess_answers
+from goalseek.doctor.isolation import describe_reading, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
-from goalseek.git.location import locate
-from goalseek.git.paths import folder_prefix
-from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.exposure import EXPOSED, unchecked_time
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
-from goalseek.workspace.scope import manifest_scope
 
 _PROGRAM = "program.md"
 _PROGRAM_PROPOSES = """\
@@ -58,7 +52,7 @@ command = ["python3", "propose.py"]"""
 
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The fields of the answers that flags give."""
+    """The fields of the answers that flags give; query and regex together."""
     given: dict[str, Any] = {"provider": options.provider} if options.provider else {}
     timed = timed_command(options.score or "")
     for key, text in (("run", options.command), ("timing", timed), ("score", not timed and options.score)):
@@ -67,7 +61,17 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
     for key in ("writable", "hidden"):
         if (globs := getattr(options, key)) is not None:
             given[key] = () if key in MAY_BE_EMPTY and globs == ["none"] else tuple(globs)
-    return given | reading_in_flags(options)
+    query, metric = options.query or "", options.metric or ""
+    if re.match(r"(maximi|minimi)[sz]e[\s:]", metric):
+        direction, its_query, regex, name = parse_reading(metric)
+        given["direction"] = direction
+        name = name or its_query
+        query, regex = (query, "") if query else (its_query, regex)
+    else:
+        regex, name, query = "", metric, query or metric
+    if query or regex:
+        given |= {"query": query, "regex": regex}
+    return given | ({"metric": name} if name else {})
 
 
 def first_answers(
@@ -88,8 +92,7 @@ def first_answers(
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        unfit = {*answers.writable, *hidden_tests(candidate_command(answers), answers.hidden, interview.paths)}
-        answers = replace(answers, hidden=tuple(glob for glob in answers.hidden if glob not in unfit))
+        answers = replace(answers, hidden=fitting_hidden(answers, interview.paths))
     answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, asks))
     return interview.ask_all(answers, given) if asks else answers
 
@@ -105,9 +108,14 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
     if not answers.outputs and first_manifest.takes_outputs(answers):
-        named = guess_outputs("outputs", asdict(answers), paths) if answers.run else answers.writable
+        named = guess_outputs("outputs", answers, paths) if answers.run else answers.writable
         answers = replace(answers, outputs=named)
-    answers = replace(answers, writable=tuple(anchored(pattern, paths) for pattern in answers.writable))
+
+    def anchored(glob: str) -> str:  # the bare name of a committed file or folder would match at any depth
+        is_name = not re.search(r"[*?\[\\!/]", glob.removesuffix("/"))
+        return f"/{glob}" if is_name and any(map(matcher((f"/{glob}",)), paths)) else glob
+
+    answers = replace(answers, writable=tuple(map(anchored, answers.writable)))
     if first_manifest.names_hidden(answers.run, answers.hidden) and answers.sees != "both":
         message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
         hint = "give the command that runs the candidate by --run, and this one by --score"
@@ -155,18 +163,20 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    paths = committed_files(path.parent)
-    interview = Interview(path.parent, paths)
-    given = answers_in_flags(options, path.parent)
+    interview, program = Interview(path.parent, committed_files(path.parent)), None
     try:
-        answers = first_answers(options, path, is_left, given, interview)
-        loaded, measurement = _measure_until_number(options, path, answers, interview)
+        answers = first_answers(options, path, is_left, answers_in_flags(options, path.parent), interview)
+        loaded, measurement, uncommitted = _measure_until_number(options, path, answers, interview)
     except (KeyboardInterrupt, Interrupted) as error:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
+    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
     try:
-        program = write_program(path.parent) if _asks(options) else None
+        is_missing = _asks(options) and not (path.parent / _PROGRAM).exists()
+        if is_missing and ask_person(question, "yes", str.lower) in YES:
+            program = path.parent / _PROGRAM
+            program.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
     except (KeyboardInterrupt, Interrupted) as error:
         message, hint = f"interrupted; {path} is written", with_manifest_option("next: goalseek doctor", path)
         raise GoalseekError(message, hint, exit_code_of_interrupt(error)) from None
@@ -182,82 +192,52 @@ def run(options: argparse.Namespace) -> int:
         print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
-    files = [os.path.relpath(file, folder) for file in (path, program, *_uncommitted_writable_files(loaded)) if file]
+    files = [os.path.relpath(file, folder) for file in (path, program, *uncommitted) if file]
     print(f"next: {with_manifest_option(next_steps(loaded, interview.paths, files), path)}")
     return 0
 
 
 def _measure_until_number(
     options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
-) -> tuple[ManifestFile, MeasuredValue]:
+) -> tuple[ManifestFile, MeasuredValue, list[Path]]:
     """Measures, and leaves the manifest without a number too. At a terminal asks again what was wrong, until it has."""
     while True:
+        text = ""  # that of the manifest, once it is written
         try:
             answers = complete_answers(answers, path.parent, interview.paths)
-        except WrongAnswer as error:
-            if not _asks(options):
-                raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again.")
-            answers = interview.ask_again(error.question, answers)
-            continue
-        if options.yes:
-            hidden = " ".join(answers.hidden) or "nothing"
-            print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
-        if answers.sees == "both" and answers.hidden:
-            print_message(options, f"{EXPOSED}: the command that runs it sees both")
-        plain = first_manifest.manifest_table(answers)
-        loaded = first_manifest.check_manifest(path, plain)
-        commands = "; ".join(command for command in (answers.run, answers.timing, answers.score) if command)
-        interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
-        write_atomic(path, first_manifest.manifest_text(plain, interrupted))
-        try:
-            first_manifest.refuse_missing_outputs(answers)
-            print_message(options, f"measuring once: {commands}")
-            measurement = first_manifest.measure_first(loaded, line_view(options))
-            write_atomic(path, first_manifest.manifest_text(plain, None))
-            return loaded, measurement
-        except GoalseekError as error:
-            text = first_manifest.manifest_text(plain, error)
+            if options.yes:
+                hidden = " ".join(answers.hidden) or "nothing"
+                print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
+            if answers.sees == "both" and answers.hidden:
+                print_message(options, f"{EXPOSED}: the command that runs it sees both")
+            loaded = first_manifest.check_manifest(path, answers)
+            text = first_manifest.text_with_problem(
+                loaded, GoalseekError("the measurement was interrupted", "goalseek init")
+            )
             write_atomic(path, text)
-            print_message(options, f"{path} is written; a comment in it says what is wrong")
-            if not (isinstance(error, NotMeasured) and _asks(options)):
+            if first_manifest.takes_outputs(answers) and not answers.outputs:
+                following = answers.timing or answers.score
+                message = f"no outputs are named: {following} gets only those files that {answers.run} leaves"
+                hint = 'name them in [[verify]] "run", as outputs = ["predictions.csv"]; then goalseek init'
+                raise WrongAnswer("outputs", message, hint)
+            commands = filter(None, (answers.run, answers.timing, answers.score))
+            print_message(options, f"measuring once: {'; '.join(commands)}")
+            measurement, uncommitted = first_manifest.measure_first(loaded, line_view(options))
+            write_atomic(path, loaded.text)
+            return loaded, measurement, uncommitted
+        except GoalseekError as error:
+            then = "Answer again."
+            if text:
+                text = first_manifest.text_with_problem(loaded, error)
+                write_atomic(path, text)
+                print_message(options, f"{path} is written; a comment in it says what is wrong")
+                then = "Answer again, or correct it first."
+            if not (isinstance(error, WrongAnswer) and _asks(options)):
                 raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  Answer again, or correct it first.")
+            print_message(options, f"{error.message}\n  {error.hint}\n  {then}")
             answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
-            if path.read_text("utf-8") != text:  # edited meanwhile
+            if text and path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
-
-
-def reading_in_flags(options: argparse.Namespace) -> dict[str, str]:
-    """Direction, query, regex and the metric's name, as far as flags give them; query and regex together."""
-    query, metric = options.query or "", options.metric or ""
-    if re.match(r"(maximi|minimi)[sz]e[\s:]", metric):
-        direction, its_query, regex, name = parse_reading(metric)
-        name = name or its_query
-        query, regex = (query, "") if query else (its_query, regex)
-    else:
-        direction, regex, name, query = "", "", metric, query or metric
-    given = {"query": query, "regex": regex} if query or regex else {}
-    return given | {key: value for key, value in (("direction", direction), ("metric", name)) if value}
-
-
-def write_program(folder: Path) -> Path | None:
-    """Writes the page for agents where there is none and a person wants it."""
-    path = folder / _PROGRAM
-    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
-    if path.exists() or ask_person(question, "yes", str.lower) not in YES:
-        return None
-    path.write_bytes((data_folder("fixtures") / "templates" / _PROGRAM).read_bytes())
-    return path
-
-
-def _uncommitted_writable_files(loaded: ManifestFile) -> list[Path]:
-    """The writable files whose changes are not in HEAD, from which a climb begins."""
-    location = locate(loaded.folder)
-    scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
-    with contextlib.closing(Repository(location, "init")) as repository:
-        changed = [path for _, path in repository.changed_files()]
-    return [location.top / path for path in changed if scope.kind(path) == "writable"]
 
 
 def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:
