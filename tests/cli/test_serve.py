@@ -242,7 +242,7 @@ def test_a_bug_while_a_page_is_made_is_shown_where_the_server_runs(
     def fails() -> bytes:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr(server.shown, "page", fails)
+    monkeypatch.setattr(server, "page", fails)
     assert (
         by_hand(server, f"GET {server.path} HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode()) == b""
     )

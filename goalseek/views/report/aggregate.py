@@ -24,8 +24,8 @@ from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
 from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Reason, Usage
-from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp, pause_before
-from goalseek.views.report.tries import Label, Try, label_of, look_of, settled_of, try_of
+from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp
+from goalseek.views.report.tries import Label, Try, label_of, try_of
 from goalseek.views.terminal_text import one_line
 
 MAX_DOTS = 20_000
@@ -47,13 +47,14 @@ class Expenses(Struct):
     """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model.
 
     ``seconds`` are the climb's: fewer than those of all parts together where several iterations were under way at once.
+    ``settling`` are those of a settling's measurements that have a record before the settling has its own.
     """
 
     parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
     commands: Counter[str] = field(default_factory=Counter)
     usage: dict[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
-    _settling: float = 0.0
+    settling: float = 0.0
 
     @property
     def total(self) -> Usage:
@@ -72,17 +73,8 @@ class Expenses(Struct):
             who = _bounded_name(f"{record.provider} {record.model}".strip() or _NAMELESS, 80, self.usage)
             self.usage[who] = self.usage.get(who, Usage()).plus(record.usage)
 
-    def add_measurement(self, seconds: float, is_of_settling: bool = False) -> None:
-        """Adds a run of the verifier outside an iteration, or a look at the holdout."""
-        self._add_verifier(seconds)
-        self._settling += seconds if is_of_settling else 0.0
-
-    def add_settled(self, seconds: float) -> None:
-        """Adds a settling: of its seconds only those that are not in measurement records already."""
-        self._add_verifier(max(0.0, seconds - self._settling))
-        self._settling = 0.0
-
-    def _add_verifier(self, seconds: float) -> None:
+    def add_verifier(self, seconds: float) -> None:
+        """Adds what the verifier took outside an iteration."""
         self.parts["verifier"] += seconds
         self.seconds += seconds
 
@@ -211,34 +203,36 @@ class ReportFigures:
         if record.project != self.project:
             self.project = one_line(record.project, 80) or self.project
         moment = parse_timestamp(record.timestamp)
-        climb = self.climb
+        climb, spending = self.climb, self.climb.spending
         if isinstance(record, IterationRecord):
             self._add_iteration(record, moment)
         elif isinstance(record, RunRecord):
-            self._add_run(record)
+            self.runs += 1
+            if record.versions:
+                items = list(record.versions.items())[:_LEVELS_MOST]
+                self.versions = {one_line(name, 40): one_line(version, 60) for name, version in items}
+            if self.runs > 1 and climb.last >= 0:
+                climb.runs_at = [*climb.runs_at, climb.last + 1][-_LIST_MOST:]
+                climb.incidents.add(Incident("a new run began", climb.last + 1, one_line(record.began, 200)))
         elif isinstance(record, MeasurementRecord):
             if not math.isnan(record.value):
                 climb.noise = climb.noise.after_measurement(record.value, (record.tree, record.ruler))
-            climb.spending.add_measurement(record.seconds, record.asked_by == "settle")
+            spending.add_verifier(record.seconds)
+            spending.settling += record.seconds if record.asked_by == "settle" else 0.0
         elif isinstance(record, SettleRecord):
-            if settled := settled_of(record):
-                climb.settled, climb.settled_at = settled, climb.best.iteration if climb.best else -1
-            climb.spending.add_settled(record.seconds)
+            if not math.isnan(record.difference):
+                climb.settled = structs.replace(record.result, unit=one_line(record.unit, 20))
+                climb.settled_at = climb.best.iteration if climb.best else -1
+            spending.add_verifier(max(0.0, record.seconds - spending.settling))
+            spending.settling = 0.0
         elif isinstance(record, HoldoutRecord):
-            self._add_look(look_of(record))
-            climb.spending.add_measurement(record.seconds)
+            of = record.of if record.of in (Outcome.BASELINE, "best") else ""
+            why = one_line(record.why, 300) if record.reason == "failed" else ""
+            others = [look for look in climb.looks if look.look != record.look]  # it has a record as it begins, too
+            climb.looks = [*others, structs.replace(record, of=of, why=why)][-_LIST_MOST:]
+            spending.add_verifier(record.seconds)
         self.first = self.first or moment
         self.newest = moment or self.newest
-
-    def _add_run(self, record: RunRecord) -> None:
-        self.runs += 1
-        if record.versions:
-            items = list(record.versions.items())[:_LEVELS_MOST]
-            self.versions = {one_line(name, 40): one_line(version, 60) for name, version in items}
-        if self.runs > 1 and self.climb.last >= 0:
-            next_iteration = self.climb.last + 1
-            self.climb.runs_at = [*self.climb.runs_at, next_iteration][-_LIST_MOST:]
-            self.climb.incidents.add(Incident("a new run began", next_iteration, one_line(record.began, 200)))
 
     def _add_iteration(self, record: IterationRecord, moment: datetime | None) -> None:
         label = Label(record.outcome, record.reason)
@@ -275,19 +269,14 @@ class ReportFigures:
                 climb.rotation = climb.rotation.after(proposed)
             tries.add(lambda: try_of(record, label))
         climb.spending.add_iteration(record)
-        self._add_level(record.isolation.sandbox, record.isolation.verifier)
-        for incident in incidents_of(record):
+        level = record.isolation.sandbox, record.isolation.verifier
+        if level not in climb.levels:
+            level = one_line(level[0], 30), one_line(level[1], 30)
+        if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
+            climb.levels[level] += 1
+        idle = (moment - self.newest).total_seconds() if moment and self.newest else 0.0
+        for incident in incidents_of(record, idle):
             climb.incidents.add(incident)
-        if moment and self.newest and (pause := pause_before(record, moment, self.newest)):
-            climb.incidents.add(pause)
-
-    def _add_level(self, sandbox: str, verifier: str) -> None:
-        levels = self.climb.levels
-        level = sandbox, verifier
-        if level not in levels:
-            level = one_line(sandbox, 30), one_line(verifier, 30)
-        if level in levels or len(levels) < _LEVELS_MOST:
-            levels[level] += 1
 
     def _begin(self, epoch: int, ruler: str, has_other_code: bool) -> None:
         """Begins a climb at the first record under a ruler: numbers of two are never compared; or of other code."""
@@ -301,11 +290,6 @@ class ReportFigures:
             earlier = EarlierClimb(before.epoch, *figures, before.keeps)
             self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
         self.climb = Climb(epoch, ruler, before.first or before.baseline)
-
-    def _add_look(self, look: HoldoutRecord) -> None:
-        """Adds a look, or replaces it: each has two records, one when it begins and one with its value."""
-        others = [other for other in self.climb.looks if other.look != look.look]
-        self.climb.looks = [*others, look][-_LIST_MOST:]
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:

@@ -9,7 +9,6 @@ from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome, Reason
 from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
 from goalseek.views.report.tries import Label, Try
-from goalseek.views.report.words import format_difference
 
 
 class Claim(Struct, frozen=True):
@@ -61,10 +60,14 @@ def claim_of(climb: Climb) -> Claim:
     before, after = baseline.value, best.value
     gain, settled = describe_gain(before, after, climb.direction, climb.unit), ""
     if climb.settled and climb.is_settled:
-        if climb.settled.before or climb.settled.after:  # the medians of both are known
-            before, after = climb.settled.before, climb.settled.after
-        gain = climb.settled.no_gain or format_difference(climb.settled)
-        settled = f"Settled: {climb.settled.in_words()}, measured afresh in turn."
+        found, size = climb.settled, climb.settled.format_size
+        if found.before or found.after:  # the medians of both are known
+            before, after = found.before, found.after
+        gain = "no difference"
+        if found.difference or found.interval:
+            reach = f" ± {size((found.interval[1] - found.interval[0]) / 2)}" if found.interval else ""
+            gain = found.no_gain or f"{size(abs(found.difference))}{reach} {better_or_worse(found.difference)}"
+        settled = f"Settled: {found.in_words()}, measured afresh in turn."
     before_text, after_text = format_distinct(before, after, unit=climb.unit)
     return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
 

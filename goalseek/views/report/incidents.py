@@ -56,8 +56,12 @@ class Incidents:
         self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
 
 
-def incidents_of(record: IterationRecord) -> Iterator[Incident]:
-    """The incidents of an iteration."""
+def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
+    """The incidents of an iteration, recorded ``idle`` seconds after the record before it.
+
+    A pause is what its seconds and noted waits do not explain of those. The records do not say what it was: a stop, a
+    kill, a machine asleep, a question to a person.
+    """
     iteration = record.iteration
     if reason := _REASONS.get(record.reason):
         yield Incident(reason, iteration, one_line(record.why, 300))
@@ -70,21 +74,13 @@ def incidents_of(record: IterationRecord) -> Iterator[Incident]:
             text = f"{one_line(command.name, 60)} left {programs}"
             yield Incident("programs ended that the verifier left running", iteration, text)
     for note in record.notes:
-        yield Incident(_kind_of(note), iteration, one_line(note, 400))
-
-
-def pause_before(record: IterationRecord, moment: datetime, previous: datetime) -> Incident | None:
-    """The pause from ``previous`` to ``moment``, the record's, that its seconds and noted waits do not explain.
-
-    None under two minutes. The records do not say what it was: a stop, a kill, a machine asleep, a question to a
-    person.
-    """
-    idle = (moment - previous).total_seconds()
+        kind = next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")
+        yield Incident(kind, iteration, one_line(note, 400))
     if idle >= PAUSE_SECONDS:
-        idle -= record.climb_seconds + sum(map(_wait_seconds, record.notes))
-    if idle < PAUSE_SECONDS:
-        return None
-    return Incident("nothing was at work", record.iteration, f"for {format_duration(idle)} before or within it")
+        idle -= record.climb_seconds
+        idle -= sum(parse_duration(match[1]) for note in record.notes if (match := _WAITED.match(note)))
+    if idle >= PAUSE_SECONDS:
+        yield Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
 
 
 def parse_timestamp(text: str) -> datetime | None:
@@ -94,13 +90,3 @@ def parse_timestamp(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _wait_seconds(note: str) -> float:
-    """The seconds of the wait in a note; 0 where it is about something else."""
-    match = _WAITED.match(note)
-    return parse_duration(match[1]) if match else 0.0
-
-
-def _kind_of(note: str) -> str:
-    return next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")

@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.claim import claim_of, format_at_once, format_kept, rejected_groups
+from goalseek.views.report.claim import rejected_groups
 from goalseek.views.report.markup import render
 from goalseek.views.report.source import ProjectState
-from goalseek.views.report.words import REASONS, VERIFIERS, format_usage
 from goalseek.views.terminal_text import one_line
 
 _KEPT_MOST = 100
@@ -23,21 +22,14 @@ _NEXT_MOST = 500
 
 def render_markdown(night: ReportFigures, around: ProjectState) -> str:
     """The whole text."""
-    climb = night.climb
     text = render(
         "report.md",
-        climb=climb,
-        claim=claim_of(climb),
-        summary=format_kept(climb),
-        at_once=format_at_once(climb),
-        usage=format_usage(climb.spending.total),
-        kept=climb.kept.items[-_KEPT_MOST:],
-        groups=rejected_groups(climb, _NEWEST),
-        reasons=REASONS,
-        verifiers=VERIFIERS,
+        night,
+        around,
+        kept=night.climb.kept.items[-_KEPT_MOST:],
+        groups=rejected_groups(night.climb, _NEWEST),
         notes=[mark_commands(one_line(note, _NEXT_MOST), code_span) for note in around.notes],
         next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
-        turn=around.turn,
         code=code_span,
     )
     return text.rstrip("\n") + "\n"

@@ -5,24 +5,43 @@ from __future__ import annotations
 from bisect import bisect
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from goalseek.humanize import format_cost, format_duration, format_number
-from goalseek.views.report.claim import format_change
-from goalseek.views.report.words import format_look, format_sandboxes
+from goalseek.views.report.claim import claim_of, format_at_once, format_change, format_kept
+from goalseek.views.report.words import REASONS, SANDBOXES, VERIFIERS, format_look, format_sandboxes
 from goalseek.views.terminal_text import replace_unprintable
+
+if TYPE_CHECKING:
+    from goalseek.views.report.aggregate import ReportFigures
+    from goalseek.views.report.source import ProjectState
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _ESCAPED = "<>&\"'"
 _LONGEST_ESCAPE = 6
 
 
-def render(name: str, **values: Any) -> str:
-    """The template with these values. An undefined name in it is an error."""
-    return _environment().get_template(name).render(values)
+def render(name: str, night: ReportFigures, around: ProjectState, **values: Any) -> str:
+    """The template with these values and those of every report. An undefined name in it is an error."""
+    return (
+        _environment()
+        .get_template(name)
+        .render(
+            night=night,
+            around=around,
+            climb=night.climb,
+            claim=claim_of(night.climb),
+            summary=format_kept(night.climb),
+            at_once=format_at_once(night.climb),
+            reasons=REASONS,
+            sandboxes=SANDBOXES,
+            verifiers=VERIFIERS,
+            **values,
+        )
+    )
 
 
 @cache
@@ -37,16 +56,13 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=lambda name: name is None or not name.endswith(".md"),
         undefined=StrictUndefined,
-        finalize=_make_printable,
+        finalize=lambda value: value if isinstance(value, Markup) else replace_unprintable(str(value)),
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.policies["json.dumps_kwargs"] = {
-        "ensure_ascii": False,
-        "allow_nan": False,
-        "separators": (",", ":"),
-    }
+    compact = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = compact
     environment.filters |= {
         "change": format_change,
         "cut": cut_to_bytes,
@@ -58,10 +74,6 @@ def _environment() -> Environment:
         "thousands": "{:,}".format,
     }
     return environment
-
-
-def _make_printable(value: Any) -> Any:
-    return value if isinstance(value, Markup) else replace_unprintable(str(value))
 
 
 def escaped_size(text: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import accumulate
 
@@ -26,7 +27,7 @@ _LANE = 380
 class Plot(Struct, frozen=True):
     """The data of the plot. ``rejected`` are the tries beside the line; the ``best``, on it, begin with the baseline.
 
-    ``band`` is the noise of a run at each of the best.
+    ``band`` is the noise of a run at each of the best; ``words`` describe the plot for readers who do not see it.
     """
 
     across: Axis
@@ -88,6 +89,8 @@ def plot_of(climb: Climb) -> Plot | None:
         kept.append(climb.best)
     best = (baseline, *(try_ for try_ in kept if try_.value is not None))
     rejected = (*climb.rejected.items, *(try_ for try_ in kept if try_.value is None))
+    first, last = format_distinct(baseline.value, climb.best.value or 0.0, unit=climb.unit)
+    better = "higher" if climb.direction == "maximize" else "lower"
     upward = value_axis(_known_values(best), _known_values(rejected))
     return Plot(
         across=count_axis(baseline.iteration, climb.last),
@@ -98,7 +101,8 @@ def plot_of(climb: Climb) -> Plot | None:
         runs_at=tuple(climb.runs_at),
         last=climb.last,
         remarks=list(_remarks(upward, (*rejected, *best), climb.tried + climb.reverts + 1)),
-        words=_words(climb),
+        words=f"{climb.metric} over iterations {baseline.iteration} to {climb.last}, {better} is better: "
+        f"the baseline is {first}, the best so far {last}, of iteration {climb.best.iteration}; {format_kept(climb)}.",
     )
 
 
@@ -117,18 +121,6 @@ def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
         yield f"{left_out:,} more tries are left out of the plot, evenly."
 
 
-def _words(climb: Climb) -> str:
-    """The description of the plot for readers who do not see it."""
-    assert climb.baseline and climb.best
-    values = (climb.baseline.value or 0.0, climb.best.value or 0.0)
-    first, best = format_distinct(*values, unit=climb.unit)
-    better = "higher" if climb.direction == "maximize" else "lower"
-    return (
-        f"{climb.metric} over iterations {climb.baseline.iteration} to {climb.last}, {better} is better: "
-        f"the baseline is {first}, the best so far {best}, of iteration {climb.best.iteration}; {format_kept(climb)}."
-    )
-
-
 Band = tuple[float, float]
 
 
@@ -137,17 +129,16 @@ def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None
     if not noise.differed:
         return (None,) * len(values)
     sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
-    return tuple(None if value is None else _band(value, sd_of, noise.all_positive) for value in values)
-
-
-def _band(value: float, sd_of: Callable[[bool], float], all_positive: bool) -> Band | None:
-    in_percent = all_positive and value > 0
-    sd = sd_of(in_percent)
-    try:
-        low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
-    except OverflowError:
-        return None
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+    bands: list[Band | None] = []
+    for value in values:
+        low, high = -math.inf, math.inf
+        if value is not None:
+            in_percent = noise.all_positive and value > 0
+            sd = sd_of(in_percent)
+            with suppress(OverflowError):
+                low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
+        bands.append((low, high) if math.isfinite(low) and math.isfinite(high) else None)
+    return tuple(bands)
 
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -185,7 +176,10 @@ def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     core, others = [_clamp(value) for value in core], [_clamp(value) for value in others]
     low, high = min(core), max(core)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
-        return _decades(low, high)
+        first, last = math.floor(math.log10(max(low, 1 / _FURTHEST))), math.ceil(math.log10(high))
+        every = math.ceil((last - first) / 8)
+        last = first + every * math.ceil((last - first) / every)
+        return Axis(tuple(10.0**exponent for exponent in range(first, last + 1, every)), logarithmic=True)
     span = high - low
     ordered = sorted(others)
     if ordered:
@@ -196,7 +190,13 @@ def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     if not high > low:
         reach = abs(low) / 10 or 1.0
         low, high = low - reach, low + reach
-    return _linear(low, high)
+    raw = (high - low) / _INTERVALS
+    magnitude = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 0.0
+    if not magnitude or not math.isfinite(magnitude):
+        return Axis((low, high))
+    step = next(step * magnitude for step in _STEPS if step * magnitude >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return Axis(tuple(index * step for index in range(first, max(last, first + 1) + 1)))
 
 
 def _clamp(value: float) -> float:
@@ -210,20 +210,3 @@ def count_axis(first: int, last: int) -> Axis:
         return Axis(tuple(float(tick) for tick in range(first, max(last, first + 1) + 1)))
     quarter = math.ceil(length / 4)
     return Axis(tuple(float(first + quarter * index) for index in range(5)))
-
-
-def _linear(low: float, high: float) -> Axis:
-    raw = (high - low) / _INTERVALS
-    magnitude = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 0.0
-    if not magnitude or not math.isfinite(magnitude):
-        return Axis((low, high))
-    step = next(step * magnitude for step in _STEPS if step * magnitude >= raw * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return Axis(tuple(index * step for index in range(first, max(last, first + 1) + 1)))
-
-
-def _decades(low: float, high: float) -> Axis:
-    first, last = math.floor(math.log10(max(low, 1 / _FURTHEST))), math.ceil(math.log10(high))
-    every = math.ceil((last - first) / 8)
-    last = first + every * math.ceil((last - first) / every)
-    return Axis(tuple(10.0**exponent for exponent in range(first, last + 1, every)), logarithmic=True)

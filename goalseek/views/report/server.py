@@ -35,20 +35,43 @@ _HEADERS = {
 }
 
 
-class LivePage:
-    """The current page and state. One page is made at a time, and rarely enough to take 5% of the time at most."""
+class PageServer(ThreadingHTTPServer):
+    """The server; ``url`` is where the page is.
 
-    def __init__(self, source: ReportSource) -> None:
+    One page is made at a time, and rarely enough to take 5% of the time at most.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, source: ReportSource, port: int) -> None:
+        """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
         self._source = source
         self._reader = Reader(source)
-        self._lock = threading.Lock()
+        self._making = threading.Lock()
         self._page = b""
         self._page_version = ""
         self._not_before = 0.0
+        self.path = f"/{secrets.token_urlsafe(16)}/"
+        self._readers: dict[Any, None] = {}
+        self._readers_lock = threading.Lock()
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except (OSError, OverflowError) as error:
+            message = f"--port {port}: {getattr(error, 'strerror', None) or error}"
+            raise GoalseekError(message, "leave it out for any port that is free", UNFIT) from None
+        names = (ADDRESS, "localhost", "[::1]")
+        self.hosts = frozenset(f"{name}:{self.server_port}" for name in names)
+
+    @property
+    def url(self) -> str:
+        """The page's whole address, with its secret."""
+        return f"http://{ADDRESS}:{self.server_port}{self.path}"
 
     def page(self) -> bytes:
         """The page, made again only where it is outdated and due: a measurement may need the processor."""
-        with self._lock:
+        with self._making:
             version = self._version()
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
                 start = time.monotonic()
@@ -73,39 +96,11 @@ class LivePage:
         return json.dumps(fields).encode()
 
     def _version(self) -> str:
-        """The version of the page: inode and size of the records' file, and the status of the run."""
         try:
             stat = self._source.results.stat()
         except OSError:
             return "none"
         return f"{stat.st_ino}-{stat.st_size}-{current_activity(self._source)[0]}"
-
-
-class PageServer(ThreadingHTTPServer):
-    """The server; ``url`` is where the page is."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, source: ReportSource, port: int) -> None:
-        """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
-        self.shown = LivePage(source)
-        self.path = f"/{secrets.token_urlsafe(16)}/"
-        self._readers: dict[Any, None] = {}
-        self._readers_lock = threading.Lock()
-        try:
-            super().__init__((ADDRESS, port), _Handler)
-        except (OSError, OverflowError) as error:
-            message = f"--port {port}: {getattr(error, 'strerror', None) or error}"
-            raise GoalseekError(message, "leave it out for any port that is free", UNFIT) from None
-        names = (ADDRESS, "localhost", "[::1]")
-        self.hosts = frozenset(f"{name}:{self.server_port}" for name in names)
-
-    @property
-    def url(self) -> str:
-        """The page's whole address, with its secret."""
-        return f"http://{ADDRESS}:{self.server_port}{self.path}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answers on a thread; where there are too many connections, the oldest is closed."""
@@ -143,9 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
         if refusal := self._refusal():
             self._send(refusal, refusal.phrase.encode())
             return
-        shown, is_state = self.server.shown, self.path.endswith("state")
+        is_state = self.path.endswith("state")
         try:
-            body = shown.state() if is_state else shown.page()
+            body = self.server.state() if is_state else self.server.page()
         except (GoalseekError, OSError) as error:
             text = f"the records cannot be read now: {error}".encode("utf-8", "replace")
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, text)

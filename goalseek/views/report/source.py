@@ -31,16 +31,6 @@ class ReportSource(Struct, frozen=True):
     runs: Path
     loaded: ManifestFile | None = None
 
-    @property
-    def repository(self) -> Path | None:
-        """A folder of the project's repository; None for a copy."""
-        return self.loaded.folder / self.loaded.manifest.project.repo if self.loaded else None
-
-    @property
-    def state(self) -> Path:
-        """The path of ``state.json``, which says what a run is doing."""
-        return self.results.with_name(STATE)
-
 
 def copy_source(path: Path) -> ReportSource:
     """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
@@ -81,15 +71,15 @@ class Reader:
     def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
         """The patches of kept tries, cut to fit a page together; None where one is not here."""
         limit = patch_limit(len(tries))
-        with closing(Patches(self._source.runs, self._source.repository)) as patches:
-            return [self._diff_of(patches, try_, limit) for try_ in tries]
-
-    def _diff_of(self, patches: Patches, try_: Try, limit: int) -> Diff | None:
-        key = (try_.commit, try_.iteration, limit)
-        if key not in self._diffs:
-            patch = patches.read(try_)
-            self._diffs[key] = None if patch is None else diff_of(patch, limit)
-        return self._diffs[key]
+        loaded = self._source.loaded
+        repository = loaded.folder / loaded.manifest.project.repo if loaded else None
+        keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
+        with closing(Patches(self._source.runs, repository)) as patches:
+            for key, try_ in zip(keys, tries, strict=True):
+                if key not in self._diffs:
+                    patch = patches.read(try_)
+                    self._diffs[key] = None if patch is None else diff_of(patch, limit)
+        return [self._diffs[key] for key in keys]
 
 
 def project_state(source: ReportSource, has_kept: bool, is_live: bool = False) -> ProjectState:
@@ -126,7 +116,7 @@ def current_activity(source: ReportSource) -> tuple[str, str]:
     Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
     """
     own = find_own_folder(source.loaded) if source.loaded else None
-    picture = read_picture(source.state, is_held=not own or lock_holder(own) is not None)
+    picture = read_picture(source.results.with_name(STATE), is_held=not own or lock_holder(own) is not None)
     if picture == Picture() and source.loaded is None:
         return "", ""
     phase, beat = one_line(picture.phase_in_words(), 200), one_line(str(picture.heartbeat_at), 40)

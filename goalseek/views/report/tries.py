@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from goalseek.records import HoldoutRecord, IterationRecord, SettledDifference, SettleRecord
+from goalseek.records import IterationRecord
 from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 
@@ -82,16 +81,3 @@ def label_of(record: IterationRecord) -> Label:
 def _hash(text: str | None) -> str:
     """The text where it is a hash of git, else "": it is passed to git as an argument."""
     return text if text and _HASH.fullmatch(text) else ""
-
-
-def settled_of(record: SettleRecord) -> SettledDifference | None:
-    """The result that was settled; None where the record has no difference."""
-    if math.isnan(record.difference):
-        return None
-    return structs.replace(record.result, unit=one_line(record.unit, 20))
-
-
-def look_of(record: HoldoutRecord) -> HoldoutRecord:
-    """A look with texts of bounded length: ``of`` what was looked at, ``why`` only where it failed."""
-    of = record.of if record.of in (Outcome.BASELINE, "best") else ""
-    return structs.replace(record, of=of, why=one_line(record.why, 300) if record.reason == "failed" else "")

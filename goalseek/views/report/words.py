@@ -1,12 +1,12 @@
-"""The words of the report for reasons, sandbox levels, verifiers, looks, gains and costs."""
+"""The words of the report for reasons, sandbox levels, verifiers and looks."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from goalseek.humanize import better_or_worse, format_cost, format_number
-from goalseek.records import HoldoutRecord, SettledDifference
-from goalseek.values import Reason, Usage
+from goalseek.humanize import format_number
+from goalseek.records import HoldoutRecord
+from goalseek.values import Reason
 
 REASONS: dict[str, str] = {
     Reason.WORSE: "measured, and not better",
@@ -55,34 +55,9 @@ def format_look(look: HoldoutRecord) -> str:
         return f"{head}: {look.why.rstrip('.') or 'begun, and not measured'}."
     text = f"{head}: {format_number(look.value)}"
     if look.gap is not None:
-        text += f"; the verifier's gain is {_gap_in_words(look.gap)} the holdout's"
+        than = f"{format_number(abs(look.gap))} {'more' if look.gap > 0 else 'less'} than"
+        text += f"; the verifier's gain is {than if look.gap else 'the same as'} the holdout's"
     return f"{text}."
-
-
-def _gap_in_words(gap: float) -> str:
-    """The verifier's gain compared with the holdout's, in words: what it has more is not a real gain."""
-    if gap == 0:
-        return "the same as"
-    return f"{format_number(abs(gap))} {'more' if gap > 0 else 'less'} than"
-
-
-def format_difference(settled: SettledDifference) -> str:
-    """``1.1% ± 0.3% better``: the difference, and half the width of its interval."""
-    size = settled.format_size
-    if settled.difference == 0 and not settled.interval:
-        return "no difference"
-    text = size(abs(settled.difference))
-    if settled.interval:
-        text += f" ± {size((settled.interval[1] - settled.interval[0]) / 2)}"
-    return f"{text} {better_or_worse(settled.difference)}"
-
-
-def format_usage(usage: Usage) -> str:
-    """``1,234,567 tokens, $4.10``; "" where nothing was reported."""
-    parts = [f"{usage.tokens:,} tokens"] if usage.tokens else []
-    if usage.has_cost:
-        parts.append(format_cost(usage))
-    return ", ".join(parts)
 
 
 def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
