@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
-from goalseek.doctor.cheats import AppliedCheat, apply_cheats, count_cheat_runs
+from goalseek.doctor.cheats import AppliedCheat, apply_cheat
 from goalseek.doctor.checks import CHECKS, find, finding_of
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.scope_checks import is_time_unclear
@@ -47,10 +48,17 @@ def examine(
     Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
     not fit, nothing is left in the repository.
     """
-    git_finding = check_git()
-    yield git_finding
-    if not git_finding.ok:
+    try:
+        text = git_text("--version")
+    except GoalseekError as error:
+        yield finding_of(error, "git")
         return
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
+        least = ".".join(map(str, LEAST_GIT))
+        yield Finding("wrong", f"{text} is too old", f"install git {least} or newer", "git")
+        return
+    yield Finding("good", text, place="git")
     metric = loaded.manifest.metric
     is_unclear = is_time_unclear(loaded)
     reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
@@ -58,46 +66,16 @@ def examine(
     remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
     yield Finding("wrong" if is_unclear else "good", text, remedy, "manifest")
     try:
-        with open_project(loaded, doing="doctor") as project:
+        with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
             project.is_committed_only = is_committed_only
             yield from _examine(project, is_quick, on_message, ask_consent, is_live)
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
-    except NothingToKeep:
-        return
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise
         name = "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository"
         yield finding_of(error, name)
-
-
-def check_git() -> Finding:
-    """Whether git is there, and new enough."""
-    try:
-        text = git_text("--version")
-    except GoalseekError as error:
-        return finding_of(error, "git")
-    match = re.search(r"(\d+)\.(\d+)", text)
-    if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
-        least = ".".join(map(str, LEAST_GIT))
-        return Finding("wrong", f"{text} is too old", f"install git {least} or newer", "git")
-    return Finding("good", text, place="git")
-
-
-def describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:
-    """A sentence on how many runs of the verifier there will be, and how long they take."""
-    missing, breakages, cheat_runs = max(0, NUMBERS - len(subject.known)), len(BREAKAGES), count_cheat_runs(cheats)
-    parts = ["setup once"] if subject.config.manifest.setup else []
-    parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
-    parts.append(f"1 to {breakages} runs with every writable file broken")
-    parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
-    runs = ", then ".join(parts)
-    if not subject.known:
-        return f"doctor: {runs}; how long one takes, the first will tell"
-    seconds = median([measurement.seconds for measurement in subject.known])
-    least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
-    return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
 
 
 def _examine(
@@ -111,13 +89,13 @@ def _examine(
     subject = subject_of(project, "doctor")
     incumbent = project.standing.incumbent
     tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
-    subject = structs.replace(subject, cheats=apply_cheats(subject, tree), is_live=is_live)
+    cheats = tuple(apply_cheat(subject, tree, cheat.patch) for cheat in subject.config.manifest.cheat)
+    subject = structs.replace(subject, cheats=cheats, is_live=is_live)
     needed = list(find(subject, _NEEDED))
     is_sound = all(finding.ok for finding in needed)
-    target = None
-    if is_sound and not is_quick:
-        target = current_target(subject)
-        on_message(describe_cost(subject.cheats, target))
+    target = current_target(subject) if is_sound and not is_quick else None
+    if target:
+        on_message(_describe_cost(subject.cheats, target))
     yield from needed
     for finding in find(subject, [check.place for check in CHECKS if check.place not in _NEEDED]):
         is_sound = is_sound and (finding.ok or finding.place in _ASIDE)
@@ -130,3 +108,19 @@ def _examine(
         yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
     else:
         yield from try_verifier(project, target, subject.cheats, on_message, ask_consent)
+
+
+def _describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:
+    """A sentence on how many runs of the verifier there will be, and how long they take."""
+    missing, breakages = max(0, NUMBERS - len(subject.known)), len(BREAKAGES)
+    cheat_runs = sum(bool(cheat.tree) for cheat in cheats)
+    parts = ["setup once"] if subject.config.manifest.setup else []
+    parts += [f"{pluralize(missing, 'run')} of the verifier"] if missing else []
+    parts.append(f"1 to {breakages} runs with every writable file broken")
+    parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
+    runs = ", then ".join(parts)
+    if not subject.known:
+        return f"doctor: {runs}; how long one takes, the first will tell"
+    seconds = median([measurement.seconds for measurement in subject.known])
+    least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
+    return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"

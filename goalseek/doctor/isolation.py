@@ -117,14 +117,6 @@ def cheat_remedy(manifest: Manifest) -> str:
     return f"{remedy}; narrow metric.valid, or add a [[guard]] on what the cheat lets slip"
 
 
-def fixed_seed_remedy(manifest: Manifest) -> str:
-    """What to change where a cheat won whose runs under different seeds all gave the same number."""
-    what = "its runs under different seeds gave the same number, so it fixes the seed"
-    if manifest.metric.allow_fixed_seed:
-        return f"{what}: take out metric.allow_fixed_seed"
-    return f"{what}: a climb reverts such a change where the unchanged code never gives one number twice"
-
-
 def _separation(manifest: Manifest, command: VerifyCommand, outputs: Sequence[str]) -> Finding:
     """How the command is kept apart from the candidate; ``outputs`` are those of the commands before it."""
     name = command.name

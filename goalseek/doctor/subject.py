@@ -35,19 +35,17 @@ class Subject(Evaluation, frozen=True):
         return self.command in ("baseline", "compare") or self.project.standing.baseline is None
 
 
-def subject_of(project: Project, command: str, jobs: int | None = None) -> Subject:
-    """The tree that is climbed from: the incumbent's, or HEAD's before the first baseline."""
+def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:
+    """The tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
+
+    For a ``baseline`` it is HEAD's ruler and the code of the commit ``source``, else of that tree.
+    """
     incumbent = project.standing.incumbent
-    config = project.config() if incumbent else project.config_for_baseline()
-    entries = project.repository.files_of(incumbent.commit if incumbent else project.repository.head())
-    return Subject(project, config, command, entries, entries, "the incumbent" if incumbent else "HEAD", jobs)
-
-
-def subject_for_baseline(project: Project, commit: str | None) -> Subject:
-    """HEAD's ruler and the code of a commit; None is the incumbent's, or HEAD's before the first baseline."""
-    incumbent, source = project.standing.incumbent, commit[:12] if commit else "HEAD"
-    if commit is None and incumbent:
-        commit, source = incumbent.commit, "the incumbent"
-    entries = project.repository.files_of(project.repository.head())
-    code = project.repository.files_of(commit) if commit else entries
-    return Subject(project, project.config_for_baseline(), "baseline", entries, code, source)
+    commit = source or (incumbent.commit if incumbent else project.repository.head())
+    name = source[:12] if source else "the incumbent" if incumbent else "HEAD"
+    ruler_commit = project.repository.head() if command == "baseline" else commit
+    is_next = command == "baseline" or incumbent is None
+    config = project.config_for_baseline() if is_next else project.config()
+    entries = project.repository.files_of(ruler_commit)
+    code = entries if commit == ruler_commit else project.repository.files_of(commit)
+    return Subject(project, config, command, entries, code, name, jobs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
-from goalseek.doctor.cheats import AppliedCheat, count_cheat_runs, measure_cheats
+from goalseek.doctor.cheats import AppliedCheat, measure_cheats, verdict_on
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.tree_checks import fixed_seed_note
@@ -30,12 +30,20 @@ from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.project import Project
 from goalseek.statistics.advice import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
-from goalseek.statistics.noise_state import NoiseState, cost_of_deciding
+from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
-from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Finding, Reason, VerifierRun
 
 NUMBERS = 2
+GARBAGE = b"goalseek sabotage ((((\n"
+BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
+    ("filled with garbage", GARBAGE),
+    ("emptied", b""),
+    ("deleted", None),
+)
+_NOISE = 10  # how often the range of equal trees' numbers a change must be
+_LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
+_NUMBERS_THAT_TELL = 3
 
 
 def try_verifier(
@@ -63,14 +71,14 @@ def try_verifier(
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
-                runs = count_cheat_runs(cheats)
-                least, most = NUMBERS + runs, NUMBERS - 1 + len(BREAKAGES) + runs
-                on_message(f"doctor: one run takes {format_duration(measurement.seconds)}; {least} to {most} to go")
+                least = NUMBERS + sum(bool(cheat.tree) for cheat in cheats)
+                duration, most = format_duration(measurement.seconds), least + len(BREAKAGES) - 1
+                on_message(f"doctor: one run takes {duration}; {least} to {most} to go")
             subject = structs.replace(subject, known=(*subject.known, measurement))
         seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
-        yield from _describe_numbers(manifest, subject.known, project.standing.noise.differed, seed_note)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
-        yield from check_steps(manifest, subject.known, [record.metric.value for record in records])
+        recorded = [record.metric.value for record in records]
+        yield from describe_numbers(manifest, subject.known, recorded, project.standing.noise.differed, seed_note)
         try:
             finding = check_sabotage(project, subject)
             is_fit = finding.ok
@@ -88,11 +96,20 @@ def try_verifier(
                     record_measurement(project, subject, measurement, "doctor")
 
 
-def _describe_numbers(
-    manifest: Manifest, known: Sequence[MeasuredValue], has_differed: bool, seed_note: Finding | None
+def describe_numbers(
+    manifest: Manifest,
+    known: Sequence[MeasuredValue],
+    recorded: Iterable[float | None],
+    has_differed: bool = False,
+    seed_note: Finding | None = None,
 ) -> Iterator[Finding]:
-    """The last two numbers with their times, the guards, and what they say of the noise, the seed and the cost."""
-    metric = manifest.metric
+    """The last two numbers of a tree with their times, the guards, and what they say of noise, seed, steps and cost.
+
+    ``recorded`` are the numbers of the climb, None for a candidate without one. ``seed_note`` names code that fixes a
+    seed.
+    """
+    metric, values = manifest.metric, [measurement.value for measurement in known]
+    is_same, seconds = len(set(values)) == 1, median([measurement.seconds for measurement in known])
     numbers = [
         f"{format_number(run.value, metric.unit)} (all in {format_duration(run.seconds)}"
         f"{', measured before' if run.before else ''})"
@@ -103,23 +120,37 @@ def _describe_numbers(
         if (value := known[-1].guards.get(guard.name)) is not None:
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
             yield Finding("good", f"{text}; {describe_bounds(guard, None)}", place="verifier")
-    if metric.source == "wall":
-        yield from check_wall_times(known)
-    yield check_unchanged(manifest, known)
-    yield from check_seed(known, seed_note)
-    is_noisy = has_differed or len({measurement.value for measurement in known}) > 1
-    seconds = median([measurement.seconds for measurement in known])
-    yield Finding("good", cost_of_deciding(manifest, is_noisy, seconds), place="cost")
+    if metric.source == "wall" and (hint := wall_time_hint(values)):
+        yield Finding("note", hint, CPU_TIME, "noise")
+    yield _check_unchanged(manifest, *known[-2:])
+    if is_same and seed_note:
+        yield seed_note
+    elif is_same and (hint := fixed_seed_hint(seconds)):
+        yield Finding("note", f"{len(known)} runs gave the same number", hint, "seed")
+    yield Finding("good", cost_of_deciding(manifest, has_differed or not is_same, seconds), place="cost")
+    # A number may be the share of a few cases, and no holdout measures others.
+    distinct = {*values, *(value for value in recorded if value is not None)}
+    examples = metric.examples
+    count = examples if examples and examples <= MOST_CASES else count_cases(distinct)
+    is_known = examples is not None or len(distinct) >= _NUMBERS_THAT_TELL
+    if count and (examples or 0) <= MOST_CASES and is_known and is_same and manifest.holdout is None:
+        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
+        yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
 
 
-def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Finding:
-    """Whether a candidate that changes nothing would win by luck, in either order of the last two measurements."""
-    first, second = known[-2:]
+def _check_unchanged(manifest: Manifest, first: MeasuredValue, second: MeasuredValue) -> Finding:
+    """Whether a candidate that changes nothing would win by luck, in either order of two measurements."""
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
         return Finding("wrong", warning, remedy, "guard")
-    verdicts = [_as_candidate(manifest, second, first), _as_candidate(manifest, first, second)]
+
+    def verdict(candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:
+        run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
+        evidence = Evidence((run,), (candidate.guards,), candidate.verify)
+        return verdict_on(manifest, evidence, incumbent.value, incumbent.guards)
+
+    verdicts = [verdict(second, first), verdict(first, second)]
     win = next((verdict for verdict in verdicts if verdict), None)
     if win and manifest.metric.noise == "none":
         text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
@@ -139,123 +170,46 @@ def check_unchanged(manifest: Manifest, known: Sequence[MeasuredValue]) -> Findi
     return Finding("good", text, place="unchanged")
 
 
-def check_wall_times(known: Sequence[MeasuredValue]) -> Iterator[Finding]:
-    """Names processor time where the wall times of one tree are far apart."""
-    if hint := wall_time_hint([measurement.value for measurement in known]):
-        yield Finding("note", hint, CPU_TIME, "noise")
-
-
-def check_seed(known: Sequence[MeasuredValue], note: Finding | None = None) -> Iterator[Finding]:
-    """A finding where runs give equal numbers: by the ``note`` the code fixes a seed, or long runs let one guess it."""
-    if len({measurement.value for measurement in known}) > 1:
-        return
-    if note:
-        yield note
-    elif hint := fixed_seed_hint(median([measurement.seconds for measurement in known])):
-        yield Finding("note", f"{len(known)} runs gave the same number", hint, "seed")
-
-
-_NUMBERS_THAT_TELL = 3
-
-
-def check_steps(
-    manifest: Manifest, known: Sequence[MeasuredValue], recorded: Iterable[float | None]
-) -> Iterator[Finding]:
-    """A finding where the number is the share of a few cases and no holdout measures others.
-
-    ``known`` are runs of one tree, ``recorded`` the numbers of the climb, None for a candidate without one.
-    """
-    values = {measurement.value for measurement in known}
-    numbers = {*values, *(value for value in recorded if value is not None)}
-    examples = manifest.metric.examples
-    count = examples if examples and examples <= MOST_CASES else count_cases(numbers)
-    is_known = examples is not None or len(numbers) >= _NUMBERS_THAT_TELL
-    if count and (examples or 0) <= MOST_CASES and is_known and len(values) == 1 and manifest.holdout is None:
-        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
-        yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
-
-
-def _as_candidate(manifest: Manifest, candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:
-    run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
-    evidence = Evidence((run,), (candidate.guards,), candidate.verify)
-    state = NoiseState(value=incumbent.value)
-    return AcceptanceRule(manifest.metric, manifest.guard, incumbent.guards, state, 0).plain_verdict(evidence)
-
-
-GARBAGE = b"goalseek sabotage ((((\n"
-BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
-    ("filled with garbage", GARBAGE),
-    ("emptied", b""),
-    ("deleted", None),
-)
-_NOISE = 10
-_LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
-
-
 def check_sabotage(project: Project, subject: Target) -> Finding:
     """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
-    ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Nothing of them
-    gets into a ref or a record.
+    ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Where equal trees
+    gave different numbers, a change counts only if it is over ten times as large as their range. Nothing of the broken
+    trees gets into a ref or a record.
     """
-    unnoticed, unit = [], subject.config.manifest.metric.unit
-    for run in measure_in_turn(project, _broken_trees(project, subject)):
+    objects, manifest = project.repository.objects, subject.config.manifest
+    unit, seed = manifest.metric.unit, subject.known[-1].seed
+    values = [measurement.value for measurement in subject.known]
+
+    def broken_trees() -> Iterator[Target]:
+        for how, content in BREAKAGES:
+            blob = objects.write_bytes(content) if content is not None else ""
+            edits = {
+                path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None
+                for path, entry in objects.files(subject.tree).items()
+                if entry.mode != SUBMODULE and subject.config.scope.kind(path) == "writable"
+            }
+            if (tree := objects.splice(subject.tree, edits)) != subject.tree:
+                # With the same seed, so that a number computed from the seed alone does not change.
+                yield structs.replace(subject.variant(tree), seed=seed, name=how)
+
+    unnoticed = []
+    for run in measure_in_turn(project, broken_trees()):
         how, evidence = run.target.name, run.evidence
-        if text := describe_notice(evidence, subject.known, unit):
-            text = f"every writable file {how}: {text}"
-            return _preference(subject, evidence, text) or Finding("good", text, place="sabotage")
-        unnoticed.append(f"{how}: {format_number(measurement_of(evidence).value, unit)}")
+        if evidence.failure:
+            return Finding("good", f"every writable file {how}: {evidence.failure.why}", place="sabotage")
+        value, middle = measurement_of(evidence).value, median(values)
+        spread = max(values) - min(values)
+        if value in values or min(abs(value - other) for other in values) <= _NOISE * spread:
+            unnoticed.append(f"{how}: {format_number(value, unit)}")
+            continue
+        text = f"every writable file {how}: the number goes to {format_number(value, unit)}"
+        is_near = spread > 0 and abs(value - middle) < _LEAST_GAIN * abs(middle)
+        if is_near or not verdict_on(manifest, evidence, middle, subject.known[-1].guards):
+            return Finding("good", text, place="sabotage")
+        way = f'is metric.direction = "{manifest.metric.direction}" right?'
+        text = f"garbage is better than your code: {text} from {format_number(middle, unit)}"
+        return Finding("wrong", text, f"{way} If it is, let the verifier refuse broken code", "sabotage")
     text = f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
     remedy = "make the verifier run or read the writable files of the tree in which it runs"
     return Finding("wrong", f"the verifier does not read the candidate: {text}", remedy, "sabotage")
-
-
-def _preference(subject: Target, evidence: Evidence, text: str) -> Finding | None:
-    """The finding where the broken candidate would be kept; None where it would not."""
-    manifest, guards = subject.config.manifest, subject.known[-1].guards
-    values = [measurement.value for measurement in subject.known]
-    value = median(values)
-    rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), 0)
-    if evidence.failure or not rule.plain_verdict(evidence):
-        return None
-    if len(set(values)) > 1 and abs(measurement_of(evidence).value - value) < _LEAST_GAIN * abs(value):
-        return None
-    remedy = f'is metric.direction = "{manifest.metric.direction}" right? If it is, let the verifier refuse broken code'
-    text = f"garbage is better than your code: {text} from {format_number(value, manifest.metric.unit)}"
-    return Finding("wrong", text, remedy, "sabotage")
-
-
-def _broken_trees(project: Project, subject: Target) -> Iterator[Target]:
-    seed = subject.known[-1].seed  # so that a number computed from the seed alone does not change
-    for how, content in BREAKAGES:
-        tree = sabotage_tree(project, subject, content)
-        if tree != subject.tree:
-            yield structs.replace(subject.variant(tree), seed=seed, name=how)
-
-
-def sabotage_tree(project: Project, subject: Target, content: bytes | None) -> str:
-    """The subject's tree with this content in every writable file, or without them."""
-    objects, scope = project.repository.objects, subject.config.scope
-    blob = objects.write_bytes(content) if content is not None else ""
-    edits = {
-        path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None
-        for path, entry in objects.files(subject.tree).items()
-        if entry.mode != SUBMODULE and scope.kind(path) == "writable"
-    }
-    return objects.splice(subject.tree, edits)
-
-
-def describe_notice(evidence: Evidence, known: Sequence[MeasuredValue], unit: str) -> str:
-    """How the verifier noticed the breakage; "" where it did not.
-
-    Where equal trees gave different numbers, a change counts only if it is over ten times as large as their range.
-    """
-    if evidence.failure:
-        return evidence.failure.why
-    value = evidence.runs[0].value
-    assert value is not None
-    values = [measurement.value for measurement in known]
-    nearest = min(values, key=lambda other: abs(other - value))
-    if value in values or abs(value - nearest) <= _NOISE * (max(values) - min(values)):
-        return ""
-    return f"the number goes to {format_number(value, unit)}"

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from doctor_cases import JUDGE, Ended, make_case
-from msgspec import structs
 from msgspec.structs import replace
 from noisy import METRIC
 from project import Project, answer
 
-from goalseek.doctor.trial import GARBAGE, check_seed, check_steps, check_wall_times
+from goalseek.doctor.trial import GARBAGE, describe_numbers
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.manifest.exposure import fixed_seed_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Holdout, Manifest
+from goalseek.values import Finding
 
 MOVES = '[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n'
 COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
@@ -137,7 +137,8 @@ def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> N
 
     def said(value: float, *recorded: float | None, other: float | None = None, of: Manifest = manifest) -> list[str]:
         numbers = (value, value if other is None else other)
-        return [one.text for one in check_steps(of, [MeasuredValue(one, {}, (), 1.0) for one in numbers], recorded)]
+        known = [MeasuredValue(one, {}, (), 1.0) for one in numbers]
+        return [one.text for one in describe_numbers(of, known, recorded) if one.place == "steps"]
 
     text = "1 case of 8 is a step of 0.125: it repeats, and says little of other cases"
     few, many = (replace(manifest, metric=replace(manifest.metric, examples=count)) for count in (8, 100))
@@ -152,15 +153,20 @@ def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> N
     assert not said(0.375, of=replace(manifest, holdout=Holdout(command="final")))
 
 
-def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed() -> None:
-    made = [MeasuredValue(5.0, {}, (), seconds) for seconds in (6.0, 7.0)]
-    (found,) = check_seed(made)
+def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed(tmp_path: Path) -> None:
+    manifest = load(make_case(tmp_path).folder / "goalseek.toml").manifest
+    manifest = replace(manifest, metric=replace(manifest.metric, source="wall"))
+
+    def said(place: str, *made: tuple[float, float]) -> list[Finding]:
+        known = [MeasuredValue(value, {}, (), seconds) for value, seconds in made]
+        return [one for one in describe_numbers(manifest, known, ()) if one.place == place and one.remedy]
+
+    (found,) = said("seed", (5.0, 6.0), (5.0, 7.0))
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
-    assert not list(check_seed([structs.replace(one, seconds=1.0) for one in made]))
-    assert not list(check_seed([made[0], structs.replace(made[1], value=6.0)]))
-    assert not list(check_wall_times([made[0], structs.replace(made[1], value=made[0].value * 1.1)]))
-    (found,) = check_wall_times([made[0], structs.replace(made[1], value=made[0].value * 1.2)])
-    assert found.ok and found.remedy == 'metric.source = "cpu"'
+    assert not said("seed", (5.0, 1.0), (5.0, 1.0)) and not said("seed", (5.0, 6.0), (6.0, 7.0))
+    wide = 'metric.source = "cpu"'
+    assert wide not in [one.remedy for one in said("noise", (5.0, 6.0), (5.5, 7.0))]
+    assert wide in [one.remedy for one in said("noise", (5.0, 6.0), (6.0, 7.0)) if one.ok]
 
 
 def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(project: Project) -> None:

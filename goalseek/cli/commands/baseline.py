@@ -7,7 +7,7 @@ import argparse
 from goalseek.cli.options import add_committed_option, load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.subject import subject_for_baseline, subject_of
+from goalseek.doctor.subject import subject_of
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.ending import recording_end
 from goalseek.loop.revert import revert_change
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
             check_fit(subject_of(project, "revert"))
         else:
             project.is_committed_only = options.committed
-            check_fit(subject_for_baseline(project, resolve_source(project, options.source)))
+            check_fit(subject_of(project, "baseline", source=resolve_source(project, options.source)))
         with recording_end(project):
             if is_revert:
                 revert_change(project, options.iteration, options.why)
