@@ -10,7 +10,6 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,7 +25,6 @@ from goalseek.evaluation.measurements import (
     baseline_error,
     baseline_target,
     measure_in_turn,
-    record_number,
     trial_folder,
 )
 from goalseek.git.ignore import matcher
@@ -293,7 +291,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[MeasuredValue,
         check_fit(subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), trial_folder(project)
         target = baseline_target(Evaluation(project, config))
-        (run,) = measure_in_turn(project, [target], record=partial(record_number, project, "init"))
+        (run,) = measure_in_turn(project, [target], asked_by="init")
         number, commands = run.number, run.evidence.verify
         if not isinstance(number, Failure):
             changed = [path for _, path in project.repository.changed_files() if config.scope.kind(path) == "writable"]

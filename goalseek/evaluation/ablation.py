@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from itertools import takewhile
 
 from msgspec import Struct
@@ -22,7 +21,7 @@ from goalseek.evaluation.measurements import (
     measure_in_turn,
     pairs_in_turn,
     pinned_target,
-    record_number,
+    value_before,
 )
 from goalseek.git.trees import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
@@ -161,8 +160,7 @@ class _Runs:
         history, ours = evaluation.project.ledger.history, (ASKED_BY, evaluation.project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):
             if isinstance(run, MeasurementRecord) and (run.asked_by, run.ruler) == ours:
-                value = MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
-                self._stored.setdefault(run.tree, deque()).appendleft(value)
+                self._stored.setdefault(run.tree, deque()).appendleft(value_before(run))
 
     def pairs(self, tree: str, name: str, count: int) -> Pairs | Failure:
         """Pairs (tree, best), measured in turn; one where the metric is exact. A failure where the tree has no number.
@@ -182,7 +180,7 @@ class _Runs:
                 else:
                     yield pinned_target(project.standing, config, side, "b" if side == self._best else "a")
 
-        for run in measure_in_turn(project, missing(), record=partial(record_number, project, ASKED_BY)):
+        for run in measure_in_turn(project, missing(), asked_by=ASKED_BY):
             number, side = run.number, run.target.tree
             if isinstance(number, Failure):
                 if side == tree:

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     MeasuredValue,
     Target,
     alternate,
@@ -41,11 +40,10 @@ CHECKOUT = "the checkout"
 Pair = tuple[MeasuredValue, MeasuredValue]
 
 
-class Revision(Struct, frozen=True):
-    """One of the two: its commit (None for the checkout), and what is measured, named as the user gave it."""
+class Revision(Target, frozen=True):
+    """One of the two, named as the user gave it; its commit is None for the checkout."""
 
-    commit: str | None
-    target: Target
+    commit: str | None = None
 
 
 class RevisionComparison(Struct, frozen=True):
@@ -80,11 +78,17 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     Raises GoalseekError for a revision that does not exist, and for equal trees.
     """
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
-    evaluation = Evaluation(project, project.config_for_baseline())
-    first = _revision_at(evaluation, "a", *_named_commit(project, before))
-    second = _revision_at(evaluation, "b", *(_named_commit(project, after) if after is not None else (CHECKOUT, None)))
-    if first.target.tree == second.target.tree:
-        message = f"{first.target.name} and {second.target.name} are the same tree"
+    config, repository, epoch = project.config_for_baseline(), project.repository, project.standing.epoch
+
+    def revision(name: str | None, bench: BenchName) -> Revision:
+        name, commit = (CHECKOUT, None) if name is None else _named_commit(project, name)
+        tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
+        ruler = ruler_of(config, repository.objects.files(tree)).digest
+        return Revision(config, tree, ruler, epoch, tree, bench=bench, name=name, commit=commit)
+
+    first, second = revision(before, "a"), revision(after, "b")
+    if first.tree == second.tree:
+        message = f"{first.name} and {second.name} are the same tree"
         raise GoalseekError(message, "goalseek noise shows how much the number of one tree varies", USAGE)
     return first, second
 
@@ -141,23 +145,14 @@ def _named_commit(project: Project, revision: str) -> tuple[str, str]:
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
-def _revision_at(evaluation: Evaluation, bench: BenchName, name: str, commit: str | None) -> Revision:
-    project, config, repository = evaluation.project, evaluation.config, evaluation.project.repository
-    tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-    ruler = ruler_of(config, repository.objects.files(tree)).digest
-    return Revision(commit, Target(config, tree, ruler, project.standing.epoch, tree, bench=bench, name=name))
-
-
 def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
     """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
-    differences = project.repository.objects.differences(before.target.tree, after.target.tree)
+    differences = project.repository.objects.differences(before.tree, after.tree)
     paths = [difference.path for difference in differences if not scope.is_own_file(difference.path)]
     ruler_files = [quote_path(path) for path in paths if scope.kind(path) in ("hidden", "read_only")]
     others = [quote_path(path) for path in paths if scope.kind(path) == "other"]
     if ruler_files:
-        message = (
-            f"{before.target.name} and {after.target.name} do not have the same verifier: {abbreviate(ruler_files)}"
-        )
+        message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
         hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
         raise GoalseekError(message, hint, USAGE)
     if others:
@@ -185,26 +180,25 @@ def settle_on_base(project: Project, base: str, result: str, on_message: Callabl
 
     Raises GoalseekError where one of them has no number.
     """
-    config, standing, objects = project.config(), project.standing, project.repository.objects
+    standing, objects, scope = project.standing, project.repository.objects, project.config().scope
     assert standing.baseline
-    pinned = standing.baseline.tree
-    scope = config.scope
+    pinned, ruler = standing.baseline.tree, standing.ruler
 
     def decides(path: str) -> bool:
         return scope.kind(path) in ("hidden", "read_only") and not scope.is_own_file(path)
 
     before, after = (replace_files(objects, tree, pinned, decides) for tree in (base, result))
-    config, ruler = project.config((before, after)), standing.ruler
+    config = project.config((before, after))
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
     target = Target(config, before, ruler, standing.epoch, before, name="the base")
     count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
     other = structs.replace(target, tree=after, bench="b", name="the result")
-    measured_pairs = list(measure_pairs(project, target, other, PAIRS))
-    first, last = measured_pairs[-1]
+    pairs = list(measure_pairs(project, target, other, PAIRS))
+    first, last = pairs[-1]
     guards = config.manifest.guard
     violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
-    seconds = round(sum(measurement.seconds for pair in measured_pairs for measurement in pair), 6)
-    comparison = compare_revisions(config.manifest.metric, measured_pairs)
+    seconds = round(sum(measurement.seconds for pair in pairs for measurement in pair), 6)
+    comparison = compare_revisions(config.manifest.metric, pairs)
     return BaseComparison(comparison, tuple(filter(None, violations)), seconds)

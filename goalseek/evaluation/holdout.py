@@ -14,12 +14,14 @@ from goalseek.evaluation.measurements import (
 )
 from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
-from goalseek.ledger.standing import MeasuredCommit, Standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.phase_values import Failure
 from goalseek.project.landing import landing
 from goalseek.records import HoldoutRecord
+from goalseek.statistics.scale import scale_of
 from goalseek.values import Phase, Reason, StopReason
+from goalseek.workspace.places import BenchName
 
 
 def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
@@ -52,19 +54,15 @@ def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     return structs.replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
-def gain_of(direction: str, before: float, after: float) -> float:
-    """How much better ``after`` is, in the metric's units."""
-    return after - before if direction == "maximize" else before - after
-
-
 def _look(evaluation: Evaluation, side: str) -> None:
     """One look at ``side``, the baseline or the best; it is charged for one that was killed."""
-    project, standing = evaluation.project, evaluation.project.standing
-    assert standing.origin and standing.best
+    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
+    assert config.manifest.holdout and standing.origin and standing.best
+    holdout, manifest = config.manifest.holdout, with_holdout(config.manifest, config.manifest.holdout)
+    bench: BenchName = "a" if side == "baseline" else "b"
     commit = standing.origin if side == "baseline" else standing.best
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
     project.show("running", commit.iteration, Phase.HOLDOUT)
-    killed_seconds = seconds_outside(project, holdout_key(standing)).before
     begun = HoldoutRecord(
         seq=0,
         kind="holdout",
@@ -78,14 +76,29 @@ def _look(evaluation: Evaluation, side: str) -> None:
         commit_hash=commit.commit,
         ruler=standing.ruler,
         reason="begun",
-        seconds=round(killed_seconds, 6),
+        seconds=round(seconds_outside(project, holdout_key(standing)).before, 6),
         why=f"a look at the {side}, iteration {commit.iteration}, begins",
     )
     with landing(project) as current:
         current.append(begun)
+    tree = origin_tree(evaluation) if side == "baseline" else commit.tree
+    target = pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):
-        record = _measure(evaluation, commit, structs.replace(begun, seconds=0.0))
+        try:
+            (run,) = measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
+            number = run.number
+        except GoalseekError as error:
+            if error.stop_reason == StopReason.TAMPERED:
+                raise
+            number = Failure("failed", error.message)
+    if isinstance(number, Failure):
+        why = f"the look at the {side} failed: {number.why}"
+        record = structs.replace(begun, seconds=0.0, reason="failed", why=why)
+    else:
+        gap, why = _compare_gains(standing, side, number.value, manifest.metric.unit)
+        figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
+        record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
     record = structs.replace(record, timestamp=project.ledger.now())
     with landing(project) as current:
         current.append(record)
@@ -93,37 +106,15 @@ def _look(evaluation: Evaluation, side: str) -> None:
     project.watch.on_holdout(record)
 
 
-def _measure(evaluation: Evaluation, commit: MeasuredCommit, begun: HoldoutRecord) -> HoldoutRecord:
-    """The record of a look that was begun, with its value or with why it failed."""
-    project, config, side = evaluation.project, evaluation.config, begun.of
-    standing = project.standing
-    assert config.manifest.holdout and standing.origin and standing.best
-    holdout = config.manifest.holdout
-    config = structs.replace(config, manifest=with_holdout(config.manifest, holdout))
-    tree = origin_tree(evaluation) if side == "baseline" else commit.tree
-    target = pinned_target(standing, config, tree, "a" if side == "baseline" else "b")
-    failed = structs.replace(begun, reason="failed")
-    try:
-        (run,) = measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
-    except GoalseekError as error:
-        if error.stop_reason == StopReason.TAMPERED:
-            raise
-        return structs.replace(failed, why=f"the look at the {side} failed: {error.message}")
-    number = run.number
-    if isinstance(number, Failure):
-        return structs.replace(failed, why=f"the look at the {side} failed: {number.why}")
-    value, unit = number.value, config.manifest.metric.unit
-    record = structs.replace(begun, reason=Reason.MEASURED, value=value, seconds=number.seconds)
+def _compare_gains(standing: Standing, side: str, value: float, unit: str) -> tuple[float | None, str]:
+    """The verifier's gain less the holdout's, None before both sides have a value, and what the look shows in words."""
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if side == "baseline" or baseline_value is None:
-        return structs.replace(record, why=f"{side} {format_number(value, unit)}")
-    claim = standing.settled
-    claimed_values = (claim.baseline, claim.best) if claim else (standing.origin.value, standing.best.value)
-    claimed_gain = gain_of(standing.direction, *claimed_values)
-    gain = gain_of(standing.direction, baseline_value, value)
-    before, after = format_distinct(baseline_value, value, unit=unit)
-    why = (
-        f"baseline {before}, best {after}: a gain of "
-        f"{format_number(gain, unit)}, where the verifier's is {format_number(claimed_gain, standing.unit)}"
-    )
-    return structs.replace(record, gap=claimed_gain - gain, why=why)
+        return None, f"{side} {format_number(value, unit)}"
+    assert standing.origin and standing.best
+    better_by, claim = scale_of(standing.direction, all_positive=False).better_by, standing.settled
+    before, after = (claim.baseline, claim.best) if claim else (standing.origin.value, standing.best.value)
+    claimed_gain, gain = better_by(after, before), better_by(value, baseline_value)
+    first, last = format_distinct(baseline_value, value, unit=unit)
+    text = f"baseline {first}, best {last}: a gain of {format_number(gain, unit)}, where the verifier's is"
+    return claimed_gain - gain, f"{text} {format_number(claimed_gain, standing.unit)}"

@@ -119,7 +119,7 @@ def current_target(evaluation: Evaluation) -> Target:
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     kept = MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
     target = pinned_target(standing, evaluation.config, incumbent.tree)
-    return structs.replace(target, known=(kept, *_recorded_values(standing, target)))
+    return structs.replace(target, known=(kept, *map(value_before, standing.pooled(target.tree, target.ruler))))
 
 
 def baseline_target(evaluation: Evaluation) -> Target:
@@ -127,12 +127,12 @@ def baseline_target(evaluation: Evaluation) -> Target:
     project, standing = evaluation.project, evaluation.project.standing
     tree = project.repository.tree_of(project.repository.head())
     target = Target(evaluation.config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
-    return structs.replace(target, known=_recorded_values(standing, target))
+    return structs.replace(target, known=tuple(map(value_before, standing.pooled(target.tree, target.ruler))))
 
 
-def _recorded_values(standing: Standing, target: Target) -> tuple[MeasuredValue, ...]:
-    pool = standing.pooled(target.tree, target.ruler)
-    return tuple(MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True) for run in pool)
+def value_before(run: MeasurementRecord) -> MeasuredValue:
+    """The value of a run that an earlier command recorded."""
+    return MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
 
 
 Number = MeasuredValue | Failure
@@ -156,13 +156,13 @@ def measure_in_turn(
     project: Project,
     trees: Iterable[Target],
     until: Callable[[Sequence[TreeRun]], bool] = lambda made: False,
-    record: Callable[[TreeRun], None] = lambda run: None,
-    measure: Callable[[Project, Target], Evidence] | None = None,
+    asked_by: str = "",
 ) -> Iterator[TreeRun]:
-    """Measures the trees in their order, by ``measure_target``, until ``until`` says that the runs made are enough.
+    """Measures the trees in their order until ``until`` says that the runs made are enough.
 
-    A tree without a seed gets one that no run before it had. Each run is recorded by ``record`` before it is given.
-    ``trees`` is asked for the next tree only then, so what was measured can decide which that is.
+    A tree without a seed gets one that no run before it had. Where ``asked_by`` names who records it, each number is
+    recorded before it is given. ``trees`` is asked for the next tree only then, so what was measured can decide which
+    that is.
     """
     made: list[TreeRun] = []
     turns = iter(trees)
@@ -174,13 +174,15 @@ def measure_in_turn(
             numbers = itertools.count(-(standing.seq + 2), -1)
             seeds = (seal.seed(project.run_id, standing.next_iteration, number) for number in numbers)
             target = structs.replace(target, seed=next(seed for seed in seeds if seed not in used))
-        made.append(TreeRun(target, (measure or measure_target)(project, target)))
-        record(made[-1])
-        yield made[-1]
+        run = TreeRun(target, measure_target(project, target))
+        made.append(run)
+        if asked_by and isinstance(number := run.number, MeasuredValue):
+            record_measurement(project, target, number, asked_by)
+        yield run
 
 
 def measure_target(project: Project, target: Target) -> Evidence:
-    """Measures the target, which has a seed, once, and records nothing; its run folder is ``trial_folder``."""
+    """Measures the target, which has a seed, once; the run folder is ``trial_folder``."""
     assert target.seed is not None
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,12 +233,6 @@ def measurement_of(evidence: Evidence) -> MeasuredValue:
     run = evidence.runs[0]
     assert run.value is not None
     return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
-
-
-def record_number(project: Project, asked_by: str, run: TreeRun) -> None:
-    """Writes the number of a run into the ledger, if it has one."""
-    if isinstance(number := run.number, MeasuredValue):
-        record_measurement(project, run.target, number, asked_by)
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:

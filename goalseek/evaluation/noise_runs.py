@@ -9,7 +9,6 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -24,7 +23,6 @@ from goalseek.evaluation.measurements import (
     baseline_error,
     current_target,
     measure_in_turn,
-    record_number,
     trial_folder,
     with_last_lines,
 )
@@ -134,8 +132,8 @@ def repeat_measurements(project: Project, target: Target, count: int) -> Iterato
     def is_enough(made: Sequence[TreeRun]) -> bool:
         return _is_enough([run.number for run in made], count - len(known))
 
-    is_first, record = not known, partial(record_number, project, "noise")
-    for run in measure_in_turn(project, itertools.repeat(target), is_enough, record):
+    is_first = not known
+    for run in measure_in_turn(project, itertools.repeat(target), is_enough, asked_by="noise"):
         if is_first and isinstance(run.number, Failure):
             raise baseline_error(run.number, trial_folder(project))
         is_first = False

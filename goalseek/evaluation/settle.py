@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from datetime import datetime
-from functools import partial
 
 from msgspec import structs
 
@@ -16,10 +15,8 @@ from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
     Evaluation,
     Target,
-    TreeRun,
     alternate,
     measure_in_turn,
-    measure_target,
     measurement_of,
     origin_tree,
     pairs_in_turn,
@@ -31,7 +28,6 @@ from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.phase_values import Evidence
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
@@ -110,9 +106,8 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     project.watch.on_note(f"{text}, about {duration}")
     before = pinned_target(standing, config, origin_tree(evaluation), "a", "the baseline")
     after = pinned_target(standing, config, best.tree, "b", "the best")
-    owed = itertools.islice(alternate(before, after, count), len(standing.settling), None)
-    for _ in measure_in_turn(project, owed, record=partial(_record, project), measure=_measure_next):
-        pass
+    for target in itertools.islice(alternate(before, after, count), len(standing.settling), None):
+        _measure_next(project, target)
     measurements = project.standing.settling[: 2 * count]
     pairs = tuple(pairs_in_turn([record.value for record in measurements]))
     metric = config.manifest.metric
@@ -145,29 +140,26 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     project.watch.on_settled(record)
 
 
-def _measure_next(project: Project, target: Target) -> Evidence:
-    """Measures baseline or best, whose turn it is; limits count the seconds, also those of a try that is killed."""
+def _measure_next(project: Project, target: Target) -> None:
+    """Measures and records baseline or best; limits count the seconds, also those of a try that is killed."""
     seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
     with seconds.of(Phase.SETTLE):
-        evidence = measure_target(project, target)
-        if evidence.failure and evidence.failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
-            project.watch.on_note(f"{target.name}: {evidence.failure.why}; it is measured once more")
-            evidence = measure_target(project, target)
-    if evidence.failure:
-        message = f"settling stopped: {target.name}, measured again, has no number: {evidence.failure.why}"
+        (run,) = measure_in_turn(project, [target])
+        failure = run.evidence.failure
+        if failure and failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
+            project.watch.on_note(f"{target.name}: {failure.why}; it is measured once more")
+            (run,) = measure_in_turn(project, [run.target])
+            failure = run.evidence.failure
+    if failure:
+        message = f"settling stopped: {target.name}, measured again, has no number: {failure.why}"
         remedy = "goalseek doctor"
-        if evidence.failure.reason == Reason.VERIFY_TIMEOUT:
-            last = evidence.verify[-1]
+        if failure.reason == Reason.VERIFY_TIMEOUT:
+            last = run.evidence.verify[-1]
             remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
         raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
-    return evidence
-
-
-def _record(project: Project, run: TreeRun) -> None:
-    number, seconds = measurement_of(run.evidence), project.activity.phase_seconds
-    assert seconds
+    number = measurement_of(run.evidence)
     charged = structs.replace(number, seconds=round(number.seconds + seconds.before, 6))
-    record_measurement(project, run.target, charged, ASKED_BY)
+    record_measurement(project, target, charged, ASKED_BY)
     seconds.forget()
 
 

@@ -59,7 +59,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Chain, random.Random]
         project: Any = SimpleNamespace(standing=standing, repository=repository, ledger=ledger, config=lambda: config)
         count = 0
 
-        def measure_in_turn(_: object, trees: Iterator[frozenset[int]], record: object) -> Iterator[Any]:
+        def measure_in_turn(_: object, trees: Iterator[frozenset[int]], asked_by: str) -> Iterator[Any]:
             nonlocal count
             for tree in trees:
                 count += 1

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from goalseek.evaluation.measurements import MeasuredValue, Target, TreeRun, alternate, measure_in_turn, pairs_in_turn
+from goalseek.evaluation import measurements
+from goalseek.evaluation.measurements import MeasuredValue, Target, alternate, measure_in_turn, pairs_in_turn
+from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Evidence
 from goalseek.values import VerifierRun
 
@@ -27,24 +29,30 @@ class Bench:
         self.done.append(f"measured {target.tree}")
         return Evidence((VerifierRun("candidate", 1.0, target.seed or 0, 1.0),))
 
-    def record(self, run: TreeRun) -> None:
-        self.done.append(f"recorded {run.target.tree}")
+    def record(self, project: object, target: Target, number: MeasuredValue, asked_by: str) -> None:
+        self.done.append(f"recorded {target.tree}")
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    bench = Bench()
+    monkeypatch.setattr(measurements, "measure_target", bench.measure)
+    monkeypatch.setattr(measurements, "record_measurement", bench.record)
+    return bench
 
 
 def target(tree: str, **more: Any) -> Target:
-    config: Any = None
+    config: Any = SimpleNamespace(manifest=SimpleNamespace(metric=Metric(direction="minimize"), guard=()))
     return Target(config, tree, "ruler", 0, "baseline", **more)
 
 
-def test_each_run_is_recorded_before_it_is_given_and_the_next_tree_is_asked_for_only_then() -> None:
-    bench = Bench()
-
+def test_each_run_is_recorded_before_it_is_given_and_the_next_tree_is_asked_for_only_then(bench: Bench) -> None:
     def trees() -> Iterator[Target]:
         for tree in "abc":
             bench.done.append(f"asked for {tree}")
             yield target(tree)
 
-    runs = measure_in_turn(bench.project, trees(), lambda made: len(made) == 2, bench.record, bench.measure)
+    runs = measure_in_turn(bench.project, trees(), lambda made: len(made) == 2, asked_by="noise")
     for run in runs:
         bench.done.append(f"given {run.target.tree}")
     steps = ("asked for", "measured", "recorded", "given")
@@ -52,11 +60,10 @@ def test_each_run_is_recorded_before_it_is_given_and_the_next_tree_is_asked_for_
     assert list(measure_in_turn(bench.project, trees(), lambda made: True)) == []
 
 
-def test_no_seed_is_used_twice_but_one_that_is_asked_for() -> None:
-    bench = Bench()
+def test_no_seed_is_used_twice_but_one_that_is_asked_for(bench: Bench) -> None:
     known = (MeasuredValue(1.0, {}, (), 1.0, seed=-10),)
     trees = [target("a", known=known), target("a", known=known), target("a", seed=5), target("b", seed=5)]
-    seeds = [run.target.seed for run in measure_in_turn(bench.project, trees, measure=bench.measure)]
+    seeds = [run.target.seed for run in measure_in_turn(bench.project, trees)]
     assert seeds == [-9, -11, 5, 5], "-10 is known"
 
 

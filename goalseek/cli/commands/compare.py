@@ -23,7 +23,6 @@ from goalseek.evaluation.compare import (
 )
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
-from goalseek.manifest.tables import Manifest
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
@@ -69,15 +68,24 @@ def run(options: argparse.Namespace) -> int:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
         _check_sides(project, before, after)
-        refuse_other_ruler(project, before.target.config.scope, before, after)
+        refuse_other_ruler(project, before.config.scope, before, after)
+        unit = before.config.manifest.metric.unit
         try:
-            _collect(options, project, (before, after), pairs)
+            for pair in measure_pairs(project, before, after, options.count):
+                pairs.append(pair)
+                values = ", ".join(
+                    f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
+                    for side, measurement in zip((before, after), pair, strict=True)
+                )
+                seconds = median([first.seconds + second.seconds for first, second in pairs])
+                to_go = time_to_go(options.count - len(pairs), seconds)
+                print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
         except (KeyboardInterrupt, Interrupted) as error:
             code = exit_code_of_interrupt(error)
             count = f"{len(pairs)} of {pluralize(options.count, 'pair')}"
             print_message(options, f"compare: interrupted after {count}; nothing is recorded")
         if pairs:
-            _print_pairs(options, before.target.config.manifest, (before, after), pairs)
+            _print_pairs(options, (before, after), pairs)
         sys.stdout.flush()
         if project.standing.seq < 0:
             raise NothingToKeep("nothing was recorded")
@@ -86,42 +94,38 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_sides(project: Project, before: Revision, after: Revision) -> None:
     """Raises GoalseekError for a tree that does not fit the manifest."""
-    files = [project.repository.objects.files(side.target.tree) for side in (before, after)]
+    files = [project.repository.objects.files(side.tree) for side in (before, after)]
     code = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
     for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
         try:
-            check_fit(Subject(project, side.target.config, "compare", entries, code, side.target.name), places)
+            check_fit(Subject(project, side.config, "compare", entries, code, side.name), places)
         except GoalseekError as error:
             end = error.stop_reason or error.exit_code
-            raise GoalseekError(f"{side.target.name}: {error.message}", error.hint, end) from None
+            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
 
 
-def _collect(options: argparse.Namespace, project: Project, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
-    unit = revisions[0].target.config.manifest.metric.unit
-    for pair in measure_pairs(project, revisions[0].target, revisions[1].target, options.count):
-        pairs.append(pair)
-        values = ", ".join(
-            f"{side.target.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
-            for side, measurement in zip(revisions, pair, strict=True)
-        )
-        seconds = median([first.seconds + second.seconds for first, second in pairs])
-        to_go = time_to_go(options.count - len(pairs), seconds)
-        print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
-
-
-def _print_pairs(
-    options: argparse.Namespace, manifest: Manifest, revisions: tuple[Revision, Revision], pairs: Pairs
-) -> None:
-    metric = manifest.metric
-    comparison = compare_revisions(metric, pairs)
-    columns = list(zip(*pairs, strict=True))
+def _print_pairs(options: argparse.Namespace, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+    manifest = revisions[0].config.manifest
+    metric, comparison, columns = manifest.metric, compare_revisions(manifest.metric, pairs), zip(*pairs, strict=True)
+    settled = comparison.settled
+    sides = list(zip(revisions, columns, (settled.before, settled.after), strict=True))
     if wants_json(options):
-        settled = comparison.settled
-        fields = {
+        names = ("value", "seed", "seconds", "guards")
+        before, after = (
+            {
+                "revision": side.name,
+                "commit": side.commit,
+                "tree": side.tree,
+                "median": middle,
+                "runs": [{name: getattr(run, name) for name in names} for run in runs],
+            }
+            for side, runs, middle in sides
+        )
+        fields: dict[str, Any] = {
             "metric": metric.name,
             "direction": metric.direction,
-            "before": _side_fields(revisions[0], columns[0], settled.before),
-            "after": _side_fields(revisions[1], columns[1], settled.after),
+            "before": before,
+            "after": after,
             **{name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")},
             "better": comparison.better,
             "is_sure": comparison.is_exact or settled.is_sure,
@@ -130,25 +134,16 @@ def _print_pairs(
         print_json(options, fields)
         return
     paint = painter(sys.stdout, options.color)
-    names = [f"{side.target.name} {side.commit[:12]}" if side.commit else side.target.name for side in revisions]
-    width = max(map(len, names))
+    titles = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
+    medians = format_distinct(settled.before, settled.after, unit=metric.unit)
     print(f"{metric.name}, to {metric.direction}:")
-    medians = format_distinct(comparison.settled.before, comparison.settled.after, unit=metric.unit)
-    for name, runs, middle in zip(names, columns, medians, strict=True):
+    for title, (_, runs, _), middle in zip(titles, sides, medians, strict=True):
         values = " ".join(format_number(run.value) for run in runs)
-        print(f"  {name:<{width}}  median {middle:<9} of {values}")
+        print(f"  {title:<{max(map(len, titles))}}  median {middle:<9} of {values}")
     for guard in manifest.guard:
-        low, high = (format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for runs in columns)
-        print(f"  {guard.name}: {low} and {high}")
+        values = " and ".join(
+            format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for _, runs, _ in sides
+        )
+        print(f"  {guard.name}: {values}")
     color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
-    print(paint(comparison.in_words(revisions[0].target.name, revisions[1].target.name), color))
-
-
-def _side_fields(side: Revision, runs: tuple[MeasuredValue, ...], middle: float) -> dict[str, Any]:
-    return {
-        "revision": side.target.name,
-        "commit": side.commit,
-        "tree": side.target.tree,
-        "median": middle,
-        "runs": [{"value": run.value, "seed": run.seed, "seconds": run.seconds, "guards": run.guards} for run in runs],
-    }
+    print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
