@@ -25,7 +25,7 @@ from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
-from goalseek.providers.provider import LaunchSpec, Provider, WritableFile
+from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
 from goalseek.providers.registry import advise_provider
 from goalseek.sandbox.executables import missing_script
 from goalseek.values import Finding, StopReason
@@ -73,14 +73,14 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
     members = project.provider().members if project.has_provider() else ()
     for provider in members:
         if isinstance(provider, AgentProvider):
-            yield _version(_launch(subject), provider)
+            yield _version(_make_call(subject), provider)
             yield _login(provider)
             if manifest.sandbox.agent_network:
                 yield from _endpoint(provider)
         elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if subject.is_live:
-            yield _live(_launch(subject), provider)
+            yield _live(_make_call(subject), provider)
             forget_calls(project.places)
     if any(isinstance(provider, AgentProvider) for provider in members):
         is_on = manifest.sandbox.agent_search
@@ -92,14 +92,14 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", f"{text} (agent_search = {str(is_on).lower()})", place="sandbox")
 
 
-def _version(launch: AgentLaunch, provider: AgentProvider) -> Finding:
+def _version(call: Call, provider: AgentProvider) -> Finding:
     """Whether the program starts in its sandbox, and which version it is."""
     program, name = provider.program(), provider.name
     assert program
     words = (program, *provider.words[1:])
     spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)
     try:
-        result = launch.start(spec)
+        result = call.host.start(call, spec)
     except (GoalseekError, OSError) as error:
         return Finding("wrong", f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
     lines = [line.strip() for line in (result.stdout or result.stderr).decode("utf-8", "replace").splitlines()]
@@ -150,14 +150,14 @@ def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     yield Finding("good", f"{provider.name}: {address} answers", place="endpoint")
 
 
-def _live(launch: AgentLaunch, provider: Provider) -> Finding:
+def _live(call: Call, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
         return Finding("good", f"{provider.name} starts no program", place="live")
     timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
     quick_provider = replace(provider, table=structs.replace(provider.table, timeout=timeout))
     try:
-        reply = quick_provider.ask(launch.call(history=(), writable=()))
+        reply = quick_provider.ask(call)
     except Failed as failed:
         interpret(failed, provider, has_answered=False)
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
@@ -171,13 +171,15 @@ def _live(launch: AgentLaunch, provider: Provider) -> Finding:
     return Finding("good", f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}", place="live")
 
 
-def _launch(evaluation: Evaluation) -> AgentLaunch:
+def _make_call(evaluation: Evaluation) -> Call:
     project, config = evaluation.project, evaluation.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
-    launch = AgentLaunch(project, config.manifest, tree, "doctor", _QUESTION, {}, _NOTHING, "plan", _NONCE)
-    launch.folder.mkdir(parents=True, exist_ok=True)
-    return launch
+    call = AgentLaunch(project, config.manifest, tree, "doctor").call(
+        phase="plan", context=_NOTHING, history=(), writable=(), prompt=_QUESTION, brief={}, nonce=_NONCE
+    )
+    call.folder.mkdir(parents=True, exist_ok=True)
+    return call
 
 
 def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, Entry]) -> Iterator[WritableFile]:

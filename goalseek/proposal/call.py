@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -10,13 +11,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
-from goalseek.errors import Rejected
+from goalseek.errors import LimitReached, Rejected
 from goalseek.files import write_atomic
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import FRESH, Manifest
 from goalseek.phase_values import Context, Edit, PastIteration, Rejection, Session
 from goalseek.project.config import Config
 from goalseek.project.limits import dollars_left, seconds_left
@@ -24,16 +25,22 @@ from goalseek.project.project import Project
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import read_history
-from goalseek.proposal.prompt import Request, go_on_prompt, make_prompts
+from goalseek.proposal.prompt import Request, make_prompts, resume_prompt
 from goalseek.proposal.usage import UsageLog
-from goalseek.proposal.watch import wait
-from goalseek.providers.provider import Call, Reply
+from goalseek.proposal.watch import CallWatch, wait
+from goalseek.providers.answer import read_usage
+from goalseek.providers.preset import Printed
+from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.records import PROVIDER_FAILED
 from goalseek.sandbox.environment import credentials_in_manifest
 from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.supervisor import ProgramResult, was_killed
+from goalseek.sandbox.view import Launch
 from goalseek.values import Usage, to_plain
 from goalseek.workspace.workspace import Workspace
+
+_WHOLE_MINUTES = 600.0  # seconds, above which minutes are told as whole ones
 
 
 class Briefing(Struct, frozen=True):
@@ -89,19 +96,56 @@ class _IterationCall(AgentLaunch, kw_only=True):
     briefing: Briefing
     request: Request
     name: str
+    nonce: str
     workspace: Workspace
     edits: CallEdits | None = None
     sent_prompt: str = ""
 
     def note_prompt(self, prompt: str) -> None:
+        """Writes what is asked, before it is."""
         self.sent_prompt = prompt
         write_prompt(self.briefing.run_folder, self.name, prompt)
+
+    def run(
+        self, call: Call, spec: LaunchSpec, launch: Launch, stdin: bytes, on_output: Callable[[bytes], object]
+    ) -> ProgramResult:
+        """Runs the program, in the usage log and under the limits of the run."""
+        project, usage_log, label = self.project, self.briefing.usage_log, self.home_label(spec.home)
+        session, asked = usage_log.last_session(label), (spec.provider, spec.model)
+        self.note_prompt(call.prompt)
+
+        def read_usage_so_far(stdout: bytes) -> Usage:
+            printed = Printed(0, stdout.decode("utf-8", "replace"), "", lambda path: self.read_home(spec.home, path))
+            return project.provider().partial_usage(asked, printed, read_usage(call.usage_file), session)
+
+        watch = CallWatch(project, self.manifest.limits, usage_log, read_usage_so_far, spec.waits)
+
+        def note_output(chunk: bytes) -> None:
+            watch.note_output(chunk)
+            on_output(chunk)
+
+        usage_log.add(project.activity.last_phase, label, asked)
+        with contextlib.closing(watch):
+            result = project.programs.run(
+                launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
+            )
+        is_ended = watch.stop is not None or watch.is_waiting
+        is_cut_short = result.timed_out or watch.stop is not None or was_killed(result)
+        killed, is_cut_short = 0 if is_ended else result.killed, is_cut_short and not watch.is_waiting
+        if killed or is_cut_short:
+            usage_log.note(killed=killed, cut_short=is_cut_short)
+        if watch.stop:
+            why = f"{spec.provider or 'the provider'} was ended: {watch.stop.why}"
+            project.watch.on_note(why)
+            usage_log.note_failure(project.activity.last_phase, why, read_usage_so_far(result.stdout))
+            raise LimitReached(watch.stop)
+        return result
 
     def wait(self, seconds: float, why: str) -> bool:
         return wait(self.project, self.manifest.limits, seconds, why)
 
-    def begin(self, name: str, model: str) -> None:
-        if self.briefing.usage_log.cut_off and not self.session(name, model):
+    def prepare(self, name: str, model: str) -> None:
+        if self.briefing.usage_log.resumable and not self.session(name, model):
             self._undo()
 
     def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
@@ -109,17 +153,29 @@ class _IterationCall(AgentLaunch, kw_only=True):
         if not is_told:
             self.project.watch.on_note(why)
         usage_log.note_failure(self.project.activity.last_phase, why, usage)
-        if usage_log.cut_off and not self.request.review:
-            usage_log.set_edits(self.edits.save(self.secrets) if self.edits else None)
+        if usage_log.resumable and not self.is_reviewer:
+            usage_log.note(edits=self.edits.save(self.secrets) if self.edits else None)
         else:
             self._undo()
 
-    def save_session(self, session: Session) -> None:
-        self.briefing.usage_log.set_session(session)
+    def session(self, name: str, model: str) -> Session | None:
+        """The session of the last call under this name; None where its HOME is gone or the model was another one.
 
-    def go_on_prompt(self) -> str:
-        cut_off = self.briefing.usage_log.cut_off
-        return go_on_prompt(self.request, self.nonce, cut_off.edits) if cut_off else ""
+        In a turn of ``fresh``, only a reviewer has one, and a call that was cut off.
+        """
+        usage_log, label = self.briefing.usage_log, self.home_label(name)
+        is_fresh = any(turn.endswith(f" {FRESH}") for turn in self.briefing.context.turn[:1])
+        if is_fresh and not self.is_reviewer and not usage_log.resumable:
+            return None
+        session = usage_log.session(label) if self.home.is_of(label) else None
+        return session if session and session.model == model else None
+
+    def save_session(self, session: Session) -> None:
+        self.briefing.usage_log.note(session=session)
+
+    def resume_prompt(self) -> str:
+        resumable = self.briefing.usage_log.resumable
+        return resume_prompt(self.request, self.nonce, resumable.edits) if resumable else ""
 
     def baseline_file(self, path: str) -> bytes | None:
         baseline, objects = self.project.standing.baseline, self.project.repository.objects
@@ -137,7 +193,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
         if rejected:
             edits = None if rejected.edits is None else ()
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
-        number, text = self.context.iteration, patch.decode("utf-8", "surrogateescape")
+        number, text = self.briefing.context.iteration, patch.decode("utf-8", "surrogateescape")
         recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
         line = self.secrets.redact_text(json.dumps(to_plain(recording), indent=1)) + "\n"
         write_atomic(self.project.folder / record_table / file_name(number, self.name), line, durable=True)
@@ -153,7 +209,15 @@ class _IterationCall(AgentLaunch, kw_only=True):
 def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = None) -> Call:
     """The call of a provider in the workspace, with its prompt. A reviewer has another HOME, and begins anew always."""
     project, config, context = briefing.project, briefing.config, briefing.context
-    brief = {**briefing.brief, "minutes": _minutes(briefing, request.phase)}
+    limits = config.manifest.limits
+    bounds = [  # the provider's limit, or what is left of run or invocation where that is less
+        project.provider().in_turn(context.turn).timeout(request.phase),
+        seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()),
+        None if project.ends_at is None else project.ends_at - time.monotonic(),
+    ]
+    seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)
+    minutes = None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
+    brief = {**briefing.brief, "minutes": minutes}
     if request.review:
         brief["review"] = request.review.brief
     name = str(CheckpointName(request.phase, request.number))
@@ -169,25 +233,26 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         manifest=config.manifest,
         tree=workspace.root,
         label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
-        prompt=prompt,
-        brief=brief,
-        context=context,
-        phase=request.phase,
-        nonce=nonce,
-        usage_log=briefing.usage_log,
+        is_reviewer=request.review is not None,
         secrets=secrets,
         briefing=briefing,
         request=request,
         name=name,
+        nonce=nonce,
         workspace=workspace,
         edits=edits,
     )
     host.note_prompt(prompt)
     return host.call(
+        phase=request.phase,
+        context=context,
         history=briefing.history,
         writable=workspace.cached(
             "writable", lambda: tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
         ),
+        prompt=prompt,
+        brief=brief,
+        nonce=nonce,
         name=name,
         resumed_prompt=resumed_prompt,
         file_list=file_list,
@@ -207,18 +272,6 @@ def credentials_of(manifest: Manifest) -> Redactor:
     return secrets
 
 
-def _minutes(briefing: Briefing, phase: str) -> float | None:
-    """How long the call may take: the provider's limit, or what is left of run or invocation where that is less."""
-    project, limits = briefing.project, briefing.config.manifest.limits
-    bounds = [
-        project.provider().in_turn(briefing.context.turn).timeout(phase),
-        seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()),
-        None if project.ends_at is None else project.ends_at - time.monotonic(),
-    ]
-    seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)
-    return None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
-
-
 def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Rejected | None]:
     """The reply to a call; where it failed, what was printed until then, what it is charged, and the failure."""
     try:
@@ -226,6 +279,3 @@ def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Reje
     except Rejected as rejected:
         rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
-
-
-_WHOLE_MINUTES = 600.0

@@ -115,7 +115,7 @@ def make_prompts(
     return Prompts(fresh, resumed, values["files"])
 
 
-def go_on_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:
+def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:
     """What an agent is asked whose last turn was cut off, in the session of that; ``edits`` is None if undone."""
     return str(_value_texts(request, nonce).resume(edits))
 

@@ -82,19 +82,14 @@ class UsageLog:
         checkpoint = self._checkpoints.load(CALLS, CallList, str(CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
 
-    def begin(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
+    def add(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Stores durably that a call begins; ``asked`` are its provider and model."""
         entry = CallEntry(phase, answer=self.current_step, home=home, run_id=self._run_id)
         self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
 
-    def note_end(self, killed_programs: int, cut_short: bool) -> None:
-        """Stores how many programs the last call left running, and whether its own was killed."""
-        if killed_programs or cut_short:
-            self._change_last(killed=killed_programs, cut_short=cut_short)
-
-    def set_session(self, session: Session) -> None:
-        """Stores the session of the last call."""
-        self._change_last(session=session)
+    def note(self, **fields: Any) -> None:
+        """Stores more of the last call."""
+        self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
@@ -105,19 +100,15 @@ class UsageLog:
         return _last_session(self._calls, home)
 
     @property
-    def cut_off(self) -> CallEntry | None:
+    def resumable(self) -> CallEntry | None:
         """The last call of this step, where it failed and its session can go on."""
         last = self._calls[-1] if self._calls else None
         return last if last and last.failed and last.session and last.answer == self.current_step else None
 
-    def set_edits(self, edits: tuple[Edit, ...] | None) -> None:
-        """Stores the edits that the call which was cut off has left."""
-        self._change_last(edits=edits)
-
     def drop_session(self) -> None:
         """Stores that nobody goes on with the session of the last call."""
         if self._calls and self._calls[-1].session:
-            self._change_last(session=None, edits=None)
+            self.note(session=None, edits=None)
 
     def charge(self, usage: Usage) -> Usage:
         """What the last call is charged, which gave no answer and is known to have used so much.
@@ -202,9 +193,6 @@ class UsageLog:
         name = CheckpointName.parse(call.answer)
         answer = stored.get(name) or stored.get(name.rejection) if name else None
         return from_plain(Usage, answer.value["usage"]) if answer else None
-
-    def _change_last(self, **fields: Any) -> None:
-        self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls

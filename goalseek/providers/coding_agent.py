@@ -87,7 +87,7 @@ class AgentProvider(CommandProvider):
 
         One that was cut off goes on in its session always.
         """
-        go_on = call.host.go_on_prompt()
+        go_on = call.host.resume_prompt()
         session = call.host.session(self.name, self.model) if may_resume or go_on else None
         try:
             return self.ask(call, session, planned)
@@ -101,7 +101,7 @@ class AgentProvider(CommandProvider):
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
         program, login = self.find_program(), self.login()
-        prompt = (session and (call.host.go_on_prompt() or call.resumed_prompt)) or call.prompt
+        prompt = (session and (call.host.resume_prompt() or call.resumed_prompt)) or call.prompt
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
         call = replace(call, prompt=prompt)
@@ -125,7 +125,6 @@ class AgentProvider(CommandProvider):
                 kept_bytes=self.preset.kept_bytes,
                 provider=self.name,
                 model=self.model,
-                prompt=prompt,
                 waits=self.preset.waits,
             ),
         )

@@ -238,7 +238,7 @@ class ProviderChain(Struct, frozen=True):
         state, count = self._state(provider), 0
         state.is_recorded = (provider.name, provider.model) in call.answered
         while True:
-            call.host.begin(provider.name, provider.model)
+            call.host.prepare(provider.name, provider.model)
             try:
                 reply = ask(provider)
             except Rejected as rejected:

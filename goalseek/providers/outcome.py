@@ -91,7 +91,7 @@ def kind_of_status(status: int) -> Kind:
 def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
     """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
     try:
-        return call.host.start(spec)
+        return call.host.start(call, spec)
     except OSError as error:
         if full_disk_error(error):
             raise

@@ -31,8 +31,7 @@ class LaunchSpec:
     the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
     it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
     ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
-    ``prompt`` is what it is asked, where that is not the call's own prompt. It is ended two minutes after it
-    printed the pattern ``waits``, if no row of JSON followed.
+    It is ended two minutes after it printed the pattern ``waits``, if no row of JSON followed.
     """
 
     arguments: tuple[str, ...]
@@ -46,22 +45,21 @@ class LaunchSpec:
     kept_bytes: int = KEPT_BYTES
     provider: str = ""
     model: str = ""
-    prompt: str = ""
     waits: str = ""
 
 
 class CallHost:
     """What a provider can have done for its call. The defaults are those of a call that belongs to no iteration."""
 
-    def start(self, spec: LaunchSpec) -> ProgramResult:
-        """Runs a program in ``Call.folder``, with the prompt on its standard input."""
+    def start(self, call: Call, spec: LaunchSpec) -> ProgramResult:
+        """Runs a program in the call's folder, with its prompt on standard input."""
         raise TypeError(f"a call without a workspace starts no program: {spec.arguments[0]}")
 
     def wait(self, seconds: float, why: str) -> bool:
         """Waits; gives False at once where the run ends before."""
         return False
 
-    def begin(self, name: str, model: str) -> None:
+    def prepare(self, name: str, model: str) -> None:
         """To be called before a provider is asked, which never sees the edits of another."""
 
     def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
@@ -77,7 +75,7 @@ class CallHost:
     def save_session(self, session: Session) -> None:
         """To be called with the session of this call."""
 
-    def go_on_prompt(self) -> str:
+    def resume_prompt(self) -> str:
         """What to ask in the session of a call that was cut off; "" where none was."""
         return ""
 

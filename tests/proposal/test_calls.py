@@ -37,16 +37,16 @@ def made(folder: Path, reported: Usage = NOTHING, usual: Usage = USUAL) -> Usage
 def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charged_as_killed(tmp_path: Path) -> None:
     calls = made(tmp_path)
     assert calls.session("1 claude") is None
-    calls.begin("APPLY_CHANGE", "1 claude")
-    calls.set_session(SESSION)
-    calls.begin("REVIEW", "1 review claude")
+    calls.add("APPLY_CHANGE", "1 claude")
+    calls.note(session=SESSION)
+    calls.add("REVIEW", "1 review claude")
     assert made(tmp_path).session("1 claude") == SESSION and made(tmp_path).session("1 review claude") is None
     calls.answers[CheckpointName("change")] = Usage()
     calls.settle()
     assert calls.session("1 claude") == SESSION and calls.charged == Usage()
-    calls.begin("APPLY_CHANGE", "1 claude")
+    calls.add("APPLY_CHANGE", "1 claude")
     assert made(tmp_path).session("1 claude") is None, "that call may have died in it"
-    calls.set_session(SESSION)
+    calls.note(session=SESSION)
     again = made(tmp_path, Usage(70))
     again.settle()
     assert again.session("1 claude") is None and again.charged == Usage(170, 60, 30, pytest.approx(0.3), True)
@@ -54,10 +54,10 @@ def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charg
 
 def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(tmp_path: Path) -> None:
     calls = made(tmp_path)
-    calls.begin("PLAN", "1 claude")
-    calls.set_session(Session("s"))
-    calls.begin("APPLY_CHANGE", "1 claude")
-    calls.set_session(SESSION)  # it ended, and goalseek was killed before the answer was stored
+    calls.add("PLAN", "1 claude")
+    calls.note(session=Session("s"))
+    calls.add("APPLY_CHANGE", "1 claude")
+    calls.note(session=SESSION)  # it ended, and goalseek was killed before the answer was stored
     before: list[Session | None] = []
     left = lambda call, session: (before.append(session), Usage())[1]  # noqa: E731
     checkpoints = Checkpoints(tmp_path, Seal(b"secret"), "", "follows")
@@ -67,12 +67,12 @@ def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(t
 
 def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_at_least(tmp_path: Path) -> None:
     calls = made(tmp_path)
-    calls.begin("APPLY_CHANGE")
-    calls.note_end(0, cut_short=False)
+    calls.add("APPLY_CHANGE")
+    calls.note(killed=0, cut_short=False)
     calls.note_failure("APPLY_CHANGE", "it crashed", Usage(1))
     assert calls.charged == Usage(1)
-    calls.begin("APPLY_CHANGE")
-    calls.note_end(2, cut_short=True)
+    calls.add("APPLY_CHANGE")
+    calls.note(killed=2, cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(80))
     assert calls.charged == Usage(81, 20, 10, 0.1, True, cost_is_partial=True), "the first one told no dollars"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
@@ -82,7 +82,7 @@ def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_a
 def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) -> None:
     calls = made(tmp_path)
     calls.current_step = "plan"
-    calls.begin("PLAN")
+    calls.add("PLAN")
     calls.current_step = "change"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()

@@ -74,8 +74,8 @@ def test_a_forecast_from_partial_costs_is_the_least() -> None:
 def test_the_usual_call_of_a_first_iteration_is_what_its_other_calls_told(tmp_path: Path) -> None:
     calls = made(tmp_path, usual=Usage())
     calls.answers = {CheckpointName("plan"): Usage(1290, cost_usd=0.5), CheckpointName("review"): Usage()}
-    calls.begin("APPLY_CHANGE")
-    calls.note_end(0, cut_short=True)
+    calls.add("APPLY_CHANGE")
+    calls.note(cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(10))
     assert calls.charged == Usage(1290, cost_usd=0.5, estimated=True)
 

@@ -120,7 +120,7 @@ def test_nobody_looks_at_the_usage_where_no_limit_depends_on_it(
     hang(measured, {}, """printf '{"input_tokens": 1}' > "$GOALSEEK_USAGE"; sleep 60""")
 
     looks: list[Path] = []
-    monkeypatch.setattr("goalseek.proposal.launch.read_usage", lambda path: looks.append(path) or Usage(1))
+    monkeypatch.setattr("goalseek.proposal.call.read_usage", lambda path: looks.append(path) or Usage(1))
     ended = climb(measured, seconds=2.0)
     assert ended.stop and ended.stop.reason == "for" and len(looks) == 1, "what it is charged is read at its end"
 

@@ -56,7 +56,7 @@ class Asked(CallHost):
             confined=confined,
         )
 
-    def start(self, asked: LaunchSpec) -> ProgramResult:
+    def start(self, call: Call, asked: LaunchSpec) -> ProgramResult:
         self.started.append(asked)
         self.sessions[asked.home] = None
         for path, text in asked.home_files.items():
@@ -64,7 +64,7 @@ class Asked(CallHost):
             (self.home / path).write_text(text)
         given = {"GOALSEEK_PHASE": self.phase, "GOALSEEK_NONCE": self._base.nonce, "GOALSEEK_ITERATION": "1"}
         environment = {**os.environ, **given, **asked.variables, "HOME": str(self.home)}
-        stdin, folder = self.prompt.encode() if asked.has_input else b"", self._base.folder
+        stdin, folder = call.prompt.encode() if asked.has_input else b"", self._base.folder
         done = subprocess.run(
             asked.arguments, env=environment, input=stdin, capture_output=True, cwd=folder, timeout=120
         )

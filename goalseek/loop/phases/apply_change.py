@@ -210,11 +210,11 @@ class _Edits(NamedTuple):
         """Puts those into the workspace that the call begins with: where a turn was cut off, all that it had left."""
         iteration, usage_log = self.iteration, self.iteration.steps.usage_log
         entries, objects = self.prior_entries, iteration.project.repository.objects
-        if cut_off := usage_log.cut_off:
-            if cut_off.edits is not None and all(objects.has(edit.blob) for edit in cut_off.edits if edit.mode):
-                entries = entries_by_path(cut_off.edits)
+        if interrupted := usage_log.resumable:
+            if interrupted.edits is not None and all(objects.has(edit.blob) for edit in interrupted.edits if edit.mode):
+                entries = entries_by_path(interrupted.edits)
             else:
-                usage_log.set_edits(None)
+                usage_log.note(edits=None)
         if entries:
             iteration.workspace.tree.overlay(entries)
 
