@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -314,16 +314,18 @@ class _Kind(Struct):
     schema: Any = None
 
 
-class MetricValue(Struct, frozen=True, gc=False):
-    """The value of an iteration's metric."""
-
+class _MetricValue(Struct, frozen=True, gc=False):
     name: str
     value: Number | None
     unit: str = ""
 
 
+class _Ruler(Struct, frozen=True, gc=False):
+    ruler: str = ""
+
+
 class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
-    """The fields of an iteration's record that a line of ``log`` is made of: to read them alone takes a third."""
+    """The fields of an iteration's record that ``log`` and the index need: to read them alone takes a third."""
 
     schema: Literal[1, 2]
     kind: Literal["iteration"]
@@ -332,18 +334,10 @@ class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
     outcome: str
     reason: str
     why: str
-    metric: MetricValue
+    metric: _MetricValue
     hypothesis_summary: str = ""
-
-
-Summary = TypeVar("Summary", bound=IterationSummary)
-
-
-class IndexedIteration(IterationSummary, frozen=True, kw_only=True, gc=False):
-    """The summary with the fields that find duplicates."""
-
     tree_hash: str | None = None
-    digests: dict[str, str] = {}
+    digests: _Ruler = _Ruler()
 
 
 def parse_record(line: str | bytes) -> Record:
@@ -365,10 +359,10 @@ def parse_record(line: str | bytes) -> Record:
     return from_line(KINDS[head.kind], line)
 
 
-def parse_summary(kind: type[Summary], line: str | bytes) -> Summary | None:
+def parse_summary(line: str | bytes) -> IterationSummary | None:
     """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
     try:
-        return from_line(kind, line)
+        return from_line(IterationSummary, line)
     except (ValueError, RecursionError):
         parse_record(line)
         return None

@@ -9,9 +9,9 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +21,11 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
-from goalseek.ledger.record_index import RecordIndex
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.records import (
     NEWER_SCHEMA_HINT,
-    IndexedIteration,
     IterationRecord,
     IterationSummary,
     NewerSchema,
@@ -35,15 +33,14 @@ from goalseek.records import (
     parse_record,
     parse_summary,
 )
-from goalseek.values import StopReason, from_plain, to_line
+from goalseek.values import Outcome, StopReason, from_plain, to_line
 
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
 INDEX = "results.index"
 _UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError)
-_FOLD = "standing 13"  # another number where the same records add up to another standing
-_SUMMARY = partial(parse_summary, IterationSummary)
-_INDEXED = partial(parse_summary, IndexedIteration)
+_FOLD = "standing 14"  # another number where the same records add up to another standing
+_DIGITS = re.compile(rb"[0-9]+")
 Parsed = TypeVar("Parsed")
 
 
@@ -67,11 +64,16 @@ class Snapshot(Struct, frozen=True):
 
 
 class History:
-    """The records of one project, read from its ``results.jsonl``. A torn last line is not a record yet."""
+    """The records of one project, read from its ``results.jsonl``. A torn last line is not a record yet.
+
+    The index has a line for each iteration, in the order of the records: tree, ruler, number and offset in bytes. It is
+    searched as text: 100,000 lines take 5 ms to read and 2 ms to search, where a dict would take 60 ms to build.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._index: RecordIndex | None = None
+        self._index = bytearray()
+        self._index_end = 0
 
     def size(self) -> int:
         """The file's size in bytes; 0 where there is none."""
@@ -122,24 +124,38 @@ class History:
 
     def iteration(self, number: int) -> IterationRecord | None:
         """The record of an iteration."""
-        offset = self.index.offset_of(number)
+        offset = self._number_after(f" {number} ")
         record = None if offset is None else self.parsed(next(self.forward(offset)))
         assert record is None or isinstance(record, IterationRecord)
         return record
 
-    @property
-    def index(self) -> RecordIndex:
+    def offset_since(self, number: int) -> int:
+        """Where the first record begins whose iteration has this number or a higher one; the end where none has."""
+        rows = (row.rsplit(b" ", 2) for row in self._update_index().splitlines()[1:])
+        return next((int(offset) for _, iteration, offset in rows if int(iteration) >= number), self.size())
+
+    def measured_in(self, ruler: str, tree: str) -> int | None:
+        """The first iteration that measured this tree under this ruler."""
+        return self._number_after(f"\n{tree} {ruler} ") if tree else None
+
+    def _number_after(self, key: str) -> int | None:
+        index = self._update_index()
+        start = index.find(key.encode())
+        found = _DIGITS.match(index, start + len(key)) if start >= 0 else None
+        return int(found[0]) if found else None
+
+    def _update_index(self) -> bytearray:
         """The index, with the records until now. Raises GoalseekError for a line that is no record."""
-        if self._index is None:
-            try:
+        if not self._index:
+            text, end = b"\n", 0
+            with suppress(*_UNFIT):
                 _, text, end = self._read_cache(INDEX)
-                self._index = RecordIndex(text, end)
-            except _UNFIT:
-                self._index = RecordIndex()
-        for line in self.forward(self._index.end):
-            if iteration := self._read(line, _INDEXED):
-                self._index.add(line.offset, iteration)
-            self._index.end = line.end
+            self._index, self._index_end = bytearray(text), end
+        for line in self.forward(self._index_end):
+            if summary := self.summary(line):
+                tree = "" if summary.outcome == Outcome.SKIPPED else summary.tree_hash or ""
+                self._index += f"{tree} {summary.digests.ruler} {summary.iteration} {line.offset}\n".encode()
+            self._index_end = line.end
         return self._index
 
     def parsed(self, line: Line) -> Record:
@@ -148,7 +164,7 @@ class History:
 
     def summary(self, line: Line) -> IterationSummary | None:
         """The summary of the iteration on a line; None for another record. Raises GoalseekError as ``parsed`` does."""
-        return self._read(line, _SUMMARY)
+        return self._read(line, parse_summary)
 
     def _read(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
         try:
@@ -175,7 +191,7 @@ class History:
             return
         body = to_line(standing)
         self._write_cache(SNAPSHOT, last, f"{body}\n".encode(), {"seal": seal.of(_FOLD, body)})
-        self._write_cache(INDEX, last, self.index.text, {})
+        self._write_cache(INDEX, last, self._update_index(), {})
 
     def load_snapshot(self, seal: Seal) -> Snapshot:
         """The stored snapshot where it fits the file and its seal holds; else an empty one."""

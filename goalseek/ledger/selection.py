@@ -52,13 +52,15 @@ def select_summaries(history: History, selection: Selection) -> Iterator[Iterati
 
 
 def _select(history: History, selection: Selection) -> Iterator[_Entry]:
+    start = history.offset_since(selection.iteration) if selection.iteration else 0
     if selection.last is not None:
-        start = _offset_since(history, selection.iteration)
         newest = takewhile(lambda entry: entry[0].offset >= start, _newest(history, selection))
         selected = (entry for entry in newest if selection.holds(entry[1]))
         return reversed(list(islice(selected, min(selection.last, sys.maxsize))))
-    entries = _entries(history, history.forward(_first_offset(history, selection)))
-    return (entry for entry in entries if selection.holds(entry[1]))
+    if selection.moment is not None:
+        offsets = (line.offset for line, summary in _newest(history, selection) if not selection.is_older(summary))
+        start = min(offsets, default=history.size())
+    return (entry for entry in _entries(history, history.forward(start)) if selection.holds(entry[1]))
 
 
 def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
@@ -87,20 +89,6 @@ def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
 def _entries(history: History, lines: Iterator[Line]) -> Iterator[_Entry]:
     """The lines that have an iteration, with its summary."""
     return ((line, summary) for line in lines if (summary := history.summary(line)))
-
-
-def _first_offset(history: History, selection: Selection) -> int:
-    """The offset in bytes before which no record is selected."""
-    if selection.moment is None:
-        return _offset_since(history, selection.iteration)
-    offsets = (line.offset for line, summary in _newest(history, selection) if not selection.is_older(summary))
-    return min(offsets, default=history.size())
-
-
-def _offset_since(history: History, iteration: int) -> int:
-    """Where the first record begins whose iteration has this number or a higher one."""
-    offset = history.index.offset_since(iteration) if iteration else 0
-    return history.size() if offset is None else offset
 
 
 def _newest(history: History, selection: Selection) -> Iterator[_Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field, structs
 
@@ -18,8 +18,8 @@ from goalseek.records import (
 )
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.rotation import Proposer, Rotation, Turn, next_turn, proposers_of
-from goalseek.statistics.scale import Scale, scale_of
-from goalseek.values import STACK, CommandRun, Number, Outcome, Reason, Usage
+from goalseek.statistics.scale import scale_of
+from goalseek.values import STACK, Number, Outcome, Reason, Usage
 
 CRASHED = (
     Reason.VERIFY_FAILED,
@@ -28,6 +28,9 @@ CRASHED = (
     Reason.NOT_FINITE,
     Reason.UNMEASURABLE,
 )
+
+
+_MEASUREMENTS_MOST = 50
 
 
 class MeasuredCommit(Struct, frozen=True):
@@ -42,14 +45,6 @@ class MeasuredCommit(Struct, frozen=True):
     seconds: dict[str, Number] = field(default_factory=dict)
 
 
-class ReusableMeasurement(Struct, frozen=True):
-    """A measurement made outside an iteration, of ``tree`` under ``ruler``."""
-
-    tree: str
-    ruler: str
-    record: MeasurementRecord
-
-
 class Spend(Struct, frozen=True):
     """What was spent: iterations (no baselines, nor a person's reverts), active seconds, and the providers' usage."""
 
@@ -62,14 +57,9 @@ class Spend(Struct, frozen=True):
         """Input, cached and output tokens together."""
         return self.usage.tokens
 
-    def plus_unrecorded(self, seconds: float, usage: Usage, iterations: int = 0) -> Spend:
-        """This with what iterations under way have spent so far."""
+    def plus(self, seconds: float, usage: Usage, iterations: int = 0) -> Spend:
+        """The sum of both."""
         return Spend(self.iterations + iterations, self.seconds + seconds, self.usage.plus(usage))
-
-    def plus(self, record: IterationRecord) -> Spend:
-        """This with one more recorded iteration."""
-        counted = self.iterations + (record.outcome != Outcome.BASELINE and record.taken_back is None)
-        return Spend(counted, self.seconds + record.climb_seconds, self.usage.plus(record.usage))
 
 
 class Standing(Struct, frozen=True):
@@ -92,7 +82,6 @@ class Standing(Struct, frozen=True):
 
     seq: int = -1
     run_id: str = ""
-    run_began: str = ""
     project: str = ""
     metric: str = ""
     direction: str = ""
@@ -122,7 +111,7 @@ class Standing(Struct, frozen=True):
     outcomes: dict[str, int] = field(default_factory=dict)
     spend: Spend = Spend()
     total: Spend = Spend()
-    pool: tuple[ReusableMeasurement, ...] = ()
+    measurements: tuple[MeasurementRecord, ...] = ()
     noise: NoiseState = NoiseState()
     rotation: Rotation = Rotation()
     settling: tuple[MeasurementRecord, ...] = ()
@@ -135,9 +124,15 @@ class Standing(Struct, frozen=True):
         following = structs.replace(self, seq=record.seq, project=record.project)
         match record:
             case RunRecord():
-                return structs.replace(_reset_run(following), run_id=record.run_id, run_began=record.timestamp)
+                return structs.replace(_reset_run(following), run_id=record.run_id)
             case MeasurementRecord():
-                return _after_measurement(following, record)
+                noise = self.noise.after_measurement(record.value, (record.tree, record.ruler))
+                measurements = (*self.measurements, record)[-_MEASUREMENTS_MOST:]
+                following = structs.replace(following, measurements=measurements, noise=noise)
+                if record.asked_by != "settle":
+                    return following
+                following = structs.replace(following, settling=(*self.settling, record))
+                return following.spending(record.seconds, Usage())
             case SettleRecord():
                 return structs.replace(following, settled=record, settling=())
             case HoldoutRecord():  # the newest of each side stays: of the baseline, and of the last best
@@ -152,9 +147,9 @@ class Standing(Struct, frozen=True):
         return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0) -> Standing:
-        """This standing with what is in no record of an iteration yet; ``before_run`` counts in the total alone."""
-        total = self.total.plus_unrecorded(seconds, usage, iterations).plus_unrecorded(0.0, before_run or Usage())
-        return structs.replace(self, spend=self.spend.plus_unrecorded(seconds, usage, iterations), total=total)
+        """This standing with more spent; ``before_run`` is usage of earlier runs, and counts in the total alone."""
+        total = self.total.plus(seconds, usage, iterations).plus(0.0, before_run or Usage())
+        return structs.replace(self, spend=self.spend.plus(seconds, usage, iterations), total=total)
 
     def next_turn(self, search: Search, own: str) -> Turn:
         """Whose turn the next iteration is; ``own`` is the provider's name and model."""
@@ -181,11 +176,7 @@ class Standing(Struct, frozen=True):
     @property
     def proposers(self) -> tuple[Proposer, ...]:
         """Everyone who has proposed under this ruler, and what they have gained."""
-        return proposers_of(self.rotation.without(self.taken_back), self._scale)
-
-    @property
-    def _scale(self) -> Scale:
-        return scale_of(self.direction, self.noise.all_positive)
+        return proposers_of(self.rotation.without(self.taken_back), scale_of(self.direction, self.noise.all_positive))
 
     @property
     def last_seal(self) -> str:
@@ -199,16 +190,7 @@ class Standing(Struct, frozen=True):
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
         """The reusable measurements of this tree under this ruler."""
-        return tuple(entry.record for entry in self.pool if (entry.tree, entry.ruler) == (tree, ruler))
-
-
-def _after_measurement(standing: Standing, record: MeasurementRecord) -> Standing:
-    pool = (*standing.pool, ReusableMeasurement(record.tree, record.ruler, record))[-50:]
-    noise = standing.noise.after_measurement(record.value, (record.tree, record.ruler))
-    following = structs.replace(standing, pool=pool, noise=noise)
-    if record.asked_by != "settle":
-        return following
-    return structs.replace(following, settling=(*standing.settling, record)).spending(record.seconds, Usage())
+        return tuple(record for record in self.measurements if (record.tree, record.ruler) == (tree, ruler))
 
 
 def _reset_run(standing: Standing) -> Standing:
@@ -222,20 +204,19 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     incumbent = standing.incumbent.commit if standing.incumbent else None
     counted_as = record.outcome if record.taken_back is None else record.reason
     outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
+    is_try = record.taken_back is None and record.outcome != Outcome.BASELINE
     following = structs.replace(
-        standing,
+        standing.spending(record.climb_seconds, record.usage, record.usage_before_run, int(is_try)),
         noise=standing.noise.after_iteration(record, incumbent),
         epoch=record.epoch,
         metric=record.metric.name,
         direction=record.metric.direction,
         unit=record.metric.unit,
         last_iteration=max(standing.last_iteration, record.iteration),
-        tries=standing.tries + (record.taken_back is None and record.outcome != Outcome.BASELINE),
+        tries=standing.tries + is_try,
         last=record,
         settling=(),
         outcomes=outcomes,
-        spend=standing.spend.plus(record),
-        total=standing.total.plus(record).plus_unrecorded(0.0, record.usage_before_run or Usage()),
         tip=record.landed_commit_hash or standing.tip,
     )
     if record.outcome == Outcome.BASELINE:
@@ -254,24 +235,39 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
             best=commit,
             stagnation=0,
             crashes=0,
-            pool=(),
+            measurements=(),
             unmoved=0,
             unmerged=0,
             taken_back={},
             settled=None,
             rotation=Rotation(),
         )
-    if record.taken_back is not None:
-        return _after_taking_back(following, record, record.taken_back)
+    if record.taken_back is not None:  # a person's word, which is no try of a provider
+        commit = _measured_commit(record)
+        taken_back = take_back(standing.taken_back, record.taken_back, record.iteration)
+        return structs.replace(
+            following,
+            incumbent=commit,
+            best=commit,
+            keeps=standing.keeps + len(standing.taken_back) - len(taken_back),
+            taken_back=taken_back,
+            rotation=structs.replace(standing.rotation, tries=0, has_kept=False),
+            stagnation=0,
+            crashes=0,
+            settled=None,
+        )
     is_newest = record.iteration > standing.last_iteration  # one that was begun earlier played an earlier move
     script_digest = record.digests.get("script", "") if is_newest else ""
     is_stack = record.provider == STACK
     has_merged = is_stack or any(attempt.reason == Reason.MOVED for attempt in record.attempts)
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
+    value, unmoved = record.metric.value, standing.unmoved
+    if value is not None and unmoved is not None and standing.baseline:
+        unmoved = unmoved + 1 if value == standing.baseline.value else None
     following = structs.replace(
         following,
         tried=standing.tried + (not is_stack),
-        unmoved=_count_unmoved(standing, record.metric.value),
+        unmoved=unmoved,
         unmerged=0 if has_merged else standing.unmerged + len(record.not_stacked) + (record.reason == Reason.CONFLICT),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
@@ -287,22 +283,6 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     )
 
 
-def _count_unmoved(standing: Standing, value: float | None) -> int | None:
-    if value is None or standing.unmoved is None or standing.baseline is None:
-        return standing.unmoved
-    return standing.unmoved + 1 if value == standing.baseline.value else None
-
-
-def _after_taking_back(following: Standing, record: IterationRecord, number: int) -> Standing:
-    """What follows from a person's word, which is no try of a provider."""
-    commit, taken_back = _measured_commit(record), take_back(following.taken_back, number, record.iteration)
-    keeps = following.keeps + len(following.taken_back) - len(taken_back)
-    marks = {"incumbent": commit, "best": commit}
-    rotation = structs.replace(following.rotation, tries=0, has_kept=False)
-    following = structs.replace(following, **marks, keeps=keeps, taken_back=taken_back, rotation=rotation)
-    return structs.replace(following, stagnation=0, crashes=0, settled=None)
-
-
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:
     """The changes that were taken back, each with the iteration that did so, after ``iteration`` took back ``number``.
 
@@ -313,17 +293,12 @@ def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dic
     return {**taken_back, number: iteration}
 
 
-def longest_seconds(runs: Iterable[CommandRun]) -> dict[str, float]:
-    """The longest seconds of each command."""
-    seconds: dict[str, float] = {}
-    for command_run in runs:
-        seconds[command_run.name] = max(command_run.seconds, seconds.get(command_run.name, 0.0))
-    return seconds
-
-
 def _measured_commit(record: IterationRecord) -> MeasuredCommit:
     if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
         raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
+    seconds: dict[str, Number] = {}
+    for command in record.verify:
+        seconds[command.name] = max(command.seconds, seconds.get(command.name, 0.0))
     return MeasuredCommit(
         iteration=record.iteration,
         seq=record.seq,
@@ -331,5 +306,5 @@ def _measured_commit(record: IterationRecord) -> MeasuredCommit:
         tree=record.tree_hash,
         value=record.metric.value,
         guards=record.guards,
-        seconds=longest_seconds(record.verify),
+        seconds=seconds,
     )

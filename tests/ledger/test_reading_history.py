@@ -175,5 +175,5 @@ def test_an_index_that_is_gone_or_of_other_records_is_made_again(
     numbers = range(1, 41) if change is cut_first_line else range(41)
     found = [indexed.iteration(number) for number in numbers]
     assert [record and record.iteration for record in found] == [*numbers[:-1], None]
-    assert [indexed.index.measured_in(f"ruler{one}", f"tree{one}") for one in (3, 7, 39, 40)] == [3, None, 39, None]
-    assert indexed.index.measured_in("ruler3", "tree4") is None and indexed.index.measured_in("", "") is None
+    assert [indexed.measured_in(f"ruler{one}", f"tree{one}") for one in (3, 7, 39, 40)] == [3, None, 39, None]
+    assert indexed.measured_in("ruler3", "tree4") is None and indexed.measured_in("", "") is None

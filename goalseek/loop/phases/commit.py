@@ -36,7 +36,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
         reason = f"{abbreviate(not_writable)} is not the candidate's to edit any more"
         why = f"the manifest has changed since it was proposed: {reason}"
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why)
-    duplicate = project.ledger.history.index.measured_in(standing.ruler, tree)
+    duplicate = project.ledger.history.measured_in(standing.ruler, tree)
     if duplicate is not None:
         raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
     for other, commit_hash in iteration.candidates_beside().items():

@@ -44,8 +44,8 @@ def plan_stack(iteration: Iteration) -> Plan | None:
             return None
         members = [record for record in reversed(records) if record.iteration in stack]
         tree = _merge(iteration, members)
-        index = iteration.project.ledger.history.index
-        if tree not in ("", standing.incumbent.tree) and not index.measured_in(standing.ruler, tree):
+        history = iteration.project.ledger.history
+        if tree not in ("", standing.incumbent.tree) and not history.measured_in(standing.ruler, tree):
             paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
             return Plan(*_plan_texts(members), tuple(paths), provider=STACK, stacked=stack)
         iteration.not_stacked = (*iteration.not_stacked, stack)
