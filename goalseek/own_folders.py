@@ -56,8 +56,8 @@ def remove(path: Path) -> None:
 
     Raises FileNotFoundError, or NotADirectoryError where a link or a file is on the way, and ForeignPath.
     """
-    with parent_of(path) as (folder, name):
-        _remove(name, folder)
+    with own_folder(path.parent) as folder:
+        folder.remove(path.name)
 
 
 def remove_if_exists(path: Path) -> None:
@@ -86,91 +86,70 @@ def empty(path: Path, except_name: str = "") -> None:
 
 def recreate_folder(path: Path, mode: int = 0o777) -> None:
     """Makes a new, empty folder in place of whatever was at the path; no link is followed."""
-    with parent_of(path, "clear") as (folder, name):
-        with contextlib.suppress(FileNotFoundError):
-            _remove(name, folder)
-        os.mkdir(name, mode, dir_fd=folder)
+    with own_folder(path.parent, "clear") as folder, folder.cleared(path.name) as (above, name):
+        os.mkdir(name, mode, dir_fd=above)
 
 
 def create(path: Path, mode: int) -> int:
     """A descriptor of a new file, for writing, in place of whatever was at the path; no link is followed."""
-    with parent_of(path, "clear") as (folder, name):
-        return _create(name, mode, folder)
-
-
-@contextlib.contextmanager
-def parent_of(path: Path, missing: IfMissing = "raise") -> Iterator[tuple[int, str]]:
-    """The open folder of a path below a folder of goalseek's own, and the name in it, reached through no link.
-
-    ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
-    "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
-    """
-    if path.name in ("", ".."):
-        raise ForeignPath(f"{path} names nothing in a folder of goalseek's")
-    with _open(path.parent, missing) as folder:
-        yield folder, path.name
+    with own_folder(path.parent, "clear") as folder:
+        return folder.create(path.name, mode)
 
 
 class OwnFolder:
-    """A folder of goalseek's own, open. A path in it, "a/b", leads through real folders only.
+    """A folder of goalseek's own, open as ``descriptor``. A path in it, "a/b", leads through real folders only.
 
     Raises ForeignPath for a path that is absolute or has empty parts, ``.`` or ``..``.
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._top = descriptor
+        self.descriptor = descriptor
 
     def remove(self, path: str) -> None:
         """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = split_path(path)
-        with _open_inner(self._top, above) as folder:
+        with _open_inner(self.descriptor, above) as folder:
             _remove(name, folder)
 
     def remove_if_empty(self, path: str) -> None:
         """Removes a folder that nothing is in; anything else stays."""
         *above, name = split_path(path)
-        with contextlib.suppress(OSError), _open_inner(self._top, above) as folder:
+        with contextlib.suppress(OSError), _open_inner(self.descriptor, above) as folder:
             os.rmdir(name, dir_fd=folder)
+
+    @contextlib.contextmanager
+    def cleared(self, path: str) -> Iterator[tuple[int, str]]:
+        """Removes whatever is at the path, and in place of folders on the way; gives its open folder and its name."""
+        *above, name = split_path(path)
+        with _open_inner(self.descriptor, above, "clear") as folder:
+            with contextlib.suppress(FileNotFoundError):
+                _remove(name, folder)
+            yield folder, name
 
     def create(self, path: str, mode: int) -> int:
         """A descriptor of a new file, for writing, in place of whatever was at the path."""
-        *above, name = split_path(path)
-        with _open_inner(self._top, above, "clear") as folder:
-            return _create(name, mode, folder)
+        with self.cleared(path) as (folder, name):
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
 
     def link(self, path: str, target: bytes | str) -> None:
         """Makes a symbolic link in place of whatever was at the path."""
-        *above, name = split_path(path)
-        with _open_inner(self._top, above, "clear") as folder:
-            with contextlib.suppress(FileNotFoundError):
-                _remove(name, folder)
+        with self.cleared(path) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
 
     def empty(self, except_name: str = "") -> None:
         """Removes its contents except one name."""
-        for name in os.listdir(self._top):
+        for name in os.listdir(self.descriptor):
             if name != except_name:
-                _remove(name, self._top)
+                _remove(name, self.descriptor)
 
 
 @contextlib.contextmanager
-def own_folder(path: Path) -> Iterator[OwnFolder]:
-    """Opens a folder of goalseek's own, or one below. Raises OSError where there is none, and ForeignPath."""
-    with _open(path) as folder:
-        yield OwnFolder(folder)
+def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
+    """Opens a folder of goalseek's own, or one below, through real folders only.
 
-
-def split_path(path: str) -> list[str]:
-    """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
-    parts = path.split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        raise ForeignPath(f"{path!r} is no path in a folder of goalseek's")
-    return parts
-
-
-@contextlib.contextmanager
-def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
-    """Opens a folder of the list, or one below it, through real folders only."""
+    ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
+    "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
+    """
     outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
     own = next(outermost, None)  # what lies between two of them is not the user's to link
     inside = path.relative_to(own).parts if own else ("..",)
@@ -181,9 +160,17 @@ def _open(path: Path, missing: IfMissing = "raise") -> Iterator[int]:
     top = _open_unlocked(_OWN[own], _FOLDER | os.O_NOFOLLOW)
     try:
         with _open_inner(top, inside, missing) as folder:
-            yield folder
+            yield OwnFolder(folder)
     finally:
         os.close(top)
+
+
+def split_path(path: str) -> list[str]:
+    """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise ForeignPath(f"{path!r} is no path in a folder of goalseek's")
+    return parts
 
 
 @contextlib.contextmanager
@@ -204,12 +191,6 @@ def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") ->
         yield folder
     finally:
         os.close(folder)
-
-
-def _create(name: str, mode: int, folder: int) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        _remove(name, folder)
-    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
 
 
 def _remove(name: str, folder: int) -> None:

@@ -6,48 +6,77 @@ import functools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
-from goalseek.own_folders import parent_of, remove
+from goalseek.own_folders import own_folder, remove
 from goalseek.sandbox import landlock
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.view import (
-    Launch,
-    Mount,
-    View,
-    needs_owner_capabilities,
-    read_setting,
-    split_environment,
-    system_paths,
-)
+from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, read_setting, system_paths
 
 _TERMINAL_INPUT = Path("/proc/sys/dev/tty/legacy_tiocsti")
 _VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is another name of the temporary folder
+_LOADER_VARIABLES = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
 Links = tuple[tuple[Path, str], ...]
 
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """How to start a program under bubblewrap; ``folder`` is a path on disk inside something shown.
 
-    Makes the empty folders in the tree that shared folders are mounted on. HOME and TMPDIR become the view's. Raises
-    FileNotFoundError without bwrap, OSError if a mount point cannot be made.
+    Makes the mount points that lie inside other writable mounts, such as the empty folders in the tree that shared
+    folders are mounted on. HOME and TMPDIR become the view's. Raises FileNotFoundError without bwrap, OSError if a
+    mount point cannot be made.
     """
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
-    layout = lay_out(view)
-    _make_mount_points(layout)
+    mounts, links = lay_out(view)
+    for mount in mounts.values():
+        outer = _innermost_mount(mounts, mount.at.parent)
+        if outer is not None and outer.writable:
+            _make_mount_point(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
+
+    command = [launcher]
+    if needs_owner_capabilities(view):
+        # In a user namespace root owns root's files only. CAP_DAC_READ_SEARCH is left out: it opens files by handle.
+        command += ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+        command += [] if view.network else ["--unshare-net"]
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
+    else:
+        command += ["--unshare-all", *(["--share-net"] if view.network else []), "--cap-drop", "ALL"]
+    command.append("--die-with-parent")
+    if not (view.terminal and read_setting(_TERMINAL_INPUT) == "0"):  # or it could type into the terminal (TIOCSTI)
+        command.append("--new-session")
+
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    if os.geteuid() == 0:  # the kernel's settings are root's even without capabilities: core_pattern is a way out
+        command += ["--remount-ro", "/proc"]
+    for device in view.devices:
+        command += ["--dev-bind", str(device), str(device)]
+    if view.devices:
+        command += ["--ro-bind", "/sys", "/sys"]
+    covers = _find_covers(view, mounts)
+    covered_folders = [at for at, source in covers.items() if source.is_dir()]
+    options = [
+        *((mount.at, ("--bind" if mount.writable else "--ro-bind", str(mount.source))) for mount in mounts.values()),
+        *((at, ("--tmpfs",) if at in covered_folders else ("--ro-bind", "/dev/null")) for at in covers),
+    ]
+    for at, words in sorted(options, key=lambda option: len(option[0].parts)):
+        command += [*words, str(at)]
+    for path, target in links:
+        command += ["--symlink", target, str(path)]
+    for at in (*covered_folders, Path("/")):
+        command += ["--remount-ro", str(at)]
+
     variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
-    launcher_variables, program_variables = split_environment(variables)
-    command = [launcher, *_isolation_options(view), *_mount_options(view, layout)]
-    for name, value in program_variables.items():
+    # These say which code is loaded, and may name a folder that a candidate wrote in: not for bubblewrap itself.
+    loaders = {name: value for name, value in variables.items() if name.startswith(_LOADER_VARIABLES)}
+    for name, value in loaders.items():
         command += ["--setenv", name, value]
     command += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
+    own_variables = {name: value for name, value in variables.items() if name not in loaders}
     restriction = landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
-    return Launch(tuple(command), launcher_variables, Path("/"), is_cage=True, restriction=restriction)
+    return Launch(tuple(command), own_variables, Path("/"), is_cage=True, restriction=restriction)
 
 
 def find_bubblewrap() -> str | None:
@@ -63,63 +92,16 @@ def scopes_abstract_sockets() -> bool:
     return landlock.abi() >= landlock.SCOPES
 
 
-def _isolation_options(view: View) -> Iterator[str]:
-    if needs_owner_capabilities(view):
-        # In a user namespace root owns root's files only. CAP_DAC_READ_SEARCH is left out: it opens files by handle.
-        yield from ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
-        if not view.network:
-            yield "--unshare-net"
-        yield from ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER")
-    else:
-        yield "--unshare-all"
-        if view.network:
-            yield "--share-net"
-        yield from ("--cap-drop", "ALL")
-    yield "--die-with-parent"
-    if not (view.terminal and read_setting(_TERMINAL_INPUT) == "0"):  # or it could type into the terminal (TIOCSTI)
-        yield "--new-session"
-
-
-def _mount_options(view: View, layout: Layout) -> Iterator[str]:
-    yield from ("--proc", "/proc", "--dev", "/dev")
-    if os.geteuid() == 0:  # the kernel's settings are root's even without capabilities: core_pattern is a way out
-        yield from ("--remount-ro", "/proc")
-    for device in view.devices:
-        yield from ("--dev-bind", str(device), str(device))
-    if view.devices:
-        yield from ("--ro-bind", "/sys", "/sys")
-    folders = [cover for cover in layout.covers if cover.source.is_dir()]
-    files = [cover for cover in layout.covers if cover not in folders]
-    options = [
-        *((mount.at, ("--bind" if mount.writable else "--ro-bind", str(mount.source))) for mount in layout.mounts),
-        *((cover.at, ("--tmpfs",)) for cover in folders),
-        *((cover.at, ("--ro-bind", "/dev/null")) for cover in files),
-    ]
-    for at, words in sorted(options, key=lambda option: len(option[0].parts)):
-        yield from (*words, str(at))
-    for path, target in layout.links:
-        yield from ("--symlink", target, str(path))
-    for folder in (*(cover.at for cover in folders), Path("/")):
-        yield from ("--remount-ro", str(folder))
-
-
-def _make_mount_points(layout: Layout) -> None:
-    """Makes the mount points that lie inside other writable mounts, through real folders only.
-
-    A link at a mount point is removed. Raises OSError for a link on the way to one, or for a file where a folder is
-    needed or the reverse: a program that works in that tree may have made it.
-    """
-    mounts = {str(mount.at): mount for mount in layout.mounts}
-    for mount in layout.mounts:
-        outer = _innermost_mount(mounts, mount.at.parent)
-        if outer is not None and outer.writable:
-            _make_mount_point(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
-
-
 def _make_mount_point(path: Path, is_folder: bool) -> None:
+    """Makes a mount point through real folders only; a link in its place is removed.
+
+    Raises OSError for a link on the way to it, or for a file where a folder is needed or the reverse: a program that
+    works in that tree may have made it.
+    """
     if path.is_symlink():
         remove(path)
-    with parent_of(path, "make") as (folder, name):
+    with own_folder(path.parent, "make") as parent:
+        name, folder = path.name, parent.descriptor
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:
@@ -132,16 +114,8 @@ def _make_mount_point(path: Path, is_folder: bool) -> None:
             raise OSError(f"{name} is in the way of what is to be shown there")
 
 
-class Layout(Struct, frozen=True):
-    """What to mount in an empty root, what to cover in it, and which links to make. All paths are real ones."""
-
-    mounts: tuple[Mount, ...]
-    links: Links
-    covers: tuple[Mount, ...]
-
-
-def lay_out(view: View) -> Layout:
-    """The mounts of a view, outer ones first."""
+def lay_out(view: View) -> tuple[Mapping[str, Mount], Links]:
+    """What to mount in an empty root by path seen, outer mounts first, and which links to make; all real paths."""
     system_mounts, system_links = _system_layout(view.network)
     mounts, links = dict(system_mounts), dict(system_links)
     tree = resolve_links(view.tree.at)
@@ -156,7 +130,7 @@ def lay_out(view: View) -> Layout:
     links.update(tree.links)
     needed = _without_duplicates(mounts)
     empty = tuple(resolve_links(path).real for path in (view.home.at, view.temporary.at, _VAR_TMP))
-    return Layout(tuple(needed.values()), _links_to_make(links, needed, empty), _find_covers(view, needed))
+    return needed, _links_to_make(links, needed, empty)
 
 
 def _innermost_mount(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
@@ -199,13 +173,13 @@ def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty
     return tuple((link, target) for link, target in sorted(links.items()) if is_missing(link))
 
 
-def _find_covers(view: View, mounts: Mapping[str, Mount]) -> tuple[Mount, ...]:
-    """The mounts that cover masked paths inside of something shown."""
-    covers: dict[Path, Mount] = {}
+def _find_covers(view: View, mounts: Mapping[str, Mount]) -> dict[Path, Path]:
+    """Where masked paths would be seen inside of something shown, each with its real path; outer ones first."""
+    covers: dict[Path, Path] = {}
     for real in (resolve_links(path).real for path in view.masked):
         for mount in mounts.values():
             if f"{real}/".startswith(f"{str(mount.source).rstrip('/')}/") and real.exists():
                 at = mount.at / real.relative_to(mount.source)
                 if _innermost_mount(mounts, at) == mount:
-                    covers[at] = Mount(real, at)
-    return tuple(sorted(covers.values(), key=lambda cover: len(cover.at.parts)))
+                    covers[at] = real
+    return dict(sorted(covers.items(), key=lambda cover: len(cover[0].parts)))

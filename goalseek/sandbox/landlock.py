@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.own_folders import parent_of
+from goalseek.own_folders import own_folder
 from goalseek.sandbox import landlock_exec
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, system_paths
@@ -88,8 +88,8 @@ def _link_from_home(view: View) -> None:
             link = home.source / shown.at.relative_to(home.at)
             if not link.parent.is_relative_to(shown.source):
                 # Not through a link: it is one of these, or the program's, which may lead to the user's own files.
-                with contextlib.suppress(FileExistsError, NotADirectoryError), parent_of(link, "make") as location:
-                    os.symlink(shown.source, location[1], dir_fd=location[0])
+                with contextlib.suppress(FileExistsError, NotADirectoryError), own_folder(link.parent, "make") as above:
+                    os.symlink(shown.source, link.name, dir_fd=above.descriptor)
 
 
 def _grants(view: View) -> Iterator[tuple[str, Path]]:

@@ -65,13 +65,11 @@ class SandboxLevel(Struct, frozen=True):
         return clauses
 
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-        """How to start a program at this level; ``folder`` is a path on disk. Level "none" changes nothing.
+        """How to start a program at this level, which is not "none"; ``folder`` is a path on disk.
 
         Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError if something shown does not
         exist, or is masked.
         """
-        if self.name == "none":
-            return Launch(tuple(arguments), dict(environment), folder)
         masked = {resolve_links(path).real: path for path in view.masked}
         for shown in view.everything():
             if not shown.source.exists():

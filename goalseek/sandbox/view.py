@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import glob
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -94,16 +92,25 @@ def system_folders() -> tuple[Path, ...]:
 
 @functools.cache
 def system_paths(network: bool) -> tuple[Path, ...]:
-    """Files and folders that every program may read, links not resolved; without /proc and /dev."""
+    """Files and folders that every program may read, links not resolved; without /proc and /dev.
+
+    Folders in the dynamic loader's configuration that lie outside of the system's own are among them.
+    """
     patterns = [*_ETC_FILES, *(_ETC_NETWORK_FILES if network else ())]
-    settings = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
-    return (*system_folders(), *(path for path in (*settings, _HARDWARE, *_library_folders()) if path.exists()))
+    paths = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
+    paths.append(_HARDWARE)
+    system = [folder.resolve() for folder in system_folders()]
+    for name in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
+        lines = read_setting(Path(name)).splitlines()
+        libraries = [Path(line.strip()) for line in lines if line.startswith("/")]
+        paths += [path for path in libraries if not any(map(path.resolve().is_relative_to, system))]
+    return (*system_folders(), *(path for path in paths if path.exists()))
 
 
 def read_setting(path: Path) -> str:
-    """A setting of the kernel; "" where it has no such setting."""
+    """A setting of the kernel, or the content of a file of settings; "" where it cannot be read."""
     try:
-        return path.read_text().strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError:
         return ""
 
@@ -121,16 +128,6 @@ def _paths_and_targets() -> frozenset[Path]:
 def graphics_devices() -> tuple[Path, ...]:
     """The graphics cards of this machine, as device files or folders of them."""
     return tuple(Path(name) for pattern in _GRAPHICS_DEVICES for name in sorted(glob.glob(f"/dev/{pattern}")))
-
-
-def _library_folders() -> Iterator[Path]:
-    """Folders in the dynamic loader's configuration that lie outside of the system's own."""
-    system = [folder.resolve() for folder in system_folders()]
-    for name in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
-        with contextlib.suppress(OSError):
-            lines = Path(name).read_text("utf-8", "replace").splitlines()
-            folders = [Path(line.strip()) for line in lines if line.startswith("/")]
-            yield from (path for path in folders if not any(map(path.resolve().is_relative_to, system)))
 
 
 def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:
@@ -155,9 +152,6 @@ def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -
     )
 
 
-_LOADER_VARIABLES = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
-
-
 class Launch(Struct, frozen=True):
     """What to start, with which environment, and in which folder.
 
@@ -173,15 +167,6 @@ class Launch(Struct, frozen=True):
     is_cage: bool = False
     restriction: tuple[str, ...] = ()
     watches_cpu: bool = False
-
-
-def split_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Splits an environment into what the sandbox launcher gets and what only the sandboxed program gets (LD_* etc.).
-
-    The second say which code is loaded, and may name a folder that a candidate wrote in.
-    """
-    loaders = {name: value for name, value in environment.items() if name.startswith(_LOADER_VARIABLES)}
-    return {name: value for name, value in environment.items() if name not in loaders}, loaders
 
 
 def needs_owner_capabilities(view: View) -> bool:

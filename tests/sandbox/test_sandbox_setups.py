@@ -142,12 +142,12 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     monkeypatch.setattr(bubblewrap, "system_paths", lambda network: places)
     bubblewrap._system_layout.cache_clear()
     try:
-        found = bubblewrap.lay_out(room.view())
+        mounts, links = bubblewrap.lay_out(room.view())
     finally:
         bubblewrap._system_layout.cache_clear()
-    seen_at = [mount.at for mount in found.mounts]
+    seen_at = [mount.at for mount in mounts.values()]
     assert tmp_path / "usr" in seen_at and tmp_path / "bin" in seen_at and tmp_path / "sbin" not in seen_at
-    assert (tmp_path / "sbin", "usr/bin") in found.links
+    assert (tmp_path / "sbin", "usr/bin") in links
 
 
 @BOTH
