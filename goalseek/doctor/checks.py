@@ -30,7 +30,8 @@ def check_confinement(subject: Subject) -> Iterator[Finding]:
     has_agent = has_agent or manifest.review is not None
     needs_network = any(command.network for command in manifest.verify)
     needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
-    project.watch.on_sandbox(confines.level, confines.not_enforced(has_agent, needs_network))
+    has_network = needs_network or (has_agent and confines.table.agent_network)
+    project.watch.on_sandbox(confines.level, confines.level.not_enforced(has_network))
     if confines.table.cache and confines.level.name != "none":
         text = f"sandbox.cache: what a candidate leaves in {', '.join(confines.table.cache)}, the next one finds"
         yield Finding("note", text, "leave sandbox.cache out where a build is quick without")
@@ -66,9 +67,9 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
     commands += [(manifest.setup.run, verify, ".")] if manifest.setup else []
     commands += [(words, agent, ".") for words in manifest_commands(subject.project.loaded)]
     reasons = {
-        need.path: need.why
+        path: why
         for command, variables, folder in commands
-        for need in confines.required_paths([command], variables, folder)
+        for path, why in confines.required_paths([command], variables, folder).items()
     }
     reasons |= dict.fromkeys(confines.shared, "scope.share")
     reasons |= dict.fromkeys(confines.readable(), "sandbox.read")

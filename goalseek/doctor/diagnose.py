@@ -6,6 +6,7 @@ verify command does not see need no run.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -30,6 +31,7 @@ from goalseek.measurement.verifier import STOP_THE_RUN
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
+from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun, Finding, Level
 from goalseek.workspace.scope import is_tool_cache, parents, paths_below
@@ -92,7 +94,9 @@ def _find_cause(
     remedy: str,
 ) -> tuple[Level, str, str]:
     """Runs the verifier outside, then inside with more and more allowed: what has to be allowed, and how."""
-    with project.using_policy(project.confines.without_sandbox()):
+    confines = project.confines
+    outside = SandboxLevel("none", ("outside, as was asked for",))
+    with project.using_policy(dataclasses.replace(confines, level=outside)):
         if not works(manifest):
             verify = structs.replace(manifest.env.verify, pass_=tuple(os.environ))
             if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
@@ -110,7 +114,8 @@ def _find_cause(
     if works(structs.replace(manifest, verify=commands, setup=setup)):
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         return "wrong", text, "network = true for the command that needs it; setup may download first"
-    with project.using_policy(project.confines.reading(tuple(map(str, paths)))):
+    table = structs.replace(confines.table, read=(*confines.table.read, *map(str, paths)))
+    with project.using_policy(dataclasses.replace(confines, table=table)):
         if paths and works(manifest):
             text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
             return "wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths])

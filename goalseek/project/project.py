@@ -9,9 +9,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from goalseek.git.location import other_folders
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_moment
 from goalseek.ledger.ledger import Ledger
@@ -179,7 +181,7 @@ class Project:
     def _hide_new_checkouts(self) -> None:
         if self.lane.policy:
             loaded, policy = self.lane.policy
-            self.lane.policy = (loaded, policy.with_checkouts_of(self.repository.location))
+            self.lane.policy = (loaded, replace(policy, elsewhere=other_folders(self.repository.location)))
 
     def config_of(
         self, manifest: Manifest, notes: tuple[str, ...] = (), changed_paths: frozenset[str] = frozenset()

@@ -20,17 +20,10 @@ _SHEBANG_LIMIT = 512
 _DEPTH_LIMIT = 8
 
 
-class RequiredPath(Struct, frozen=True):
-    """A path to show read-only, and why."""
-
-    path: Path
-    why: str
-
-
 def required_paths(
     commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path
-) -> tuple[RequiredPath, ...]:
-    """The paths that commands need beside the system's own folders.
+) -> dict[Path, str]:
+    """The paths that commands need beside the system's own folders, each with why; to be shown read-only.
 
     A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
     bare name of a program counts wherever it stands, and ``COMMON_PROGRAMS`` are looked for with them, as scripts in
@@ -38,19 +31,55 @@ def required_paths(
     ``sandbox.read``. ``folder`` is where the commands would run in the user's own checkout, never in a candidate's
     tree: the first line of a script says what is shown. Nothing is started.
     """
-    search = _Search(environment.get("PATH", os.defpath), folder)
-    words = [word for command in commands for word in parse_command(command).words(search.find)]
+    path = environment.get("PATH", os.defpath)
+    required: dict[Path, str] = {}
+
+    def find(word: str) -> Path | None:
+        """The program of this name, or the file that an interpreter would read; None where there is none."""
+        program = which(word, path, folder)
+        if program is not None or "\0" in word:
+            return program
+        file = Path(os.path.normpath(folder / word))
+        return file if os.path.isfile(file) else None
+
+    def add_program(program: Path, name: str, depth: int = 0) -> None:
+        """Adds a program by each of its paths, their installations, and what its first line names."""
+        if depth > _DEPTH_LIMIT:
+            return
+        chain = resolve_links(program)
+        for program_path in chain.names:
+            install = installation(program_path)
+            if install is None:
+                required.setdefault(program_path, f"{name}: the program")
+                continue
+            required.setdefault(install.folder, f"{name}: {install.kind}")
+            for named_folder in install.also:
+                if named_folder in required or not os.path.exists(named_folder):
+                    continue
+                required[named_folder] = f"{name}: {install.kind} names it"
+                for interpreter in (named_folder / "python3", named_folder / "python"):
+                    if os.path.exists(interpreter):
+                        add_program(interpreter, name, depth + 1)
+        for word in os.fsdecode(first_line(chain.real)).split():
+            named = None if word.startswith("-") or "=" in word else which(word, path, folder)
+            if named is not None and named not in required:
+                add_program(named, f"{name}: {named.name}", depth + 1)
+
+    words = [word for command in commands for word in parse_command(command).words(find)]
     for word in dict.fromkeys((*words, *map(Word, COMMON_PROGRAMS))):
-        program = search.find(word.text) if word.is_run or "/" not in word.text else None
+        program = find(word.text) if word.is_run or "/" not in word.text else None
         if program is not None:
-            search.add_program(program, word.text)
+            add_program(program, word.text)
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         for entry in filter(None, environment.get(name, "").split(os.pathsep)):
             if os.path.isabs(entry) and os.path.isdir(entry):
-                search.add(Path(entry), f"it is in {name}")
-    unseen = {path: why for path, why in search.required.items() if not _is_shown_anyway(path)}
-    outermost = [path for path in unseen if unseen.keys().isdisjoint(path.parents)]
-    return tuple(RequiredPath(path, unseen[path]) for path in sorted(outermost))
+                required.setdefault(Path(entry), f"it is in {name}")
+    unseen = {}
+    for needed, why in required.items():
+        chain = resolve_links(needed)
+        if not all(map(is_system_path, (chain.real, *(link for link, _ in chain.links)))):
+            unseen[needed] = why
+    return {needed: unseen[needed] for needed in sorted(unseen) if unseen.keys().isdisjoint(needed.parents)}
 
 
 def as_manifest_line(paths: Iterable[Path]) -> str:
@@ -70,50 +99,6 @@ def which(word: str, path: str, folder: Path) -> Path | None:
     return None
 
 
-class _Search:
-    """Collects the paths that programs need; a word is looked for on ``path``, and from ``folder``."""
-
-    def __init__(self, path: str, folder: Path) -> None:
-        self._path = path
-        self._folder = folder
-        self.required: dict[Path, str] = {}
-
-    def find(self, word: str) -> Path | None:
-        """The program of this name, or the file that an interpreter would read; None where there is none."""
-        program = which(word, self._path, self._folder)
-        if program is not None or "\0" in word:
-            return program
-        file = Path(os.path.normpath(self._folder / word))
-        return file if os.path.isfile(file) else None
-
-    def add(self, path: Path, why: str) -> None:
-        """Adds a path and why it is needed, unless it is needed already."""
-        self.required.setdefault(path, why)
-
-    def add_program(self, program: Path, name: str, depth: int = 0) -> None:
-        """Adds a program by each of its paths, their installations, and what its first line names."""
-        if depth > _DEPTH_LIMIT:
-            return
-        chain = resolve_links(program)
-        for program_path in chain.names:
-            install = installation(program_path)
-            if install is None:
-                self.add(program_path, f"{name}: the program")
-                continue
-            self.add(install.folder, f"{name}: {install.kind}")
-            for named_folder in install.also:
-                if named_folder in self.required or not os.path.exists(named_folder):
-                    continue
-                self.add(named_folder, f"{name}: {install.kind} names it")
-                for interpreter in (named_folder / "python3", named_folder / "python"):
-                    if os.path.exists(interpreter):
-                        self.add_program(interpreter, name, depth + 1)
-        for word in os.fsdecode(first_line(chain.real)).split():
-            named = None if word.startswith("-") or "=" in word else which(word, self._path, self._folder)
-            if named is not None and named not in self.required:
-                self.add_program(named, f"{name}: {named.name}", depth + 1)
-
-
 def first_line(program: Path) -> bytes:
     """The interpreter line of a script, without "#!"; empty for any other program."""
     try:
@@ -122,11 +107,6 @@ def first_line(program: Path) -> bytes:
     except OSError:
         return b""
     return first[2:].split(b"\n")[0] if first.startswith(b"#!") else b""
-
-
-def _is_shown_anyway(path: Path) -> bool:
-    chain = resolve_links(path)
-    return is_system_path(chain.real) and all(is_system_path(link) for link, _ in chain.links)
 
 
 def missing_script(
@@ -192,20 +172,17 @@ def installation(program: Path) -> Installation | None:
     rustup = root.parent / ".rustup"
     toolchains = (rustup,) if rustup.is_dir() else ()
     for mark, kind in _MARKS:
-        if next(root.glob(mark), None) is not None:
-            also = {"pyvenv.cfg": _base_python(root), "lib/rustlib": toolchains}.get(mark, ())
-            return Installation(root, kind, also)
+        if next(root.glob(mark), None) is None:
+            continue
+        also = toolchains if mark == "lib/rustlib" else ()
+        if mark == "pyvenv.cfg" and (settings := root / mark).is_file():
+            text = settings.read_text("utf-8", "replace")
+            made_with = re.search(r"^[ \t]*home[ \t]*=[ \t]*(/.*?)[ \t]*$", text, re.MULTILINE)
+            also = (Path(made_with[1]),) if made_with else ()  # the folder of the interpreter
+        return Installation(root, kind, also)
     if program.parent.name == "bin" and root.name == ".cargo" and toolchains:
         return Installation(program.parent, "proxies of rustup", toolchains)
     return None
-
-
-def _base_python(environment: Path) -> tuple[Path, ...]:
-    """The folder of the interpreter that a virtual environment was made with, if it is one."""
-    settings = environment / "pyvenv.cfg"
-    text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
-    match = re.search(r"^[ \t]*home[ \t]*=[ \t]*(/.*?)[ \t]*$", text, re.MULTILINE)
-    return (Path(match[1]),) if match else ()
 
 
 _LINK_LIMIT = 40

@@ -61,7 +61,13 @@ def launch_under_landlock(view: View, arguments: Sequence[str], environment: Map
     """
     _link_from_home(view)
     variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
-    restriction = [word for option, path in dict.fromkeys(_grants(view)) for word in (option, str(path))]
+    masked = [resolve_links(path).real for path in view.masked]
+    grants = [("--read", Path("/proc")), *([("--read", Path("/sys"))] if view.devices else [])]
+    grants += [("--write", device) for device in (*(Path("/dev", name) for name in _WRITABLE_DEVICES), *view.devices)]
+    for mount in (*map(Mount.in_place, system_paths(view.network)), *view.everything()):
+        option = "--write" if mount.writable else "--read"
+        grants += [(option, path) for path in _unmasked_parts(resolve_links(mount.source).real, masked)]
+    restriction = [word for option, path in dict.fromkeys(grants) for word in (option, str(path))]
     if not view.network:
         restriction.append("--no-tcp")
     if needs_owner_capabilities(view):
@@ -90,18 +96,6 @@ def _link_from_home(view: View) -> None:
                 # Not through a link: it is one of these, or the program's, which may lead to the user's own files.
                 with contextlib.suppress(FileExistsError, NotADirectoryError), own_folder(link.parent, "make") as above:
                     os.symlink(shown.source, link.name, dir_fd=above.descriptor)
-
-
-def _grants(view: View) -> Iterator[tuple[str, Path]]:
-    masked = [resolve_links(path).real for path in view.masked]
-    for mount in (*map(Mount.in_place, system_paths(view.network)), *view.everything()):
-        for path in _unmasked_parts(resolve_links(mount.source).real, masked):
-            yield "--write" if mount.writable else "--read", path
-    yield "--read", Path("/proc")
-    if view.devices:
-        yield "--read", Path("/sys")
-    for device in (*(Path("/dev", name) for name in _WRITABLE_DEVICES), *view.devices):
-        yield "--write", device
 
 
 def _unmasked_parts(path: Path, masked: Sequence[Path]) -> Iterator[Path]:

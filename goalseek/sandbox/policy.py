@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ from goalseek.manifest.tables import SandboxTable
 from goalseek.own_folders import recreate_folder
 from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
-from goalseek.sandbox.executables import RequiredPath, required_paths
+from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, throw_away_home
 from goalseek.values import StopReason
@@ -70,7 +70,7 @@ class SandboxPolicy:
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
     elsewhere: tuple[Path, ...] = ()
-    _required: dict[object, tuple[RequiredPath, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _required: dict[object, dict[Path, str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def mounts(self) -> bool:
@@ -104,7 +104,7 @@ class SandboxPolicy:
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
         """What a program sees. Makes its throw-away folders, and kept caches that do not exist yet."""
-        required = [need.path for need in self.required_paths(access.commands, environment, access.cwd)]
+        required = self.required_paths(access.commands, environment, access.cwd)
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
         paths = self._cache_paths() if access.caches else ()
@@ -128,16 +128,16 @@ class SandboxPolicy:
 
     def required_paths(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
-    ) -> tuple[RequiredPath, ...]:
+    ) -> dict[Path, str]:
         """The paths that commands need, and why, environments in the user's checkout included.
 
         Cached for as long as all of them exist.
         """
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
-        if key not in self._required or not all(entry.path.exists() for entry in self._required[key]):
+        if key not in self._required or not all(path.exists() for path in self._required[key]):
             required = required_paths(commands, environment, self.folder / cwd)
-            self._required[key] = tuple(entry for entry in required if not self._is_in_tree(entry.path))
+            self._required[key] = {path: why for path, why in required.items() if not self._is_in_tree(path)}
         return self._required[key]
 
     def readable(self) -> tuple[Path, ...]:
@@ -158,28 +158,11 @@ class SandboxPolicy:
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
         return tuple(Path(text) for text in self.table.devices)
 
-    def without_sandbox(self) -> SandboxPolicy:
-        """The policy under which programs run without a sandbox, as somebody asked for."""
-        return replace(self, level=SandboxLevel("none", ("outside, as was asked for",)))
-
-    def reading(self, paths: tuple[str, ...]) -> SandboxPolicy:
-        """The policy under which programs may read these paths too."""
-        return replace(self, table=structs.replace(self.table, read=(*self.table.read, *paths)))
-
-    def with_checkouts_of(self, location: Location) -> SandboxPolicy:
-        """The policy with the other checkouts that the repository has now: somebody may have added one."""
-        elsewhere = other_folders(location)
-        return self if elsewhere == self.elsewhere else replace(self, elsewhere=elsewhere)
-
     def refuse_unfit(self) -> None:
         """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
         self.readable()
         self.devices()
         self._cache_paths()
-
-    def not_enforced(self, agent: bool, networked: bool) -> tuple[str, ...]:
-        """What programs can still do at this level. ``networked``: a command of the verifier has the network."""
-        return self.level.not_enforced((agent and self.table.agent_network) or networked)
 
     def _is_in_tree(self, path: Path) -> bool:
         """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""

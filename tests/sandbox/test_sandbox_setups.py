@@ -34,7 +34,7 @@ def room(tmp_path: Path) -> Room:
 
 def allowed(room: Room, *commands: str, **environment: str) -> tuple[Mount, ...]:
     given = {**os.environ, **environment}
-    return tuple(Mount.in_place(need.path) for need in required_paths(commands, given, room.top))
+    return tuple(map(Mount.in_place, required_paths(commands, given, room.top)))
 
 
 @BOTH
@@ -307,7 +307,7 @@ def program(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
 
 def needed(room: Room, command: str | list[str], **environment: str) -> list[Path]:
     found = required_paths([command], {"PATH": "/usr/bin:/bin", **environment}, room.top)
-    return [need.path for need in found if not need.path.is_relative_to(room.top)]
+    return [path for path in found if not path.is_relative_to(room.top)]
 
 
 def test_a_home_folder_is_never_taken_for_an_installation(room: Room) -> None:

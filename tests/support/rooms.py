@@ -57,7 +57,7 @@ class Room:
         shutil.rmtree(run, ignore_errors=True)
         run.mkdir(parents=True)
         needs = required_paths([[sys.executable]], os.environ, self.top)
-        shown = [*(Mount.in_place(need.path) for need in needs), Mount.in_place(run, writable=True)]
+        shown = [*map(Mount.in_place, needs), Mount.in_place(run, writable=True)]
         usual = build_view(self.tree, self.top, self.scratch)
         usual = structs.replace(
             usual, shown=(*shown, *changes.pop("added", ())), masked=(self.scratch.parent, *usual.masked)
