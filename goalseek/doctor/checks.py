@@ -133,7 +133,6 @@ CHECKS = (
     Check("committed", scope_checks.check_committed_files, _FITTING),
     Check("left out", tree_checks.check_left_out_files, _FITTING),
     Check("pinned", tree_checks.check_ruler, _FITTING),
-    Check("pinned", tree_checks.check_shared_files, _FITTING),
     Check("number", tree_checks.check_numbers, _FITTING),
     Check("environment", tree_checks.check_environment, (*_FITTING, "compare")),
     Check("isolation", check_separation, ("doctor",)),
@@ -156,7 +155,7 @@ def _asked(subject: Subject, places: Sequence[str]) -> Iterator[Check]:
     return (check for check in asked if not places or check.place in places)
 
 
-def find(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
+def ask_checks(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
     """What the checks find that the subject's command asks, all or those of some ``places``; an error is a finding.
 
     A place where something is wrong is not good as well.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import structs
 
 from goalseek.doctor.cheats import AppliedCheat, apply_cheat
-from goalseek.doctor.checks import CHECKS, find, finding_of
+from goalseek.doctor.checks import CHECKS, ask_checks, finding_of
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.scope_checks import is_time_unclear
 from goalseek.doctor.subject import subject_of
@@ -20,7 +20,6 @@ from goalseek.git.command import git_text
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
-from goalseek.project.project import Project
 from goalseek.statistics.scale import median
 from goalseek.values import Finding, StopReason
 
@@ -68,46 +67,34 @@ def examine(
     try:
         with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
             project.is_committed_only = is_committed_only
-            yield from _examine(project, is_quick, on_message, ask_consent, is_live)
+            make_log_folders(project.loaded)
+            subject = subject_of(project, "doctor")
+            incumbent = project.standing.incumbent
+            tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
+            cheats = tuple(apply_cheat(subject, tree, cheat.patch) for cheat in subject.config.manifest.cheat)
+            subject = structs.replace(subject, cheats=cheats, is_live=is_live)
+            needed = list(ask_checks(subject, _NEEDED))
+            is_sound = all(finding.ok for finding in needed)
+            target = current_target(subject) if is_sound and not is_quick else None
+            if target:
+                on_message(_describe_cost(cheats, target))
+            yield from needed
+            for finding in ask_checks(subject, [check.place for check in CHECKS if check.place not in _NEEDED]):
+                is_sound = is_sound and (finding.ok or finding.place in _ASIDE)
+                yield finding
+            if target and is_sound:
+                yield from try_verifier(project, target, cheats, on_message, ask_consent)
+            elif not is_quick:
+                yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
+            elif applicable := [cheat.patch for cheat in cheats if not cheat.unfit]:
+                text = f"applies: {', '.join(applicable)}"
+                yield Finding("note", text, "whether it loses, goalseek doctor shows", "cheat")
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise
-        name = "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository"
-        yield finding_of(error, name)
-
-
-def _examine(
-    project: Project,
-    is_quick: bool,
-    on_message: Callable[[str], None],
-    ask_consent: Callable[[bool], bool],
-    is_live: bool,
-) -> Iterator[Finding]:
-    make_log_folders(project.loaded)
-    subject = subject_of(project, "doctor")
-    incumbent = project.standing.incumbent
-    tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
-    cheats = tuple(apply_cheat(subject, tree, cheat.patch) for cheat in subject.config.manifest.cheat)
-    subject = structs.replace(subject, cheats=cheats, is_live=is_live)
-    needed = list(find(subject, _NEEDED))
-    is_sound = all(finding.ok for finding in needed)
-    target = current_target(subject) if is_sound and not is_quick else None
-    if target:
-        on_message(_describe_cost(subject.cheats, target))
-    yield from needed
-    for finding in find(subject, [check.place for check in CHECKS if check.place not in _NEEDED]):
-        is_sound = is_sound and (finding.ok or finding.place in _ASIDE)
-        yield finding
-    if is_quick:
-        if applicable := [cheat.patch for cheat in subject.cheats if not cheat.unfit]:
-            text = f"applies: {', '.join(applicable)}"
-            yield Finding("note", text, "whether it loses, goalseek doctor shows", "cheat")
-    elif target is None or not is_sound:
-        yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
-    else:
-        yield from try_verifier(project, target, subject.cheats, on_message, ask_consent)
+        yield finding_of(error, "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository")
 
 
 def _describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:

@@ -40,18 +40,32 @@ def check_separation(subject: Subject) -> Iterator[Finding]:
 
 def describe_separation(manifest: Manifest) -> Iterator[Finding]:
     """The same of a manifest; the remedy is "" where nothing can be better. ``exposures`` are told apart from it."""
-    outputs: list[str] = []
+    before: list[str] = []  # the outputs of the commands before
     for command in manifest.commands:
-        if command.name not in exposing_commands(manifest):
-            yield _separation(manifest, command, outputs)
+        name = command.name
+        if name in exposing_commands(manifest):
+            pass
+        elif command == timed_program(manifest):
+            text = f"{name}: runs the candidate's program beside the hidden files, which it can read"
+            check = later_check(manifest, command)
+            checked = f", and the command {check} checks its output" if check else ""
+            yield Finding("good", f"{text}; its time is the score{checked}")
+        elif command.sees != "hidden":
+            yield Finding("good", f"{name}: runs the candidate, without the hidden files")
+        elif before:
+            text = f"sees only outputs ({', '.join(before)}) and hidden files: none of the candidate's code"
+            yield Finding("good", f"{name}: {text}")
+        else:
+            text = f"{name}: sees nothing of the candidate, not even outputs: it cannot judge it"
+            yield Finding("note", text, "name what it needs in the outputs of a command before it")
         yield from _self_reports(manifest, command)
         if command.keep:
-            text = f"{command.name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
+            text = f"{name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
             yield Finding("note", text, "take out keep; setup.gives gives each measurement a copy of its own")
         if command.network:
-            text = f"{command.name}: has the network: it can fetch an answer, and tell what it saw"
+            text = f"{name}: has the network: it can fetch an answer, and tell what it saw"
             yield Finding("note", text, "take out network; let setup fetch what is needed")
-        outputs += command.outputs if command.sees != "hidden" or outputs else ()
+        before += command.outputs if command.sees != "hidden" or before else ()
 
 
 def check_exposure(subject: Subject) -> Iterator[Finding]:
@@ -117,22 +131,6 @@ def cheat_remedy(manifest: Manifest) -> str:
     return f"{remedy}; narrow metric.valid, or add a [[guard]] on what the cheat lets slip"
 
 
-def _separation(manifest: Manifest, command: VerifyCommand, outputs: Sequence[str]) -> Finding:
-    """How the command is kept apart from the candidate; ``outputs`` are those of the commands before it."""
-    name = command.name
-    if command == timed_program(manifest):
-        text = f"{name}: runs the candidate's program beside the hidden files, which it can read; its time is the score"
-        check = later_check(manifest, command)
-        return Finding("good", text + (f", and the command {check} checks its output" if check else ""))
-    if command.sees != "hidden":
-        return Finding("good", f"{name}: runs the candidate, without the hidden files")
-    if outputs:
-        text = f"sees only outputs ({', '.join(outputs)}) and hidden files: none of the candidate's code"
-        return Finding("good", f"{name}: {text}")
-    text = f"{name}: sees nothing of the candidate, not even outputs: it cannot judge it"
-    return Finding("note", text, "name what it needs in the outputs of a command before it")
-
-
 def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Finding]:
     """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
@@ -146,7 +144,8 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Findin
                 yield Finding("good", f"{text}, and the command {check} checks what it left")
             elif isinstance(reading, Guard):  # of the score it is told by unchecked_time
                 yield Finding("note", f"{text}: the code decides how much it does in that time", CHECK_OUTPUT)
-            if reading.source == "cpu" and not any(_is_wall_time(guard, command) for guard in manifest.guard):
+            walls = [guard.command for guard in manifest.guard if guard.source == "wall"]
+            if reading.source == "cpu" and command.name not in walls:
                 text = f"{command.name}: very short processes that nobody waits for are not in its processor time"
                 remedy = f'add a [[guard]] with source = "wall" and command = "{command.name}": it counts them'
                 yield Finding("note", text, remedy)
@@ -157,10 +156,6 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Findin
         text = f"{command.name}: its success is an exit code, and candidate code can end the process with any"
         remedy = 'let it leave a report in `outputs`, and a command that sees = "hidden" read a [[guard]] from it'
         yield Finding("note", text, remedy)
-
-
-def _is_wall_time(guard: Guard, command: VerifyCommand) -> bool:
-    return guard.source == "wall" and guard.command == command.name
 
 
 _READ_FROM = {

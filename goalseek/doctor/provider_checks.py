@@ -75,20 +75,18 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
         if isinstance(provider, AgentProvider):
             yield _version(_make_call(subject), provider)
             yield _login(provider)
-            if manifest.sandbox.agent_network:
-                yield from _endpoint(provider)
+            address = provider.table.endpoint or provider.preset.address
+            if address and manifest.sandbox.agent_network:
+                yield _endpoint(provider.name, address)
         elif isinstance(provider, CommandProvider) and provider.table.credentials:
             yield _login(provider)
         if subject.is_live:
             yield _live(_make_call(subject), provider)
             forget_calls(project.places)
     if any(isinstance(provider, AgentProvider) for provider in members):
-        is_on = manifest.sandbox.agent_search
-        text = (
-            "agents may search the web, at their service and beyond the sandbox"
-            if is_on
-            else "no agent searches the web"
-        )
+        is_on, text = manifest.sandbox.agent_search, "no agent searches the web"
+        if is_on:
+            text = "agents may search the web, at their service and beyond the sandbox"
         yield Finding("good", f"{text} (agent_search = {str(is_on).lower()})", place="sandbox")
 
 
@@ -102,8 +100,8 @@ def _version(call: Call, provider: AgentProvider) -> Finding:
         result = call.host.start(call, spec)
     except (GoalseekError, OSError) as error:
         return Finding("wrong", f"{name}: {program} cannot be started: {error}", "see: sandbox, allowed")
-    lines = [line.strip() for line in (result.stdout or result.stderr).decode("utf-8", "replace").splitlines()]
-    lines = [line for line in lines if line]
+    printed = (result.stdout or result.stderr).decode("utf-8", "replace")
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
     if result.exit_code != 0 or not lines:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
         remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
@@ -132,10 +130,7 @@ def _login(provider: CommandProvider) -> Finding:
     return Finding("wrong", f"{provider.name}: no login was found", remedy, "login")
 
 
-def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
-    address = provider.table.endpoint or provider.preset.address
-    if not address:
-        return
+def _endpoint(name: str, address: str) -> Finding:
     request = urllib.request.Request(address, method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=ENDPOINT_SECONDS):
@@ -145,9 +140,8 @@ def _endpoint(provider: AgentProvider) -> Iterator[Finding]:
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         remedy = "its agent would go on trying: correct the network, or provider.endpoint"
-        yield Finding("wrong", f"{provider.name}: {address} does not answer: {why}", remedy, "endpoint")
-        return
-    yield Finding("good", f"{provider.name}: {address} answers", place="endpoint")
+        return Finding("wrong", f"{name}: {address} does not answer: {why}", remedy, "endpoint")
+    return Finding("good", f"{name}: {address} answers", place="endpoint")
 
 
 def _live(call: Call, provider: Provider) -> Finding:

@@ -116,16 +116,13 @@ def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writab
 
 
 def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
-    path = next(filter(matcher((pattern,)), _walk_files(loaded.folder)), None)
-    addition = f"; {quote_path(path)} is there, but not committed" if path else ""
-    return f"{pattern!r} matches no committed file{addition}"
-
-
-def _walk_files(folder: Path) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
+    is_match = matcher((pattern,))
+    for parent, folders, names in os.walk(loaded.folder):
         folders[:] = [name for name in folders if name != ".git"]
-        for name in names:
-            yield Path(parent, name).relative_to(folder).as_posix()
+        paths = (Path(parent, name).relative_to(loaded.folder).as_posix() for name in names)
+        if path := next(filter(is_match, paths), ""):
+            return f"{pattern!r} matches no committed file; {quote_path(path)} is there, but not committed"
+    return f"{pattern!r} matches no committed file"
 
 
 def check_number(subject: Subject) -> Iterator[Finding]:
@@ -134,7 +131,11 @@ def check_number(subject: Subject) -> Iterator[Finding]:
     manifest, metric = loaded.manifest, loaded.manifest.metric
     if not subject.takes_ruler and subject.command != "doctor":
         return
-    if is_time_unclear(loaded) and (names := _timeable_commands(manifest)):
+    # Where two commands run the candidate, its time is not that of one which only checks beside it.
+    judging = [one for one in manifest.commands if _judges_candidate(manifest, one.name)]
+    running = [one for one in judging if one.sees != "hidden" or one.outputs]
+    names = [one.name for one in (running if len(running) > 1 else judging) if not one.once]
+    if is_time_unclear(loaded) and names:
         problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
         remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
         yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands takes it", remedy)
@@ -151,13 +152,6 @@ def is_time_unclear(loaded: ManifestFile) -> bool:
     """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
     manifest = loaded.manifest
     return manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1 and not has_metric_command(loaded)
-
-
-def _timeable_commands(manifest: Manifest) -> list[str]:
-    """The commands whose time may be the metric; where two run the candidate, not one that only checks beside it."""
-    judging = [one for one in manifest.commands if _judges_candidate(manifest, one.name)]
-    running = [one for one in judging if one.sees != "hidden" or one.outputs]
-    return [one.name for one in (running if len(running) > 1 else judging) if not one.once]
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:

@@ -65,9 +65,12 @@ def check_named_files(subject: Subject) -> Iterable[Finding]:
         if committed_path := next((path for path in subject.entries if path.startswith(below)), None):
             message = f"log.home: {quote_path(committed_path)} is committed; goalseek would write beside it"
             raise GoalseekError(message, "choose another log.home")
-    if _is_partial(project.repository):
-        head = project.repository.head()
-        listing = project.repository.git("rev-list", "--objects", "--missing=print", head + "^{tree}")
+    repository, promisors = project.repository, b""
+    if b"promisor" in (repository.location.common_dir / "config").read_bytes():
+        with contextlib.suppress(GitFailed):  # none is set
+            promisors = repository.git("config", "--type=bool", "--get-regexp", r"^remote\..*\.promisor$")
+    if any(line.endswith(b" true") for line in promisors.splitlines()):
+        listing = repository.git("rev-list", "--objects", "--missing=print", repository.head() + "^{tree}")
         if missing := sum(line.startswith(b"?") for line in listing.splitlines()):
             message = f"this is a partial clone, and {missing} objects of HEAD are not here"
             raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
@@ -125,19 +128,9 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
     return files_by_attribute
 
 
-def _is_partial(repository: Repository) -> bool:
-    if b"promisor" not in (repository.location.common_dir / "config").read_bytes():
-        return False
-    try:
-        listing = repository.git("config", "--type=bool", "--get-regexp", r"^remote\..*\.promisor$")
-    except GitFailed:  # none is set
-        return False
-    return any(line.endswith(b" true") for line in listing.splitlines())
-
-
 def check_ruler(subject: Subject) -> Iterator[Finding]:
     """Manifest, files and shared folders are what was pinned. A new baseline adopts what differs."""
-    project = subject.project
+    project, names = subject.project, subject.project.loaded.manifest.scope.share
     differences = project.differences_from_head()
     if subject.command == "baseline":
         yield from [Finding("note", f"adopts: {', '.join(differences.ruler)}")] if differences.ruler else []
@@ -146,11 +139,6 @@ def check_ruler(subject: Subject) -> Iterator[Finding]:
     starts_anew = project.began == "asked for" if subject.command != "baseline" else subject.source == "the incumbent"
     if differences.code and starts_anew:
         yield Finding("note", differences.code)
-
-
-def check_shared_files(subject: Subject) -> Iterator[Finding]:
-    """Shared folders hold what they held at the baseline."""
-    project, names = subject.project, subject.project.loaded.manifest.scope.share
     for text in project.shares.notes(names, project.standing.epoch):
         yield Finding("note", text)
     if not project.shares.is_whole(names):

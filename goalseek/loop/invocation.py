@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from goalseek.doctor.checks import check_fit, find
+from goalseek.doctor.checks import ask_checks, check_fit
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError, LimitReached
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
@@ -247,7 +247,7 @@ def why_not_finish(project: Project, config: Config, author: str = "") -> str:
         if failure := checkpoints.load(FAILED, str, ""):
             return str(failure.value)
     try:
-        findings = find(subject_of(project, "iterate"), ("globs", "provider")) if project.has_provider() else ()
+        findings = ask_checks(subject_of(project, "iterate"), ("globs", "provider")) if project.has_provider() else ()
         if why := next((finding.text for finding in findings if not finding.ok), ""):
             return why
         if author and not project.has_provider():

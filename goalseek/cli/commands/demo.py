@@ -59,42 +59,13 @@ def fixtures() -> dict[str, Fixture]:
     return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
 
 
-def provider_override(source: Fixture, provider: str | None) -> ProviderTable | None:
-    """The table of ``provider`` where that is given and is not the manifest's, else None.
-
-    Raises GoalseekError where the provider cannot start, before anything is written.
-    """
-    loaded = ManifestFile(source.folder / loading.FILE_NAME, loading.load(source.manifest).manifest)
-    override = provider_from_options(loaded, provider, None)
-    table = override or loaded.manifest.provider
-    if table:
-        make_permitted_provider(loaded, table)
-    git("--version")
-    return override
-
-
-def default_iterations(loaded: ManifestFile, override: ProviderTable | None) -> int:
+def default_iterations(loaded: ManifestFile, table: ProviderTable | None) -> int:
     """The default number of iterations, well under a minute: the length of a script, or 20 for ``tune``."""
-    table = override or loaded.manifest.provider
     if table and table.name == "scripted":
         return len(read_script(loaded.folder / table.script))
     if table and table.name == "tune":
         return _TUNE_ITERATIONS
     return loaded.manifest.limits.iterations or _TUNE_ITERATIONS
-
-
-def make_repository(source: Fixture, folder: Path) -> ManifestFile:
-    """A new repository in ``folder`` with the fixture as its first commit, independent of the user's git configuration.
-
-    Raises GoalseekError where the folder has something in it.
-    """
-    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR")
-    names = _copy_example(source.folder, folder)
-    path = folder / loading.FILE_NAME
-    shutil.copyfile(source.manifest, path)
-    _commit_files(folder, [*names, path.name], f"The fixture {source.name}")
-    return loading.load(path)
 
 
 def templates() -> list[str]:
@@ -173,9 +144,19 @@ def run(options: argparse.Namespace) -> int:
     )
     source = by_name[options.name]
     folder = start_folder(options) / (options.target or f"goalseek-demo-{source.name}")
-    override = provider_override(source, options.provider)
-    loaded = make_repository(source, folder)
-    count = options.count or default_iterations(loaded, override)
+    path = folder / loading.FILE_NAME
+    loaded = ManifestFile(source.folder / path.name, loading.load(source.manifest).manifest)
+    override = provider_from_options(loaded, options.provider, None)
+    if table := override or loaded.manifest.provider:
+        make_permitted_provider(loaded, table)  # it can start, or nothing is written
+    git("--version")
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR")
+    names = _copy_example(source.folder, folder)
+    shutil.copyfile(source.manifest, path)
+    _commit_files(folder, [*names, path.name], f"The fixture {source.name}")
+    loaded = loading.load(path)
+    count = options.count or default_iterations(loaded, table)
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
     print_message(options, f"{source.summary}\nThe repository is new, in {folder}. It gets {iterations}:")
     began = time.monotonic()
