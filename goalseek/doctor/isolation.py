@@ -80,7 +80,7 @@ def check_exposure(subject: Subject) -> Iterator[Finding]:
 def _hidden_files(subject: Subject) -> dict[str, Path]:
     config = subject.config
     prefix = config.scope.prefix
-    return hidden_paths(subject.project.folder, config.manifest, prefix, config.hidden_from, subject.entries)
+    return hidden_paths(subject.project.folder, config.manifest, prefix, config.trees.hidden_from, subject.entries)
 
 
 def self_reported_score(manifest: Manifest) -> Finding | None:

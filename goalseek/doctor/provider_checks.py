@@ -192,7 +192,7 @@ def find_unseen_script(
     is_shared = matcher(config.manifest.scope.share)
 
     def is_there(path: str) -> bool:
-        return is_shared(path) or (prefix + path in {**entries, **config.proposer} and is_seen(prefix + path))
+        return is_shared(path) or (prefix + path in {**entries, **config.trees.proposer} and is_seen(prefix + path))
 
     # The program itself is run from the checkout, and scripts that no candidate may change are HEAD's.
     script = missing_script(commands, project.folder, ".", is_there)

@@ -159,7 +159,7 @@ def check_environment(subject: Subject) -> Iterator[Finding]:
     project, config, entries = subject.project, subject.config, subject.entries
     scope, setup, prefix = config.manifest.scope, config.manifest.setup, project.places.prefix
     linked_paths = (*scope.share, *(setup.gives if setup else ()))
-    hidden_files.refuse_clashes(config.hidden_from, prefix, entries, linked_paths)
+    hidden_files.refuse_clashes(config.trees.hidden_from, prefix, entries, linked_paths)
     editable_installs.refuse_editable(config.manifest, project.confines)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     if subject.takes_ruler:

@@ -190,9 +190,9 @@ def measure_target(project: Project, target: Target) -> Evidence:
     spec = MeasurementSpec(target.tree, target.seed, iteration)
     side: Side = "candidate" if target.bench == "a" else "incumbent"
     ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
-    with project.verifier(target.config, *ruler, target.bench) as usual:
-        verifier = structs.replace(usual, own_folder=target.own_folder, turn=lambda _, number: usual.turn(side, number))
-        return add_measurement(verifier, spec, Evidence(), folder)
+    usual = project.verifier(target.config, *ruler, target.bench)
+    verifier = structs.replace(usual, own_folder=target.own_folder, turn=lambda _, number: usual.turn(side, number))
+    return add_measurement(verifier, spec, Evidence(), folder)
 
 
 def alternate(before: Value, after: Value, pairs: int) -> Iterator[Value]:
@@ -222,10 +222,10 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
 def sync_bench(evaluation: Evaluation, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    with evaluation.project.bench(evaluation.config, "a") as bench:
-        for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.commands):
-            if sees is not None:
-                bench.sync_to(sees, tree)
+    bench = evaluation.project.lane.bench(evaluation.config.trees, "a")
+    for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.commands):
+        if sees is not None:
+            bench.sync_to(sees, tree)
 
 
 def measurement_of(evidence: Evidence) -> MeasuredValue:
@@ -280,7 +280,7 @@ def take_ruler(evaluation: Evaluation) -> Ruler:
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
     """The ruler that a tree with these files has under this configuration."""
     files = digest_of_files(entries.items(), config.scope, config.manifest)
-    return Ruler(ruler_keys(config.manifest), files, config.hidden_from)
+    return Ruler(ruler_keys(config.manifest), files, config.trees.hidden_from)
 
 
 def baseline_error(

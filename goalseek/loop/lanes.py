@@ -134,7 +134,7 @@ class Lanes:
         self.clock = ActiveClock(project, self.flight)
         self.slots: list[Resource] = []
         self._project, self.baton, self._alone = project, baton, project.lane
-        project.lane.trees.close()
+        project.lane.close_trees()
         names = ["", *(f"bench-{number}" for number in range(1, benches))]
         bench_lanes = [project.add_lane(name, number) for number, name in enumerate(names)]
         self.bench = Resource("a bench", baton, bench_lanes)

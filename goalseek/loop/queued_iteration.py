@@ -234,7 +234,7 @@ class QueuedIteration(Iteration):
         if is_recorded or not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
             return False
         for lane in self._held.values():
-            lane.trees.close()
+            lane.close_trees()
             with contextlib.suppress(OSError):
                 remove_if_exists(lane.places.workspace)
         return True

@@ -28,6 +28,7 @@ from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import from_plain, to_line
 from goalseek.workspace import hidden_files
+from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
@@ -48,21 +49,16 @@ class Direction(Struct, frozen=True):
 class Config(Struct, frozen=True):
     """The manifest, and all that one iteration takes from it.
 
-    ``links`` are the shared folders: path in a tree to path on disk. ``hidden_from`` are the files of that folder as
-    the ruler has them; ``templates`` are the prompts, by phase; ``notes`` are what a person should know. ``proposer``
-    are the scripts of who proposes, as HEAD has them.
+    ``templates`` are the prompts, by phase; ``notes`` are what a person should know.
     """
 
     manifest: Manifest
     scope: Scope
-    scope_key: str
+    trees: TreePlan
     program: str
     directions: tuple[Direction, ...]
     notes: tuple[str, ...] = ()
-    links: dict[str, str] = {}
-    hidden_from: Listing = ()
     templates: Templates = {}
-    proposer: dict[str, Entry] = {}
 
 
 class ConfigReader:
@@ -119,7 +115,7 @@ class ConfigReader:
         if not context.writable or first_scope == scope:
             return config
         manifest = structs.replace(config.manifest, scope=first_scope)
-        first_config = self.read(manifest, mounts, (), config.hidden_from, self._changed_paths(None))
+        first_config = self.read(manifest, mounts, (), config.trees.hidden_from, self._changed_paths(None))
         note = (
             "the manifest's scope has changed since the iteration began; the new one holds from the next iteration on"
         )
@@ -152,8 +148,10 @@ class ConfigReader:
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         current_directions = tuple(read_directions(loaded.directions))
         templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
-        notes, proposer = (*notes, *template_notes), self._read_proposer(scope)
-        return Config(manifest, scope, key, text, current_directions, notes, links, listing, templates, proposer)
+        keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
+        hidden_folder = hidden_files.folder_of(self.folder, manifest)
+        trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, self._read_proposer(scope))
+        return Config(manifest, scope, trees, text, current_directions, (*notes, *template_notes), templates)
 
     def _read_proposer(self, scope: Scope) -> dict[str, Entry]:
         """The proposer's scripts that no candidate may change, as HEAD has them: to commit one needs no baseline."""
@@ -166,9 +164,8 @@ class ConfigReader:
 
     def refuse_changed_hidden_files(self, config: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
-        folder = hidden_files.folder_of(self.folder, config.manifest)
-        if folder:
-            hidden_files.refuse_changed(folder, config.hidden_from)
+        if folder := config.trees.hidden_folder:
+            hidden_files.refuse_changed(folder, config.trees.hidden_from)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
         """The paths on which two trees differ, as ``read_pinned`` takes them; cached for the last pair."""

@@ -26,13 +26,12 @@ from goalseek.measurement.verifier import Verifier
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.observer import Observer
 from goalseek.project.picture import ACTIVE_STATUSES, Activity, Picture
-from goalseek.project.trees import Lane, agent_history, plan_trees
+from goalseek.project.trees import Lane, agent_history
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
 from goalseek.values import Stop, to_plain
-from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import Workspace
@@ -135,7 +134,7 @@ class Project:
         """From now on works in the trees of this lane. Its programs see no other checkout that there is by now."""
         self.lane = lane
         self._hide_new_checkouts()
-        lane.trees.announce = self.activity.making_tree
+        lane.announce = self.activity.making_tree
         lane.programs.pulse = self.beat
 
     def add_lane(self, name: str, slot: int = 0) -> Lane:
@@ -213,36 +212,30 @@ class Project:
 
     def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
         """The agent's tree under this configuration, at the incumbent of now or of a ``standing``."""
-        workspace = self.lane.trees.workspace(plan_trees(config, self.confines.mounts, self.folder))
+        workspace = self.lane.workspace(config.trees)
         workspace.sync_to(lambda label: agent_history(self.ledger.history, standing or self.standing, label))
         return workspace
 
-    def bench(self, config: Config, name: BenchName) -> AbstractContextManager[Bench]:
-        """A bench under this configuration, which nobody else has while this block lasts."""
-        return self.lane.trees.bench(plan_trees(config, self.confines.mounts, self.folder), name)
-
-    @contextlib.contextmanager
     def verifier(
         self, config: Config, ruler: str, baseline_tree: str, seconds: dict[str, float], name: BenchName = "a"
-    ) -> Iterator[Verifier]:
-        """Measures by the pinned commands on a bench, which nobody else has while this block lasts."""
-        with self.bench(config, name) as bench:
-            yield Verifier(
-                config.manifest,
-                bench,
-                self.places,
-                self.programs,
-                self.confines,
-                ruler,
-                baseline_tree,
-                seconds,
-                on_output=self.watch.on_output,
-                turn=self.activity.show_turn,
-                waiting=self.activity.waiting,
-                pause=self.pause,
-                slot=self.lane.slot,
-                refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
-            )
+    ) -> Verifier:
+        """Measures by the pinned commands on a bench."""
+        return Verifier(
+            config.manifest,
+            self.lane.bench(config.trees, name),
+            self.places,
+            self.programs,
+            self.confines,
+            ruler,
+            baseline_tree,
+            seconds,
+            on_output=self.watch.on_output,
+            turn=self.activity.show_turn,
+            waiting=self.activity.waiting,
+            pause=self.pause,
+            slot=self.lane.slot,
+            refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
+        )
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
         """Shows what it does now: the picture with these ``fields``, and with those of the standing."""

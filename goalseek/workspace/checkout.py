@@ -46,7 +46,7 @@ class TreePlan(Struct, frozen=True):
 
     Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
     command; ``hidden_folder`` is where the files of ``hidden_from`` are read. The agent's tree has the ``proposer``'s
-    scripts in place of the candidate's.
+    scripts, as HEAD has them, in place of the candidate's.
     """
 
     scope: Scope

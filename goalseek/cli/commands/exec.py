@@ -88,32 +88,32 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     *earlier, command = config.manifest.commands
     standing = project.standing
     assert command.sees and standing.baseline
-    with project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds) as verifier:
-        log = HeadAndTail()
-        try:
-            run_setup(verifier, log)  # where its result for this ruler is gone
-        except NoNumber as error:
-            printed = log.content().decode("utf-8", "replace").rstrip()
-            raise GoalseekError(f"{error}\n{printed}", "correct it, then try again", BAD_FINDING) from None
-        root = verifier.bench.sync_to(command.sees, tree)
-        below = root / project.places.prefix
-        if command.sees != "hidden":
-            copy_given_folders(verifier, below)
-        if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
-            copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
-            missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
-            if missing:
-                text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"
-                print(f"goalseek: {text}", file=sys.stderr)
-        if any(other.keep for other in config.manifest.commands):
-            verifier.bench.forget(command.sees)
-        folder = project.places.run_folder(command.sees)
-        recreate_folder(folder)
-        variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
-        variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
-        which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
-        _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
-        yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
+    verifier = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
+    log = HeadAndTail()
+    try:
+        run_setup(verifier, log)  # where its result for this ruler is gone
+    except NoNumber as error:
+        printed = log.content().decode("utf-8", "replace").rstrip()
+        raise GoalseekError(f"{error}\n{printed}", "correct it, then try again", BAD_FINDING) from None
+    root = verifier.bench.sync_to(command.sees, tree)
+    below = root / project.places.prefix
+    if command.sees != "hidden":
+        copy_given_folders(verifier, below)
+    if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
+        copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+        missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
+        if missing:
+            text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"
+            print(f"goalseek: {text}", file=sys.stderr)
+    if any(other.keep for other in config.manifest.commands):
+        verifier.bench.forget(command.sees)
+    folder = project.places.run_folder(command.sees)
+    recreate_folder(folder)
+    variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
+    variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
+    which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
+    _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
+    yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
 
 
 @contextlib.contextmanager

@@ -114,9 +114,9 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
-            **({"hidden_from": digest_of(config.hidden_from)} if config.hidden_from else {}),
+            **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),
             **({"prompts": versions(config.templates)} if has_author else {}),
-            **({"proposer": digest_of(config.proposer)} if has_author and config.proposer else {}),
+            **({"proposer": digest_of(config.trees.proposer)} if has_author and config.trees.proposer else {}),
             **({"source": result.source} if result.source else {}),
             **({"script": plan.script} if plan and plan.script else {}),
             **project.shares.digests(share),

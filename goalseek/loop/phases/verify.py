@@ -68,8 +68,8 @@ def _next_measurement(
     baseline, spec = standing.baseline, MeasurementSpec(tree, seed, iteration.number, side)
 
     def measure() -> Evidence:
-        with project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench) as verifier:
-            extended = add_measurement(verifier, spec, evidence, iteration.folder)
+        verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)
+        extended = add_measurement(verifier, spec, evidence, iteration.folder)
         if extended.is_incumbent_failing:
             project.watch.on_note("the incumbent was measured again and gave no number; it is measured once more")
         return extended
@@ -89,8 +89,8 @@ def _next_baseline_measurement(
     spec = MeasurementSpec(candidate.tree, iteration.seed(len(evidence.runs) + 1), iteration.number)
 
     def measure() -> Evidence:
-        with iteration.project.verifier(config, ruler, candidate.tree, {}) as usual:
-            verifier = structs.replace(usual, turn=lambda _, number: usual.turn(Outcome.BASELINE, number))
-            return add_measurement(verifier, spec, evidence, iteration.folder)
+        usual = iteration.project.verifier(config, ruler, candidate.tree, {})
+        verifier = structs.replace(usual, turn=lambda _, number: usual.turn(Outcome.BASELINE, number))
+        return add_measurement(verifier, spec, evidence, iteration.folder)
 
     return measure
