@@ -16,7 +16,7 @@ from goalseek.doctor.subject import subject_of
 from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation.measurements import Target, current_target
-from goalseek.git.command import git_text
+from goalseek.git.command import git
 from goalseek.humanize import format_duration, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project.opening import open_project
@@ -48,7 +48,7 @@ def examine(
     not fit, nothing is left in the repository.
     """
     try:
-        text = git_text("--version")
+        text = git("--version").decode().strip()
     except GoalseekError as error:
         yield finding_of(error, "git")
         return

@@ -65,7 +65,7 @@ def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequen
         message = plan.message.encode("utf-8", "replace")
         answer = git_as_user(*arguments, folder=repository.top, stdin=message, variables=variables)
         if answer.exit_code:
-            raise _commit_error(repository, plan, answer, None)
+            raise _commit_error(repository, plan, answer, has_hooks=False)
         commit = answer.stdout.decode().strip()
     return commit
 
@@ -75,7 +75,12 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
 
     Raises GoalseekError where git makes no commit, and where a hook changed a file of one.
     """
-    hooks = _hooks(repository)
+    answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
+    hooks = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))  # as their checkout has them
+    has_hooks = (not answer.exit_code and hooks.is_dir()) and any(
+        os.access(path, os.X_OK) and path.suffix != ".sample" and path.is_file() for path in hooks.iterdir()
+    )
+    options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if has_hooks else [])]
     # Below the repository's own git directory, so that `includeIf "gitdir:..."` holds here too.
     with _temporary_folder(repository) as git_dir:
         work_tree = _work_tree_of(git_dir)
@@ -88,30 +93,25 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
             repository.git_as_user("config", "--file", str(config), "--remove-section", "core")
         work_tree.mkdir(mode=0o700)
         (work_tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
+        message = git_dir / "message"
+        variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
         for plan in plans:
-            base = _add_one(repository, plan, git_dir, work_tree, hooks)
+            # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever
+            # filters the user has, which may fail in a place that they do not know.
+            reading = ("read-tree", "--reset", *(["-u"] if has_hooks else []), plan.tree)
+            repository.objects.git(*reading, variables=variables)
+            message.write_bytes(plan.message.encode("utf-8", "replace"))
+            arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
+            answer = git_as_user(*arguments, folder=work_tree)
+            if answer.exit_code:
+                raise _commit_error(repository, plan, answer, has_hooks)
+            base = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
+            differences = repository.objects.differences(plan.tree, repository.tree_of(base))
+            if differences:
+                names = ", ".join(quote_path(difference.path) for difference in differences)
+                error = f"a hook of yours changed {names} in {_iterations_text(plan)}: that is not what was measured"
+                raise GoalseekError(error, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
         return base
-
-
-def _add_one(repository: Repository, plan: PlannedCommit, git_dir: Path, work_tree: Path, hooks: Path | None) -> str:
-    # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever filters
-    # the user has, which may fail in a place that they do not know.
-    variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
-    repository.objects.git("read-tree", "--reset", *(["-u"] if hooks else []), plan.tree, variables=variables)
-    message = git_dir / "message"
-    message.write_bytes(plan.message.encode("utf-8", "replace"))
-    options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if hooks else [])]
-    arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-    answer = git_as_user(*arguments, folder=work_tree)
-    if answer.exit_code:
-        raise _commit_error(repository, plan, answer, hooks)
-    commit = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
-    differences = repository.objects.differences(plan.tree, repository.tree_of(commit))
-    if differences:
-        names = ", ".join(quote_path(difference.path) for difference in differences)
-        error = f"a hook of yours changed {names} in {_iterations_text(plan)}: that is not what was measured"
-        raise GoalseekError(error, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
-    return commit
 
 
 def refuse_branch(repository: Repository, name: str) -> None:
@@ -175,22 +175,10 @@ def _remove_with_work_tree(folder: Path) -> None:
     remove_if_exists(folder)
 
 
-def _hooks(repository: Repository) -> Path | None:
-    """The folder of the user's hooks as their checkout has it; None where it has no hook to run."""
-    answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
-    folder = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))
-    if answer.exit_code or not folder.is_dir():
-        return None
-    has_hook = any(
-        os.access(path, os.X_OK) and path.suffix != ".sample" and path.is_file() for path in folder.iterdir()
-    )
-    return folder if has_hook else None
-
-
 def _commit_error(
-    repository: Repository, plan: PlannedCommit, answer: CompletedProgram, hooks: Path | None
+    repository: Repository, plan: PlannedCommit, answer: CompletedProgram, has_hooks: bool
 ) -> GoalseekError:
-    hints = [_NO_HOOKS] if hooks else []
+    hints = [_NO_HOOKS] if has_hooks else []
     if repository.git_as_user("var", "GIT_AUTHOR_IDENT").exit_code:
         hints = ['git config user.name "Your Name" && git config user.email you@example.com']
     elif repository.git_as_user("config", "--type=bool", "commit.gpgSign").stdout == b"true\n":

@@ -75,18 +75,6 @@ def git_as_user(
     return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
 
 
-def run_git(
-    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
-) -> process.CompletedProgram:
-    """A hardened git command. Raises GoalseekError where there is no git, FileNotFoundError where no ``folder``."""
-    try:
-        return process.run(["git", *HARDENED, *arguments], environment(**(variables or {})), stdin, folder)
-    except FileNotFoundError as error:
-        if error.filename != "git":
-            raise
-        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
-
-
 def git(
     *arguments: str,
     git_dir: Path | None = None,
@@ -94,17 +82,20 @@ def git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0."""
-    git_variables = {"GIT_DIR": str(git_dir)} if git_dir else {}
-    answer = run_git(*arguments, folder=folder, stdin=stdin, variables={**(variables or {}), **git_variables})
+    """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0.
+
+    Raises GoalseekError where there is no git, FileNotFoundError where no ``folder``.
+    """
+    git_variables = {**(variables or {}), **({"GIT_DIR": str(git_dir)} if git_dir else {})}
+    try:
+        answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)
+    except FileNotFoundError as error:
+        if error.filename != "git":
+            raise
+        raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
     if answer.exit_code:
-        raise GitFailed(arguments, answer.exit_code, answer.stderr)
+        raise GitFailed(arguments, answer.exit_code, answer.stderr, answer.stdout)
     return answer.stdout
-
-
-def git_text(*arguments: str, folder: Path | None = None) -> str:
-    """The standard output of a hardened git command as text, without the last newline."""
-    return git(*arguments, folder=folder).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 _UNREADABLE_OBJECT = re.compile(

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import git_as_user, git_text
+from goalseek.git.command import git, git_as_user
 from goalseek.values import StopReason
 
 _REV_PARSE = (
@@ -40,9 +40,28 @@ def locate(folder: Path) -> Location:
     ``core.worktree`` is a folder of another user's.
     """
     try:
-        answer = _rev_parse(folder)
+        try:
+            output = git(*_REV_PARSE, folder=folder)
+        except GitFailed as error:
+            if _DUBIOUS_OWNER not in error.said:
+                raise
+            # Where git doubts the owner, the user's whole configuration decides.
+            own = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})
+            if own.exit_code:
+                raise GitFailed(_REV_PARSE, own.exit_code, own.stderr) from None
+            output = own.stdout
     except (GitFailed, FileNotFoundError, NotADirectoryError) as error:
-        raise _location_error(folder, str(error)) from None
+        stderr = str(error)
+        message, hint = f"{folder} is not in a git repository", "run: git init && git add -A && git commit -m start"
+        if _DUBIOUS_OWNER in stderr:
+            message = f"git does not trust {folder}, which belongs to another user"
+            match = re.search(r"git config --global --add safe\.directory .+", stderr)
+            hint = f"if you trust what is in it: {match[0]}" if match else "see: git help config, safe.directory"
+        elif "must be run in a work tree" in stderr:
+            message = f"{folder} is in a bare repository, or in a git directory"
+            hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
+        raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
+    answer = os.fsdecode(output).rstrip("\n")
     if answer.count("\n") != 3:
         hint = "rename that folder, or clone the repository to another place"
         raise GoalseekError(f"the path of {folder} has a line break in it", hint, StopReason.REPOSITORY)
@@ -56,19 +75,6 @@ def locate(folder: Path) -> Location:
     return location
 
 
-def _rev_parse(folder: Path) -> str:
-    """The output of ``git rev-parse``. Where git doubts the owner, the user's whole configuration decides."""
-    try:
-        return git_text(*_REV_PARSE, folder=folder)
-    except GitFailed as error:
-        if _DUBIOUS_OWNER not in error.said:
-            raise
-    answer = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})
-    if answer.exit_code:
-        raise GitFailed(_REV_PARSE, answer.exit_code, answer.stderr)
-    return os.fsdecode(answer.stdout).rstrip("\n")
-
-
 def other_folders(location: Location) -> tuple[Path, ...]:
     """The other folders with the repository's files: its other checkouts, and the object stores that it borrows from.
 
@@ -79,8 +85,8 @@ def other_folders(location: Location) -> tuple[Path, ...]:
     folders = [common.parent] if common.name == ".git" else []
     if b"worktree" in (common / "config").read_bytes().lower() and common != location.git_dir:
         with contextlib.suppress(GitFailed):
-            main = git_text("config", "--file", str(common / "config"), "--get", "core.worktree", folder=common)
-            folders.append(common / main)
+            main = git("config", "--file", str(common / "config"), "--get", "core.worktree", folder=common)
+            folders.append(common / os.fsdecode(main).rstrip("\n"))
     for note in sorted(common.glob("worktrees/*/gitdir")):
         with contextlib.suppress(OSError):
             folders.append((note.parent / os.fsdecode(note.read_bytes().rstrip(b"\n"))).parent)
@@ -98,15 +104,3 @@ def _alternate_stores(store: Path, visited: tuple[Path, ...]) -> list[Path]:
     stores = [store / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
     new = [path for path in stores if path not in visited]
     return [*new, *(inner for path in new for inner in _alternate_stores(path, (*visited, *stores)))]
-
-
-def _location_error(folder: Path, stderr: str) -> GoalseekError:
-    if _DUBIOUS_OWNER in stderr:
-        match = re.search(r"git config --global --add safe\.directory .+", stderr)
-        hint = f"if you trust what is in it: {match[0]}" if match else "see: git help config, safe.directory"
-        return GoalseekError(f"git does not trust {folder}, which belongs to another user", hint, StopReason.REPOSITORY)
-    if "must be run in a work tree" in stderr:
-        hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
-        return GoalseekError(f"{folder} is in a bare repository, or in a git directory", hint, StopReason.REPOSITORY)
-    hint = "run: git init && git add -A && git commit -m start"
-    return GoalseekError(f"{folder} is not in a git repository", hint, StopReason.REPOSITORY)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import MissingObject, missing_object_error, run_git
+from goalseek.git.command import MissingObject
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Objects
@@ -54,18 +54,9 @@ def _describe_failure(stderr: str, patch: bytes) -> str:
     if match is None:
         return stderr.splitlines()[0].removeprefix("error: ") if stderr else "git apply refuses it"
     path, start = match[1], int(match[2])
-    hunks = _hunks(patch, path)
-    for number, (line, head) in enumerate(hunks, start=1):
-        if line == start:
-            return f"{path}, hunk {number} of {len(hunks)}, {head}"
-    return f"{path}, at line {start}"
-
-
-def _hunks(patch: bytes, path: str) -> list[tuple[int, str]]:
-    """The hunks of one file: the line at which each begins in the old file, and its header."""
-    hunks: list[tuple[int, str]] = []
+    hunks: list[tuple[int, str]] = []  # of this file: the line at which each begins in the old file, and its header
     name = ""
-    old = new = 0
+    old = new = 0  # the lines of this hunk that are still to come
     for line in patch.split(b"\n"):
         if old > 0 or new > 0:
             old -= line[:1] in (b" ", b"-", b"")
@@ -77,7 +68,10 @@ def _hunks(patch: bytes, path: str) -> list[tuple[int, str]]:
             old, new = (int(head[side]) if head[side] is not None else 1 for side in (2, 3))
             if name and (path == name or path.endswith("/" + name)):
                 hunks.append((int(head[1]), head[0].decode()))
-    return hunks
+    for number, (begin, header) in enumerate(hunks, start=1):
+        if begin == start:
+            return f"{path}, hunk {number} of {len(hunks)}, {header}"
+    return f"{path}, at line {start}"
 
 
 class Conflicts(Exception):
@@ -101,23 +95,23 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
             raise MissingObject(tree)
     root = write_commit(objects, before, (), _MESSAGE, 0)
     sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
-    options = ("--write-tree", "-z", "--name-only")
     with _attributes(objects, before, ours, theirs) as settings:
-        variables = objects.variables()
-        answer = run_git(*settings, "merge-tree", *options, *sides, folder=objects.git_dir, variables=variables)
-    objects.bring_back()
-    fields = os.fsdecode(answer.stdout).split("\0")
-    if answer.exit_code == 0:
-        return fields[0]
-    if answer.exit_code == 1 and answer.stdout:  # nothing where a commit is missing
-        side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
-        raise Conflicts(_conflicting_files([side.sub("", field) for field in fields[1:]]))
-    stderr = os.fsdecode(answer.stderr).strip()
-    if answer.exit_code == _USAGE:
-        raise GoalseekError(f"git merge-tree failed: {stderr}", "install git 2.38 or newer", UNFIT)
-    if answer.exit_code != 1 and not missing_object_error(stderr):
-        raise GitFailed(("merge-tree",), answer.exit_code, answer.stderr)
-    raise missing_object_error(stderr) or MissingObject(" or ".join(sides))
+        try:
+            arguments = (*settings, "merge-tree", "--write-tree", "-z", "--name-only", *sides)
+            return os.fsdecode(objects.git(*arguments)).split("\0")[0]
+        except GitFailed as error:
+            if error.exit_code == _USAGE:
+                message = f"git merge-tree failed: {error.said}"
+                raise GoalseekError(message, "install git 2.38 or newer", UNFIT) from None
+            if error.exit_code != 1:
+                raise
+            if not error.stdout:  # as for conflicts, git ends with 1 where a commit is missing
+                raise MissingObject(" or ".join(sides)) from None
+            side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
+            fields = [side.sub("", field) for field in os.fsdecode(error.stdout).split("\0")[1:]]
+            raise Conflicts(_conflicting_files(fields)) from None
+        finally:
+            objects.bring_back()
 
 
 @contextlib.contextmanager

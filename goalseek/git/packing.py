@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from goalseek.errors import GitFailed
 from goalseek.files import sync, write_atomic
-from goalseek.git.repository import Refs, Repository
+from goalseek.git.repository import Repository
 from goalseek.own_folders import remove_if_exists
 from goalseek.values import from_line, to_line
 
@@ -47,7 +47,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
         return False
     failure = ""
     try:
-        _pack(repository, _list_loose_objects(repository, refs, state))
+        _pack(repository, [refs.ledger, refs.tip], [state.ledger, state.tip])
         state = PackingState(seq, refs.ledger, refs.tip)
     except (GitFailed, OSError) as error:
         failure = str(error)
@@ -59,43 +59,39 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     return not failure
 
 
-def _pack(repository: Repository, lines: list[bytes]) -> None:
-    """Packs loose objects, each named by a line of ``rev-list --objects``, and removes their loose copies."""
+def _pack(repository: Repository, starts: list[str], packed: list[str]) -> None:
+    """Packs the loose objects that ``starts`` reach, and neither ``packed`` nor the user's refs, and removes these."""
     objects = repository.objects
-    recent, folder = objects.recent, objects.store / "pack"
-    if not lines or recent is None:
-        return
-    remove_if_exists(recent.folder / "pack")  # half a pack of a git that was killed
-    listing = b"".join(line + b"\n" for line in lines)
-    # The pack grows among the recent objects, and is moved into the store when it is whole, its index last. Where a
-    # kill came while loose copies were removed, the rest of them is in that pack already.
-    options = ("-q", "--incremental", "--non-empty", "--threads=1")
-    if pack_hash := objects.git("pack-objects", *options, str(folder / "pack"), stdin=listing).decode().strip():
-        objects.git("verify-pack", str(folder / f"pack-{pack_hash}.idx"))
-        sync(folder)
-    for name in (line.split(b" ", 1)[0].decode() for line in lines):
-        for store in (objects.store, recent.folder):
-            (store / name[:2] / name[2:]).unlink(missing_ok=True)
-
-
-def _list_loose_objects(repository: Repository, refs: Refs, state: PackingState) -> list[bytes]:
-    """The loose objects that our refs reach and none of the user's does, each line with the path that git names."""
+    recent, store, folder = objects.recent, objects.store, objects.store / "pack"
+    assert recent
     walk = ("rev-list", "--objects", "--missing=allow-any", "--ignore-missing", "--stdin")
     climbs = repository.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/goalseek/*/ledger").decode().split()
     branches = {repository.branch_ref, *(f"refs/heads/goalseek/{ref.removesuffix('/ledger')}" for ref in climbs)}
     users = (*(f"--exclude={ref}" for ref in (_OWN_REFS, *branches)), "--all")
     reflogs = repository.git("rev-list", "-g", *users).decode().split()
     # What a packed commit reaches is packed too, so this meets no more of the user's history than its loose end.
-    listing = repository.git(
-        *walk, "--unpacked", "--no-object-names", "--indexed-objects", *users, stdin=_join_lines(reflogs)
-    )
-    user_objects = set(listing.split())
-    ends = [f"^{commit}" for commit in (state.ledger, state.tip, *reflogs) if commit]
-    starts = [refs.ledger or "", refs.tip or ""]
-    lines = repository.git(*walk, "--not", *users, stdin=_join_lines([*starts, *ends])).splitlines()
-    own_lines = (line for line in lines if line.split(b" ", 1)[0] not in user_objects)
-    store, width = repository.objects.store, len(repository.objects.zero)
-    return [line for line in own_lines if (store / line[:2].decode() / line[2:width].decode()).exists()]
+    loose_ends = (*walk, "--unpacked", "--no-object-names", "--indexed-objects", *users)
+    user_objects = set(repository.git(*loose_ends, stdin=_join_lines(reflogs)).split())
+    ends = [f"^{commit}" for commit in (*packed, *reflogs) if commit]
+    paths_by_line = {  # a line has the object's hash, and the path that git names
+        line: f"{line[:2].decode()}/{line.split(b' ', 1)[0][2:].decode()}"
+        for line in repository.git(*walk, "--not", *users, stdin=_join_lines([*starts, *ends])).splitlines()
+        if line.split(b" ", 1)[0] not in user_objects
+    }
+    loose = {line: path for line, path in paths_by_line.items() if (store / path).exists()}
+    if not loose:
+        return
+    remove_if_exists(recent.folder / "pack")  # half a pack of a git that was killed
+    # The pack grows among the recent objects, and is moved into the store when it is whole, its index last. Where a
+    # kill came while loose copies were removed, the rest of them is in that pack already.
+    options = ("-q", "--incremental", "--non-empty", "--threads=1")
+    listing = b"".join(line + b"\n" for line in loose)
+    if pack_hash := objects.git("pack-objects", *options, str(folder / "pack"), stdin=listing).decode().strip():
+        objects.git("verify-pack", str(folder / f"pack-{pack_hash}.idx"))
+        sync(folder)
+    for path in loose.values():
+        for place in (store, recent.folder):
+            (place / path).unlink(missing_ok=True)
 
 
 def _join_lines(names: list[str]) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from goalseek._version import __version__
 from goalseek.files import read_object, write_atomic
-from goalseek.git.command import git_text
+from goalseek.git.command import git
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.checkpoints import Flight
@@ -244,4 +244,4 @@ def write_environment(path: Path) -> None:
 
 @functools.cache
 def _git_version() -> str:
-    return git_text("version").removeprefix("git version ")
+    return git("version").decode().strip().removeprefix("git version ")
