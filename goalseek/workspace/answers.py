@@ -9,10 +9,10 @@ import posixpath
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
@@ -28,7 +28,7 @@ from goalseek.manifest.exposure import (
     visible_scorers,
 )
 from goalseek.manifest.loading import ManifestFile, base_of
-from goalseek.manifest.tables import Manifest, ScopeTable
+from goalseek.manifest.tables import Manifest, ScopeTable, VerifyCommand
 from goalseek.values import Finding
 from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
 from goalseek.workspace.hidden_files import folder_of, list_hidden
@@ -53,25 +53,40 @@ def hidden_paths(
     return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
 
 
-def visible_code(folder: Path, manifest: Manifest, paths: Iterable[str]) -> dict[str, Path]:
-    """The writable files and the scripts among ``paths`` that are not hidden, where they lie below ``folder``."""
-    is_hidden, is_writable = matcher(manifest.scope.hidden), matcher(manifest.scope.writable)
-    code = (path for path in paths if path.endswith(SCRIPTS) or is_writable(path))
-    return {path: folder / path for path in code if not is_hidden(path)}
+def answer_notes(
+    folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
+) -> Iterator[Finding]:
+    """Notes on answers that the timed program, the agent or candidate code can read, and on scripts that score.
+
+    ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; ``hidden`` are the hidden files
+    where they lie on disk, by the path that commands find them at.
+    """
+    if finding := readable_answers(manifest, hidden):
+        yield finding
+    own = paths_below(prefix, paths)
+    yield from visible_scorers(manifest, set(own) - hidden.keys())
+    if manifest.scope.share:
+        is_hidden, is_writable = matcher(manifest.scope.hidden), matcher(manifest.scope.writable)
+        code = (path for path in own if path.endswith(SCRIPTS) or is_writable(path))
+        yield from _shared_answers(folder, manifest, hidden, [path for path in code if not is_hidden(path)])
 
 
-def shared_answers(
-    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Mapping[str, Path]
+def _shared_answers(
+    folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Iterable[str]
 ) -> Iterator[Finding]:
     """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
 
     A column of theirs is one of a hidden file, a hidden file or a command beside them names them, they are copies of
-    one, or their name says so. What ``scope.share`` names is relative to ``folder``; ``hidden`` are the hidden files
-    and ``code`` the ``visible_code`` where they lie on disk, by the path that commands find them at.
+    one, or their name says so. ``code`` is what may read them: writable files and scripts, below ``folder``.
     """
-    if not (shares := manifest.scope.share):
-        return
-    listing = _list_shared(folder, shares)
+    listing: list[ListedFile] = []
+    for name in manifest.scope.share:
+        with contextlib.suppress(OSError):  # what no command can use either
+            if (folder / name).is_file():
+                listing.append(ListedFile(name, (folder / name).stat().st_size, 0))
+            else:
+                files = list_folder(folder / name, MAX_FILES - len(listing), _is_library)
+                listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
     known = dict(sorted(hidden.items())[:_HIDDEN_MOST])
     copies = list(_copies(folder, listing, known))
     copied = set[str]().union(*(paths for _, paths in copies))
@@ -83,52 +98,35 @@ def shared_answers(
         text = f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has"
         yield Finding("note", text, remedy)
         said.add(column.path)
-    names = ("and the name says that answers are in it", set(filter(_is_named_answer, others)))
+    named = _NamedFiles(folder, manifest)
+    reasons = [(False, f"which hidden {quote_path(path)} names", named.in_file(path, known[path])) for path in known]
+    for command in manifest.commands:
+        if command.sees == "hidden":
+            paths = named.in_command(command)
+            programs = {path for path in paths if path.endswith(SCRIPTS) or "bin" in path.split("/")}
+            reasons.append((False, f"which the command {command.name} names", paths - programs))
+    reasons += [(True, *copy) for copy in copies]
+    reasons.append((False, "and the name says that answers are in it", set(filter(_is_named_answer, others))))
     found: list[tuple[bool, str, list[str]]] = []
-    reasons = ((False, _files_by_reason(folder, manifest, known)), (True, copies), (False, [names]))
-    for is_copy, why, files in ((is_copy, *reason) for is_copy, group in reasons for reason in group):
-        found.append((is_copy, why, sorted(files - said)))
-        said |= files
-    needed = _files_of_candidate(folder, manifest, code) if any(paths for _, _, paths in found) else set()
-    for is_copy, why, paths in found:
-        own = [path for path in paths if path not in needed or is_copy]
+    for is_copy, why, paths in reasons:
+        found.append((is_copy, why, sorted(paths - said)))
+        said |= paths
+    needed: set[str] = set()  # by the code of a candidate, or by a command that runs it
+    if any(paths for _, _, paths in found):
+        needed.update(*(named.in_file(path, folder / path) for path in sorted(code)[:_HIDDEN_MOST]))
+        needed.update(*(named.in_command(command) for command in manifest.commands if command.sees != "hidden"))
+    for is_copy, why, candidates in found:
+        own = [path for path in candidates if path not in needed or is_copy]
         if own:
             remedy = _remove(own[:MAX_NAMES]) if is_copy else _move(manifest.scope, own[:MAX_NAMES])
             yield Finding("note", f"candidate code can read {_names(own)}, {why}", remedy)
-        if mixed := [path for path in paths if path not in own]:
+        if mixed := [path for path in candidates if path not in own]:
             remedy = f"{_SPLIT}, the answers go to the hidden files"
             yield Finding("note", f"candidate code can read {_names(mixed)}, {why}", remedy)
 
 
-def _list_shared(folder: Path, shares: Iterable[str]) -> list[ListedFile]:
-    """The files that are shared, by their paths below ``folder``."""
-    listing: list[ListedFile] = []
-    for name in shares:
-        with contextlib.suppress(OSError):  # what no command can use either
-            if (folder / name).is_file():
-                listing.append(ListedFile(name, (folder / name).stat().st_size, 0))
-            else:
-                files = list_folder(folder / name, MAX_FILES - len(listing), _is_library)
-                listing += [structs.replace(item, path=f"{name}/{item.path}") for item in files]
-    return listing
-
-
 def _names(paths: Iterable[str]) -> str:
     return abbreviate([quote_path(path) for path in paths])
-
-
-def answer_notes(
-    folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
-) -> Iterator[Finding]:
-    """Notes on answers that the timed program, the agent or candidate code can read, and on scripts that score.
-
-    ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; see ``shared_answers``.
-    """
-    if finding := readable_answers(manifest, hidden):
-        yield finding
-    own = paths_below(prefix, paths)
-    yield from visible_scorers(manifest, set(own) - hidden.keys())
-    yield from shared_answers(folder, manifest, hidden, visible_code(folder, manifest, own))
 
 
 def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[Finding]:
@@ -175,32 +173,36 @@ def _shell_words(paths: Iterable[str]) -> str:
     return " ".join(map(shlex.quote, paths))
 
 
-def _files_by_reason(folder: Path, manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
-    """The files in shared folders that each hidden file names, and each command that runs beside them."""
-    for path, file in hidden.items():
-        yield f"which hidden {quote_path(path)} names", _files_named_in(folder, manifest, path, file)
-    for command in manifest.commands:
-        if command.sees == "hidden":
-            files = _shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1)
-            programs = {path for path in files if path.endswith(SCRIPTS) or "bin" in path.split("/")}
-            yield f"which the command {command.name} names", files - programs
+class _NamedFiles(Struct, frozen=True):
+    """The files in shared folders that texts name."""
 
+    folder: Path
+    manifest: Manifest
 
-def _files_of_candidate(folder: Path, manifest: Manifest, code: Mapping[str, Path]) -> set[str]:
-    """The files in shared folders that the code of a candidate names, or a command that runs it: it needs them."""
-    named = [_files_named_in(folder, manifest, path, file) for path, file in sorted(code.items())[:_HIDDEN_MOST]]
-    for command in manifest.commands:
-        if command.sees != "hidden":
-            named.append(_shared_files(folder, manifest, words_in(parse_command(command.run).text), {command.cwd}, 1))
-    return set[str]().union(*named)
+    def in_command(self, command: VerifyCommand) -> set[str]:
+        return self._joined(words_in(parse_command(command.run).text), {command.cwd}, 1)
 
+    def in_file(self, path: str, file: Path) -> set[str]:
+        """Those that the text of ``file`` names, which commands find at ``path``."""
+        text, is_script = read_small(file), path.endswith(SCRIPTS)
+        words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
+        words |= {word for word in words_in(text) if "/" in word} if is_script else set()
+        return self._joined(words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
 
-def _files_named_in(folder: Path, manifest: Manifest, path: str, file: Path) -> set[str]:
-    """The files in shared folders that the text of ``file``, which commands find at ``path``, names."""
-    text, is_script = read_small(file), path.endswith(SCRIPTS)
-    words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
-    words |= {word for word in words_in(text) if "/" in word} if is_script else set()
-    return _shared_files(folder, manifest, words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
+    def _joined(self, words: Set[str], bases: Set[str], parts: int) -> set[str]:
+        """Those that words name, or that so many ``parts`` of them join to, below one of ``bases``.
+
+        In ``Path("data") / "labels.csv"`` there are two.
+        """
+        shares, found = self.manifest.scope.share, set[str]()
+        for _ in range(parts):
+            paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
+            inside = {path for path in paths if any(f"{path}/".startswith(f"{name}/") for name in shares)}
+            # os.path: a text that can be no path is no error
+            found |= {path for path in inside if os.path.isfile(self.folder / path)}
+            above = {path for path in paths if any(name.startswith(f"{path}/") for name in shares)}
+            bases = above | {path for path in inside - found if os.path.isdir(self.folder / path)}
+        return found
 
 
 def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
@@ -225,28 +227,6 @@ def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Pa
             digest = content_digest(hidden[original])
             same = {path for path in copies[size] if digests[path] == digest != ""}
             yield f"a copy of hidden {quote_path(original)}", same
-
-
-def _shared_files(folder: Path, manifest: Manifest, words: Set[str], bases: Set[str], parts: int) -> set[str]:
-    """The files in shared folders that words name, or that so many ``parts`` of them join to, below one of ``bases``.
-
-    In ``Path("data") / "labels.csv"`` there are two.
-    """
-    shares, found = manifest.scope.share, set[str]()
-    for _ in range(parts):
-        paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
-        inside = {path for path in paths if any(f"{path}/".startswith(f"{name}/") for name in shares)}
-        found |= {path for path in inside if _is(Path.is_file, folder / path)}
-        above = {path for path in paths if any(name.startswith(f"{path}/") for name in shares)}
-        bases = above | {path for path in inside - found if _is(Path.is_dir, folder / path)}
-    return found
-
-
-def _is(check: Callable[[Path], bool], path: Path) -> bool:
-    try:
-        return check(path)
-    except (OSError, ValueError):  # a text that can be no path
-        return False
 
 
 def _is_library(path: str) -> bool:
