@@ -99,9 +99,7 @@ class Bench:
             # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
             return root
-        entries = self._entries_for(sees, tree)
-        removals = {path: None for path in checkout.entries if path not in entries}
-        checkout.update({**removals, **entries}, label)
+        checkout.update(self._entries_for(sees, tree), label, is_all=True)
         self._candidate_files.pop(root, None)
         return root
 

@@ -157,8 +157,13 @@ class Checkout:
         self.label = label
         self.save()
 
-    def update(self, wanted: Mapping[str, Entry | None], label: str) -> None:
-        """Changes the folder, clean before, to hold these entries at these paths; None removes a file."""
+    def update(self, wanted: Mapping[str, Entry | None], label: str, is_all: bool = False) -> None:
+        """Changes the folder, clean before, to hold these entries at these paths; None removes a file.
+
+        Where ``wanted`` ``is_all``, every other file is removed.
+        """
+        if is_all:
+            wanted = {**{path: None for path in self.entries if path not in wanted}, **wanted}
         changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
         with own_folder(self.root) as folder:
             for path in [path for path, entry in wanted.items() if entry is None and path in self.entries]:
@@ -286,17 +291,14 @@ class Checkout:
 
     def is_as_recorded(self, path: str) -> bool:
         """Whether a file looks as when it was written; False where it is not one of the recorded files."""
-        if path not in self.entries:
-            return False
-        return signature_of((self.root / path).lstat()) == self._signature(path)
+        folder, name = _split(path)
+        recorded = self._signatures.get(folder, {}).get(name)
+        return recorded is not None and signature_of((self.root / path).lstat()) == recorded
 
     def size(self, path: str) -> int:
         """The size in bytes of a recorded file."""
-        return self._signature(path)[2]
-
-    def _signature(self, path: str) -> Signature:
         folder, name = _split(path)
-        return self._signatures[folder][name]
+        return self._signatures[folder][name][2]
 
     def _differs(self, path: str) -> bool:
         entry = self.entries[path]

@@ -7,8 +7,7 @@ equal to it, file by file, so that no hook or setting that an agent puts there i
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -22,7 +21,7 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
 from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 from goalseek.workspace.checkout import Checkout, TreePlan
-from goalseek.workspace.scan import Changes, digest_of, occupied_paths
+from goalseek.workspace.scan import Changes, digest_of, list_folder, occupied_paths
 
 Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
@@ -39,15 +38,6 @@ class AgentCommit(Struct, frozen=True):
     tree: str
     message: str
     moment: int
-
-
-class _TreeLabel(Struct, frozen=True):
-    """The parts of the tree's label: of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
-
-    label: str = ""
-    scope_key: str = ""
-    tree: str = ""
-    commit: str = ""
 
 
 class Workspace:
@@ -103,7 +93,7 @@ class Workspace:
             is_loaded = not self.tree.label and self.tree.load() and self.git_folder.load()
             if is_loaded:
                 self.clean()
-            if self._tree_label().scope_key == self._scope_key:
+            if self._tree_label()[1] == self._scope_key:
                 self._add(history, has_changed=is_loaded)
                 return
         except (MissingObject, ObjectsFailed, GitFailed, OSError):  # another repository's, or a part of it is gone
@@ -113,7 +103,7 @@ class Workspace:
             self._add(history)
 
     def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
-        for commit in history(self._tree_label().label):
+        for commit in history(self._tree_label()[0]):
             tree = self._objects.splice(commit.tree, self._proposer) if self._proposer else commit.tree
             self._apply(structs.replace(commit, tree=tree))
             has_changed = True
@@ -170,41 +160,38 @@ class Workspace:
     def _open_store(self) -> Objects:
         return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()
 
-    def _tree_label(self) -> _TreeLabel:
-        return _TreeLabel(*self.tree.label.split(" ")) if self.tree.label else _TreeLabel()
+    def _tree_label(self) -> list[str]:
+        """What the tree is at: the label of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
+        return self.tree.label.split(" ") if self.tree.label else [""] * 4
 
     def _apply(self, agent_commit: AgentCommit) -> None:
-        before = self._tree_label()
+        *_, tree_before, parent = self._tree_label()
         changed: dict[str, Entry | None]
-        if not before.tree:
+        if not tree_before:
             entries = visible_entries(self._objects.files(agent_commit.tree), self._is_seen)
             if names := "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries.values()})):
                 pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names.encode())
                 self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
             changed = dict(entries)
         else:
-            changed = visible_changes(self._objects, before.tree, agent_commit.tree, self._is_seen)
+            changed = visible_changes(self._objects, tree_before, agent_commit.tree, self._is_seen)
             for entry in changed.values():
                 if entry is not None:
                     self._store.write_bytes(self._objects.read(entry.blob))
-        commit = self._commit(agent_commit, changed, before.commit)
-        label = f"{agent_commit.label} {self._scope_key} {agent_commit.tree} {commit}"
-        if before.tree:
-            self.tree.update(changed, label)
-            return
-        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
-        with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
-            variables = {"GIT_INDEX_FILE": str(self._pristine / "index"), "GIT_WORK_TREE": str(self.root)}
-            self._store.git("update-index", "-q", "--refresh", variables=variables)
-
-    def _commit(self, agent_commit: AgentCommit, changed: Mapping[str, Entry | None], parent: str) -> str:
         index = self._pristine / "index"
+        variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.root)}
         self._store.index(index, changed)
         tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
         message = agent_commit.message.encode("utf-8", "replace").decode()
         commit = write_commit(self._store, tree, [parent] if parent else [], message, agent_commit.moment)
         self._store.git("update-ref", _BRANCH, commit)
-        return commit
+        label = f"{agent_commit.label} {self._scope_key} {agent_commit.tree} {commit}"
+        if tree_before:
+            self.tree.update(changed, label)
+            return
+        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
+        with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
+            self._store.git("update-index", "-q", "--refresh", variables=variables)
 
     def _mirror(self) -> None:
         """Makes the agent's git folder equal to the tool's."""
@@ -212,16 +199,9 @@ class Workspace:
             for leftover in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
                 remove(leftover)  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
-        entries: dict[str, Entry | None] = {}
-        for folder, folders, names in os.walk(self._pristine):
-            inside = Path(folder).relative_to(self._pristine)
-            if not inside.parts:
-                folders[:] = [name for name in folders if name not in _NOT_MIRRORED]
-            for path in ((inside / name).as_posix() for name in names if name not in _NOT_MIRRORED):
-                status = (self._pristine / path).stat()
-                entries[path] = Entry("100644", f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}")
+        listing = list_folder(self._pristine, is_skipped=lambda path: path.split("/")[0] in _NOT_MIRRORED)
+        entries = {item.path: Entry("100644", f"{item.time}-{item.size}") for item in listing}
         if not self.git_folder.label:
-            self.git_folder.build({path: entry for path, entry in entries.items() if entry}, "mirror")
+            self.git_folder.build(entries, "mirror")
         else:
-            removals = {path: None for path in self.git_folder.entries if path not in entries}
-            self.git_folder.update({**removals, **entries}, "mirror")
+            self.git_folder.update(entries, "mirror", is_all=True)
