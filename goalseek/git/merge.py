@@ -14,7 +14,7 @@ from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Objects
 from goalseek.git.paths import quote_path, quote_path_bytes
-from goalseek.git.trees import TreeReader
+from goalseek.git.trees import TreeReader, read_attributes
 
 _USAGE = 129  # git's exit code for options that it does not know
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
@@ -128,7 +128,7 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
     if not files:
         yield ()
         return
-    values = objects.attributes(files, paths, ["merge"], objects.git_dir)
+    values = read_attributes(objects, files, paths, ["merge"], objects.git_dir)
     with objects.scratch_file("drivers") as drivers:
         lines = b""
         for path, value in ((path, values[path]["merge"]) for path in paths):

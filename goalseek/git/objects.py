@@ -2,6 +2,11 @@
 
 They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies, on the object
 store that they are given. Also: filling a folder from a tree, and removing the scratch files of dead processes.
+
+What goalseek wrote in the last day is also in a store of its own, ``recent``, that no git of the user's looks into. A
+``git gc --prune=now`` looks at the refs, and later removes what none of them named then: what was written meanwhile, or
+named by a ref since. So an object is written there, and linked into the repository's store. goalseek's own git reads
+both, and what the repository's store has lost is linked again.
 """
 
 from __future__ import annotations
@@ -11,20 +16,23 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
-from goalseek.files import write_atomic
+from goalseek.files import copy_atomic, write_atomic
 from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, git, missing_object_error
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
-from goalseek.git.recent_objects import RecentObjects, alternates
 from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.process import is_alive
 
+_RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
+_LINK_TRIES = 5
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
@@ -51,8 +59,8 @@ class Difference(Struct, frozen=True):
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then.
 
-    Of a store that others may prune, what was written is in ``recent`` too, and stays readable. ``settings`` are the
-    variables under which git writes.
+    Of a store that others may prune, what was written is in the folder ``recent`` too, and stays readable. ``settings``
+    are the variables under which git writes.
     """
 
     def __init__(
@@ -60,7 +68,7 @@ class Objects:
         git_dir: Path,
         store: Path,
         object_format: str,
-        recent: RecentObjects | None = None,
+        recent: Path | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.git_dir = git_dir
@@ -73,7 +81,8 @@ class Objects:
         add_own(self.scratch)
         self._processes = self._writers = BatchProcesses(git_dir, self.variables())
         if recent:  # it sees no other store: a prune may be removing the object from that
-            self._writers = BatchProcesses(git_dir, self._variables(recent.folder))
+            recent.mkdir(exist_ok=True)
+            self._writers = BatchProcesses(git_dir, self._variables(recent))
         self._scratch_numbers = itertools.count(1)
 
     def prepare(self) -> Objects:
@@ -100,7 +109,7 @@ class Objects:
         """The variables under which a git command works on these objects."""
         if self.recent is None:
             return self._variables(self.store)
-        return {**self._variables(self.recent.folder), **alternates(self.store)}
+        return {**self._variables(self.recent), **alternates(self.store)}
 
     def _variables(self, store: Path) -> dict[str, str]:
         return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(store), **self._settings}
@@ -115,9 +124,45 @@ class Objects:
             raise missing_object_error(error.said) or error from None
 
     def bring_back(self, is_forgetting: bool = False) -> None:
-        """Stores what git commands have written, and what others have pruned since it was written."""
-        if self.recent:
-            self.recent.bring_back(is_forgetting)
+        """Stores what git commands have written, and what others have pruned since it was written.
+
+        What a pack has is linked too: the git that removes an older pack may have looked before a ref named the object.
+        It may forget what was written more than a day ago.
+        """
+        oldest = time.time() - _RECENT_SECONDS if is_forgetting else 0.0
+        for folder in self.recent.glob("??") if self.recent else ():
+            try:
+                loose = set(os.listdir(self.store / folder.name))
+            except FileNotFoundError:
+                loose = set()
+            with os.scandir(folder) as items:
+                for item in items:
+                    if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
+                        self._link(folder, item.name)
+                    if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
+                        remove_if_exists(folder / item.name)
+
+    def _link(self, folder: Path, name: str) -> None:
+        """Links a recent object into the store where that has no such loose object; copies it where there are no links.
+
+        ``name`` is the file's in the ``folder``, that of the first byte.
+        """
+        loose = self.store / folder.name / name
+        for tries_left in reversed(range(_LINK_TRIES)):
+            try:
+                if not loose.parent.is_dir():
+                    loose.parent.mkdir(exist_ok=True)
+                    shutil.copymode(folder, loose.parent)  # git made it, with the rights of a shared repository
+                os.link(folder / name, loose)
+            except FileExistsError:
+                pass
+            except FileNotFoundError:  # a gc removes folders that are empty
+                if not tries_left:
+                    raise
+                continue
+            except OSError:  # no links here, or the file is somebody else's
+                copy_atomic(folder / name, loose)
+            return
 
     def read(self, name: str) -> bytes:
         """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""
@@ -212,24 +257,6 @@ class Objects:
             raise MissingObject(f"{before} or {after}")
         return reply
 
-    def attributes(
-        self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
-    ) -> dict[str, dict[str, str]]:
-        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
-
-        ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
-        """
-        with self.scratch_file("attributes") as index:
-            self.index(index, attribute_files)
-            variables = {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(index)}
-            stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            answer = self.git("check-attr", "--cached", "--stdin", "-z", *names, stdin=stdin, variables=variables)
-        values_by_path: dict[str, dict[str, str]] = {}
-        fields = iter(os.fsdecode(answer).split("\0")[:-1])
-        for path, name, value in zip(fields, fields, fields, strict=True):
-            values_by_path.setdefault(path, {})[name] = value
-        return values_by_path
-
     def hash_of(self, content: bytes, kind: str = "blob") -> str:
         """The hash that an object of this kind has, unwritten."""
         stored = f"{kind} {len(content)}\0".encode() + content
@@ -301,8 +328,13 @@ class Objects:
         """The hash of the object that a git process writes."""
         name = self._writers.send(arguments, request).line.decode()
         if self.recent:
-            self.recent.link(name)
+            self._link(self.recent / name[:2], name[2:])
         return name
+
+
+def alternates(store: Path) -> dict[str, str]:
+    """The variable by which git finds the objects of another store too."""
+    return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(quote_path_bytes(os.fsencode(store)))}
 
 
 _SCRATCH_NAME = re.compile(r"(?:[a-z]+-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)

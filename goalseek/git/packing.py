@@ -81,7 +81,7 @@ def _pack(repository: Repository, starts: list[str], packed: list[str]) -> None:
     loose = {line: path for line, path in paths_by_line.items() if (store / path).exists()}
     if not loose:
         return
-    remove_if_exists(recent.folder / "pack")  # half a pack of a git that was killed
+    remove_if_exists(recent / "pack")  # half a pack of a git that was killed
     # The pack grows among the recent objects, and is moved into the store when it is whole, its index last. Where a
     # kill came while loose copies were removed, the rest of them is in that pack already.
     options = ("-q", "--incremental", "--non-empty", "--threads=1")
@@ -90,7 +90,7 @@ def _pack(repository: Repository, starts: list[str], packed: list[str]) -> None:
         objects.git("verify-pack", str(folder / f"pack-{pack_hash}.idx"))
         sync(folder)
     for path in loose.values():
-        for place in (store, recent.folder):
+        for place in (store, recent):
             (place / path).unlink(missing_ok=True)
 
 

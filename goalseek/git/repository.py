@@ -21,8 +21,7 @@ from goalseek.files import write_atomic
 from goalseek.git.command import BatchProcesses, ObjectsFailed, git, git_as_user
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location
-from goalseek.git.objects import Entry, Objects
-from goalseek.git.recent_objects import RecentObjects, alternates
+from goalseek.git.objects import Entry, Objects, alternates
 from goalseek.own_folders import add_own
 from goalseek.values import StopReason
 
@@ -91,14 +90,13 @@ class Repository:
         for folder in new_folders:
             folder.mkdir(exist_ok=True)
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
-        recent = RecentObjects(self._recent, store)
         try:
             shared = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip() or "true"
             key = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository"}
             settings = {**key, "GIT_CONFIG_VALUE_0": shared}
         except GitFailed:  # it is not set
             settings = {}
-        self._objects = Objects(git_dir, store, self.location.object_format, recent, settings).prepare()
+        self._objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
         for folder in new_folders:
             shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
 

@@ -1,9 +1,10 @@
-"""Trees: looking up paths in one, what of one a folder shows, and how many lines a change of one has."""
+"""Trees: paths and attributes in one, what of one a folder shows, and how many lines a change of one has."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,6 +17,25 @@ def count_lines(numstat: bytes) -> tuple[int, int]:
     rows = [line.split(b"\t") for line in numstat.splitlines()]
     added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
     return added, removed
+
+
+def read_attributes(
+    objects: Objects, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
+) -> dict[str, dict[str, str]]:
+    """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
+
+    ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
+    """
+    with objects.scratch_file("attributes") as index:
+        objects.index(index, attribute_files)
+        variables = {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(index)}
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        answer = objects.git("check-attr", "--cached", "--stdin", "-z", *names, stdin=stdin, variables=variables)
+    values_by_path: dict[str, dict[str, str]] = {}
+    fields = iter(os.fsdecode(answer).split("\0")[:-1])
+    for path, name, value in zip(fields, fields, fields, strict=True):
+        values_by_path.setdefault(path, {})[name] = value
+    return values_by_path
 
 
 class TreeReader:
