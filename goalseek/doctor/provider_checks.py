@@ -6,9 +6,7 @@ import functools
 import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-
-from msgspec import structs
+from copy import copy
 
 from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.doctor.subject import Subject
@@ -148,8 +146,8 @@ def _live(call: Call, provider: Provider) -> Finding:
     """One tiny call, in an empty folder."""
     if not isinstance(provider, CommandProvider):
         return Finding("good", f"{provider.name} starts no program", place="live")
-    timeout = min(provider.table.timeout or LIVE_SECONDS, LIVE_SECONDS)
-    quick_provider = replace(provider, table=structs.replace(provider.table, timeout=timeout))
+    quick_provider = copy(provider)
+    quick_provider.timeout = min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS)
     try:
         reply = quick_provider.ask(call)
     except Failed as failed:

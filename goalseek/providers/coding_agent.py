@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.credentials import Credential, Login
 from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
@@ -24,41 +25,21 @@ _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
 _IN_PIECES = "all of it and in pieces where it is long, and do what it says."
 
 
-@dataclass(frozen=True)
 class AgentProvider(CommandProvider):
     """A coding agent, called once to plan and once to apply."""
 
-    preset: Preset
+    reports_usage = True  # every preset reads the tokens of a call
 
-    @property
-    def name(self) -> str:
-        """The preset's name."""
-        return self.preset.name
-
-    @property
-    def needs_sandbox(self) -> bool:
-        """Whether it runs every command unasked and has no other way."""
-        return self.preset.needs_sandbox
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The program, and the manifest's arguments before the preset's own."""
-        return self.table.command or (self.preset.program,)
-
-    @property
-    def sources(self) -> tuple[Credential, ...]:
-        """The preset's credentials."""
-        return self.preset.credentials
+    def __init__(self, table: ProviderTable, folder: Path, preset: Preset) -> None:
+        super().__init__(table, folder)
+        self.preset = preset
+        self.name, self.needs_sandbox, self.sources = preset.name, preset.needs_sandbox, preset.credentials
+        self.words = table.command or (preset.program,)
 
     @property
     def has_login(self) -> bool:
         """Whether there is a login, or an endpoint or ``credentials = []`` says that none is needed."""
         return bool(self.table.endpoint or self.table.credentials == () or self.login().billing)
-
-    @property
-    def reports_usage(self) -> bool:
-        """True: every preset reads the tokens of a call."""
-        return True
 
     def is_subscription(self) -> bool:
         """Whether a subscription pays: as the manifest says, or else as the login does."""
@@ -105,20 +86,44 @@ class AgentProvider(CommandProvider):
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
         call = replace(call, prompt=prompt)
-        facts = self._facts(call, login, session is not None)
-        values = self._placeholder_values(call, login, session.name if session else "")
+        dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None where nothing limits them
+        facts = {
+            "apply" if call.phase in ("apply", "repair") else "plan",
+            "reviewer" if call.phase == "review" else "author",
+            "confined" if call.confined else "unconfined",
+            "session" if session else "fresh",
+            "search" if call.search else "no_search",
+            *(["model"] if self.model else []),
+            *(["endpoint"] if self.table.endpoint else []),
+            *(["budget"] if dollars_left is not None else []),
+            *(["key" if login.billing == "api" and login.variables else "login"] if login.billing else []),
+        }
+        is_short = len(prompt.encode("utf-8", "replace")) <= _ARGUMENT_BYTES
+        values = {
+            "{model}": self.model,
+            "{endpoint}": (self.table.endpoint or "").rstrip("/"),
+            "{session}": session.name if session else "",
+            "{key}": login.variables[0] if login.variables else "",
+            "{prompt}": prompt if is_short else f"Read the file {call.prompt_file}, {_IN_PIECES}",
+            "{prompt_file}": str(call.prompt_file),
+            "{home}": str(call.home_at),
+            "{budget}": f"{0.0 if dollars_left is None else max(dollars_left, _LEAST_DOLLARS):.6f}",
+        }
+        named = tuple(path for path in call.writable if path in planned)
+        files = {"{files}": call.writable, "{planned}": named or call.writable[:_MOST_UNPLANNED]}
+        words = [word for part in self.preset.parts if facts.issuperset(part.when) for word in part.words]
+        arguments = [each for word in words for each in (files[word] if word in files else (_fill(word, values),))]
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
-        words = (*self.words[1:], *self._arguments(facts, values, call, planned))
         result = run_program(
             call,
             LaunchSpec(
-                (program, *words),
+                (program, *self.words[1:], *arguments),
                 variables,
                 named=(program, *self.words[1:]),
                 login=login,
-                timeout=self.table.timeout,
+                timeout=self.timeout,
                 home=self.name,
                 home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
                 has_input=self.preset.prompt == "stdin",
@@ -159,49 +164,6 @@ class AgentProvider(CommandProvider):
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
-
-    def _facts(self, call: Call, login: Login, has_session: bool) -> set[str]:
-        facts = {
-            "apply" if call.phase in ("apply", "repair") else "plan",
-            "reviewer" if call.phase == "review" else "author",
-            "confined" if call.confined else "unconfined",
-            "session" if has_session else "fresh",
-            "search" if call.search else "no_search",
-        }
-        facts |= {"model"} if self.model else set()
-        facts |= {"endpoint"} if self.table.endpoint else set()
-        facts |= {"budget"} if self._dollars_left(call) else set()
-        if login.billing:
-            facts |= {"key"} if login.billing == "api" and login.variables else {"login"}
-        return facts
-
-    def _placeholder_values(self, call: Call, login: Login, session: str) -> dict[str, str]:
-        is_short = len(call.prompt.encode("utf-8", "replace")) <= _ARGUMENT_BYTES
-        return {
-            "{model}": self.model,
-            "{endpoint}": (self.table.endpoint or "").rstrip("/"),
-            "{session}": session,
-            "{key}": login.variables[0] if login.variables else "",
-            "{prompt}": call.prompt if is_short else f"Read the file {call.prompt_file}, {_IN_PIECES}",
-            "{prompt_file}": str(call.prompt_file),
-            "{home}": str(call.home_at),
-            "{budget}": f"{self._dollars_left(call):.6f}",
-        }
-
-    def _dollars_left(self, call: Call) -> float:
-        """The dollars that this call may spend; 0 where nothing limits them: no limit, or a subscription pays."""
-        left = None if self.is_subscription() else call.host.dollars_left()
-        return 0.0 if left is None else max(left, _LEAST_DOLLARS)
-
-    def _arguments(self, facts: set[str], values: dict[str, str], call: Call, planned: tuple[str, ...]) -> list[str]:
-        named = tuple(path for path in call.writable if path in planned)
-        files = {"{files}": call.writable, "{planned}": named or call.writable[:_MOST_UNPLANNED]}
-        arguments: list[str] = []
-        for part in self.preset.parts:
-            if facts.issuperset(part.when):
-                for word in part.words:
-                    arguments += files[word] if word in files else [_fill(word, values)]
-        return arguments
 
 
 def _without_zero_cost(usage: Usage) -> Usage:

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
@@ -22,46 +22,29 @@ from goalseek.providers.answer import (
 )
 from goalseek.providers.credentials import Credential, Login, find_login, sources_of
 from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
-from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply
+from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
 from goalseek.values import StopReason
 
 
-@dataclass(frozen=True)
-class CommandProvider(Provider):
+class CommandProvider(Reviewer):
     """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
 
     Its exit code declares how it ended: 75, it cannot answer for now; 77, its key or login is not accepted.
-    ``folder`` is the manifest's.
+    ``folder`` is the manifest's. ``sources`` are where its credentials are, unless the manifest says it.
     """
 
-    table: ProviderTable
-    folder: Path
     needs_consent = True
+    sources: tuple[Credential, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The name in the manifest."""
-        return self.table.name
+    def __init__(self, table: ProviderTable, folder: Path) -> None:
+        self.table, self.folder = table, folder
+        self.name, self.model, self.timeout, self.words = table.name, table.model, table.timeout, table.command or ()
 
-    @property
-    def model(self) -> str:
-        """The model that the manifest names."""
-        return self.table.model
+    def __eq__(self, other: object) -> bool:  # what is known of it stays where it is built again from the same table
+        return isinstance(other, CommandProvider) and (self.table, self.folder) == (other.table, other.folder)
 
-    @property
-    def timeout(self) -> float | None:
-        """The manifest's limit of one call."""
-        return self.table.timeout
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The program and its first arguments."""
-        return self.table.command or ()
-
-    @property
-    def sources(self) -> tuple[Credential, ...]:
-        """Where its credentials are, unless the manifest says it."""
-        return ()
+    def __hash__(self) -> int:
+        return hash((self.table, self.folder))
 
     def login(self) -> Login:
         """The credentials that are there now."""
@@ -114,7 +97,9 @@ class CommandProvider(Provider):
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
-        result = run_program(call, self._launch(arguments))
+        login = self.login()
+        spec = LaunchSpec(arguments, login=login, timeout=self.timeout, provider=self.name, model=self.model)
+        result = run_program(call, spec)
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
@@ -122,10 +107,6 @@ class CommandProvider(Provider):
         refuse_exit_code(result, output, errors, usage)
         plan = find_plan(output, call.nonce) or Reply("")
         return replace(plan, output=output, usage=usage, tried=find_tried(output))
-
-    def _launch(self, arguments: tuple[str, ...]) -> LaunchSpec:
-        table = self.table
-        return LaunchSpec(arguments, login=self.login(), timeout=table.timeout, provider=self.name, model=self.model)
 
     def find_program(self) -> str:
         """The program's path. Raises Failed where it is gone."""

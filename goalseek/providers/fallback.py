@@ -119,23 +119,22 @@ class ProviderChain(Struct, frozen=True):
     @property
     def commands(self) -> list[list[str]]:
         """The command line of each that starts a program."""
-        return [list(words) for member in self.members if (words := getattr(member, "words", None))]
+        return [list(member.words) for member in self.members if member.words]
 
     @property
     def repairers(self) -> tuple[Provider, ...]:
         """The editors that can repair a change when they get the problem: a script cannot."""
-        return tuple(provider for provider in self.editors if getattr(provider, "repairs", True))
+        return tuple(provider for provider in self.editors if provider.repairs)
 
     def timeout(self, phase: str) -> float | None:
         """Seconds that whoever is asked in this phase may take: the least of all of them. None without a limit."""
         asked = {"plan": self.planners, "review": self.reviewers}.get(phase, self.editors)
-        limits = [getattr(provider, "timeout", None) for provider in asked]
-        return min(filter(None, limits), default=None)
+        return min(filter(None, (provider.timeout for provider in asked)), default=None)
 
     def played_out(self, attempt: int, played: Played) -> str:
         """Why no planner can make this proposal: each is a script without further moves; else ""."""
-        reasons = [getattr(provider, "played_out", lambda *_: "")(attempt, played) for provider in self.planners]
-        return str(reasons[0]) if reasons and all(reasons) else ""
+        reasons = [provider.played_out(attempt, played) for provider in self.planners]
+        return reasons[0] if reasons and all(reasons) else ""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""

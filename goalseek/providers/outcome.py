@@ -136,11 +136,11 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
     Where nothing was declared and no token was used, no model was reached. Without a login that is why.
     """
     has_usage = failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd
-    has_login = has_answered or getattr(provider, "has_login", True)
+    has_login = has_answered or provider.has_login
     if failed.kind in ("transient", "timeout", "undeclared") and not has_usage and not has_login:
         failed.kind = "auth"
         failed.why += "; no login was found (credentials = [] in its table says that none is needed)"
-    is_unreached = not has_usage and getattr(provider, "reports_usage", False)
+    is_unreached = not has_usage and provider.reports_usage
     failed.meaning = _DECLARED.get(failed.kind, Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
 

@@ -1,4 +1,4 @@
-"""The protocol of providers: plan a change, and make it in the folder of the call; what they get, give and raise.
+"""Providers: plan a change, and make it in the folder of the call; what they get, give and raise.
 
 A provider never sees the repository, the ledger or the decision: all that it may know is in its call.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from goalseek.errors import Rejected
-from goalseek.phase_values import Context, PastIteration, Plan, Session
+from goalseek.phase_values import Context, PastIteration, Plan, Played, Session
 from goalseek.providers.credentials import Login
 from goalseek.providers.preset import Printed
 from goalseek.sandbox.pipes import KEPT_BYTES
@@ -163,41 +163,28 @@ class WritableFile(Struct, frozen=True):
     read: Callable[[], bytes]
 
 
-class Provider(Protocol):
-    """One way to get a proposal. What has a default here is that of a provider which starts no program."""
+class Provider:
+    """One way to get a proposal. What has a default here is that of a provider which starts no program.
 
-    @property
-    def name(self) -> str:
-        """The name in the manifest."""
+    ``needs_consent``: it runs a program that may run without a sandbox, which the user must allow. ``needs_sandbox``:
+    it runs commands without asking, and so needs a sandbox. ``reports_usage``: each call that reached a model reports
+    tokens, so that one without any has reached none. ``repairs``: it can mend a change when it is told the problem.
+    ``timeout`` is the seconds after which its program is ended, ``words`` the program and its first arguments.
+    """
 
-    @property
-    def model(self) -> str:
-        """The model, "" where there is none."""
-
-    @property
-    def needs_consent(self) -> bool:
-        """Whether it runs a program that may run without a sandbox, which the user must allow."""
-        return False
-
-    @property
-    def needs_sandbox(self) -> bool:
-        """Whether it runs commands without asking, and so needs a sandbox."""
-        return False
+    name: str
+    model: str = ""
+    needs_consent: bool = False
+    needs_sandbox: bool = False
+    reports_usage: bool = False
+    repairs: bool = True
+    timeout: float | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def has_login(self) -> bool:
         """Whether the credentials that it needs are there."""
         return True
-
-    @property
-    def reports_usage(self) -> bool:
-        """Whether each call that reached a model reports tokens, so that one without any has reached none."""
-        return False
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds after which its program is ended; None where nothing ends it."""
-        return None
 
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
@@ -208,6 +195,10 @@ class Provider(Protocol):
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
         """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
+        return ""
+
+    def played_out(self, attempt: int, played: Played | None = None) -> str:
+        """Why it has nothing prepared for the proposal after ``attempt`` others; "" where it can make one."""
         return ""
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
@@ -223,13 +214,16 @@ class Provider(Protocol):
 
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
+        raise NotImplementedError
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+        raise NotImplementedError
 
 
-class Reviewer(Provider, Protocol):
+class Reviewer(Provider):
     """A provider that can also judge what another one changed."""
 
     def review(self, call: Call) -> Reply:
         """Judges the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+        raise NotImplementedError

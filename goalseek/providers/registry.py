@@ -43,7 +43,15 @@ def make_provider(
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
     by_table = {key: _build(key, folder) for key in (*tables, *planners)}
-    reviewers = (_build_reviewer(table_of(review.provider), authors_of(table, rotate), folder),) if review else ()
+    reviewers = []
+    if review:
+        judge = table_of(review.provider)
+        if why := own_work_fault(judge, authors_of(table, rotate)):
+            raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
+        reviewers = [cast(Reviewer, _build(judge, folder))]
+        if not hasattr(reviewers[0], "review"):
+            message, hint = f"the provider {judge.name!r} cannot review", f"one of {', '.join(PRESETS)}, or a command"
+            raise GoalseekError(f"review.provider: {message}", hint, StopReason.PROVIDER)
     rotated: dict[str, Provider] = {}
     for entry in map(table_of, rotate):
         try:
@@ -53,23 +61,8 @@ def make_provider(
             hint = f'{error.hint}; "{FRESH}" is the provider itself, without its session'
             message, end = f"search.rotate: {error.message}", error.stop_reason or error.exit_code
             raise GoalseekError(message, hint, end) from error
-    return ProviderChain(
-        tuple(by_table[key] for key in planners),
-        tuple(by_table[key] for key in tables),
-        tuple(prices),
-        reviewers,
-        rotated,
-    )
-
-
-def _build_reviewer(table: ProviderTable, authors: Sequence[ProviderTable], folder: Path) -> Reviewer:
-    if why := own_work_fault(table, authors):
-        raise GoalseekError(f"review.provider: {why}", "or propose with another: --provider NAME")
-    reviewer = _build(table, folder)
-    if not hasattr(reviewer, "review"):
-        hint = f"one of {', '.join(PRESETS)}, or a command"
-        raise GoalseekError(f"review.provider: the provider {table.name!r} cannot review", hint, StopReason.PROVIDER)
-    return cast(Reviewer, reviewer)
+    editors = tuple(by_table[key] for key in tables)
+    return ProviderChain(tuple(by_table[key] for key in planners), editors, tuple(prices), tuple(reviewers), rotated)
 
 
 def _build(table: ProviderTable, folder: Path) -> Provider:

@@ -60,7 +60,7 @@ class ScriptedProvider(Provider):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{patch.name} does not apply: {error}")
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
-    def played_out(self, attempt: int, played: Played | None) -> str:
+    def played_out(self, attempt: int, played: Played | None = None) -> str:
         """Why the script has no move for the proposal after ``attempt`` others; "" where it has one."""
         count, position = len(self._moves()), self._position(attempt, played)
         end = f"the script is played to its end: {self.script.name} has {pluralize(count, 'move')}"

@@ -14,7 +14,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from goalseek.phase_values import Plan
 from goalseek.providers import tunables
 from goalseek.providers.preset import json_or_none
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
-from goalseek.providers.tunables import Constant, Domain, Value
+from goalseek.providers.tunables import Constant, Value
 from goalseek.values import Outcome, Reason
 
 Setting = dict[str, Value]
@@ -41,7 +41,6 @@ class TuneProvider(Provider):
     """Plans by asking a sampler for values; applies the values in the plan's title."""
 
     name = "tune"
-    model: str = ""
     repairs = False
 
     def __init__(self, table: ProviderTable) -> None:
@@ -75,18 +74,15 @@ class TuneProvider(Provider):
             sampler, note = "tpe", ["cmaes needs two numbers at least; tpe took its place."]
         seed = _digest(self._seed, call.context.attempt, len(past))
         known = [present, *_baseline_setting(call, constants), *(setting for setting, _ in past), *pending]
+        told: list[tuple[Setting, float | None, str]] = [(present, call.context.incumbent_value, "COMPLETE")]
+        for setting, attempt in past:
+            if setting != present:
+                state = "FAIL" if attempt.value is None else "PRUNED" if attempt.reason in _REFUSED else "COMPLETE"
+                told.append((setting, attempt.value, state))
+        told += ((setting, None, "RUNNING") for setting in pending)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            study = _Study(sampler, present, (seed, self._seed), call.direction, constants)
-            study.tell(present, call.context.incumbent_value, "COMPLETE")
-            for setting, attempt in past:
-                if setting != present:
-                    is_refused = attempt.reason in _REFUSED
-                    state = "FAIL" if attempt.value is None else "PRUNED" if is_refused else "COMPLETE"
-                    study.tell(setting, attempt.value, state)
-            for setting in pending:
-                study.tell(setting, None, "RUNNING")
-            suggestions = (study.ask() for _ in range(_ASKS))
+            suggestions = _suggestions(sampler, (seed, self._seed), call.direction, constants, told)
             choice = next((setting for setting in suggestions if setting not in known), None)
         choice = choice or _draw_untried(constants, known, seed)
         changed = [name for name in constants if choice[name] != constants[name].value]
@@ -156,62 +152,61 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
     return {name: setting[name] for name in constants} if len(setting) == len(constants) else None
 
 
-class _Study:
-    """An Optuna study in memory with the settings of the past, which suggests the next."""
+def _suggestions(
+    sampler: str,
+    seeds: tuple[int, int],
+    direction: str,
+    constants: Mapping[str, Constant],
+    told: list[tuple[Setting, float | None, str]],
+) -> Iterator[Setting]:
+    """What Optuna suggests next, by a study in memory of the settings ``told``, the present one first.
 
-    def __init__(
-        self, sampler: str, present: Setting, seeds: tuple[int, int], direction: str, constants: Mapping[str, Constant]
-    ) -> None:
-        """Of the ``seeds`` the first is another one for each proposal, the second the same for all of a climb."""
-        import optuna
+    Of the ``seeds`` the first is another one for each proposal, the second the same for all of a climb.
+    """
+    import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._optuna: Any = optuna
-        self._constants = constants
-        self._must_replay = sampler == "cmaes"
-        self._distributions = {name: self._distribution(constant.domain) for name, constant in constants.items()}
-        samplers, (seed, base) = self._optuna.samplers, seeds
-        if sampler == "random":
-            chosen = samplers.RandomSampler(seed=seed)
-        else:
-            chosen = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True, constant_liar=True)
-        if sampler == "cmaes":
-            chosen = samplers.CmaEsSampler(
-                x0={constant: value for constant, value in present.items() if not isinstance(value, str)},
-                seed=_digest(base) % 2**31,
-                n_startup_trials=0,
-                independent_sampler=chosen,
-                warn_independent_sampling=False,
-            )
-        self._study = self._optuna.create_study(direction=direction, sampler=chosen)
-
-    def _distribution(self, domain: Domain) -> Any:
-        distributions = self._optuna.distributions
-        if domain.options:
-            return distributions.CategoricalDistribution(domain.options)
-        if domain.kind == "float":
-            return distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    distributions: dict[str, Any] = {}
+    for name, domain in ((name, constant.domain) for name, constant in constants.items()):
         low, high = int(domain.low), int(domain.high)
-        return distributions.IntDistribution(low, high - (high - low) % domain.step, domain.log, domain.step)
-
-    def tell(self, setting: Setting, value: float | None, state: str) -> None:
-        if self._must_replay and state == "COMPLETE" and self._study.trials:
-            # CMA-ES keeps its state in the trials that it was asked for, so each is asked for again.
-            self._study.enqueue_trial(setting)
-            self._study.tell(self._study.ask(self._distributions), value)
-            return
-        trial = self._optuna.trial.create_trial(
-            params=setting,
-            distributions=self._distributions,
-            state=self._optuna.trial.TrialState[state],
-            value=value if state == "COMPLETE" else None,
+        if domain.options:
+            distributions[name] = optuna.distributions.CategoricalDistribution(domain.options)
+        elif domain.kind == "float":
+            distributions[name] = optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
+        else:
+            high -= (high - low) % domain.step
+            distributions[name] = optuna.distributions.IntDistribution(low, high, domain.log, domain.step)
+    samplers, seed = optuna.samplers, seeds[0]
+    chosen: Any
+    if sampler == "random":
+        chosen = samplers.RandomSampler(seed=seed)
+    else:
+        chosen = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, multivariate=True, constant_liar=True)
+    if sampler == "cmaes":
+        chosen = samplers.CmaEsSampler(
+            x0={constant: value for constant, value in told[0][0].items() if not isinstance(value, str)},
+            seed=_digest(seeds[1]) % 2**31,
+            n_startup_trials=0,
+            independent_sampler=chosen,
+            warn_independent_sampling=False,
         )
-        self._study.add_trial(trial)
-
-    def ask(self) -> Setting:
-        trial = self._study.ask(self._distributions)
-        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-        return {name: constant.domain.nearest(trial.params[name]) for name, constant in self._constants.items()}
+    goal = optuna.study.StudyDirection[direction.upper()]
+    study = optuna.create_study(direction=goal, sampler=chosen)
+    for setting, value, state in told:
+        if sampler == "cmaes" and state == "COMPLETE" and study.trials:
+            # CMA-ES keeps its state in the trials that it was asked for, so each is asked for again.
+            study.enqueue_trial(setting)
+            study.tell(study.ask(distributions), value)
+        else:
+            result = value if state == "COMPLETE" else None
+            trial_state = optuna.trial.TrialState[state]
+            study.add_trial(
+                optuna.trial.create_trial(params=setting, distributions=distributions, state=trial_state, value=result)
+            )
+    for _ in range(_ASKS):
+        trial = study.ask(distributions)
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        yield {name: constant.domain.nearest(trial.params[name]) for name, constant in constants.items()}
 
 
 def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
@@ -267,18 +262,17 @@ def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed:
             return rng.choice(rest)
         raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
     for _ in range(_DRAWS):
-        setting = {name: _draw(domain, rng) for name, domain in domains.items()}
+        setting = {}
+        for name, domain in domains.items():
+            if domain.values is not None:
+                setting[name] = rng.choice(domain.values)
+            elif domain.log:
+                setting[name] = domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
+            else:
+                setting[name] = domain.nearest(rng.uniform(domain.low, domain.high))
         if setting not in known:
             return setting
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
-
-
-def _draw(domain: Domain, rng: random.Random) -> Value:
-    if domain.values is not None:
-        return rng.choice(domain.values)
-    if domain.log:
-        return domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
-    return domain.nearest(rng.uniform(domain.low, domain.high))
 
 
 def _digest(*parts: int) -> int:
