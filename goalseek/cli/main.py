@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goalseek._version import __version__
-from goalseek.cli.registry import COMMANDS, MODULES, OPTIONS, REMOVED, help_text, removed_words, topics
+from goalseek.cli.registry import COMMANDS, OPTIONS, REMOVED, help_text, removed_words, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
 
@@ -39,11 +39,22 @@ def _exit_code_of(act: Callable[[], int | None]) -> int:
         from goalseek.disk import machine_error
 
         fault = machine_error(error)
-        return _show_error(fault) if fault else _show_bug(error)
+        if fault:
+            return _show_error(fault)
+        import platform
+        import traceback
+
+        print("goalseek: this is a bug. Nothing of yours is lost. Please report what follows:\n", file=sys.stderr)
+        print(f"goalseek {__version__}, Python {platform.python_version()}, {platform.platform()}", file=sys.stderr)
+        print("".join(traceback.format_exception(error)), file=sys.stderr)
+        return BUG
 
 
 def _run(arguments: list[str]) -> int:
-    top, rest = _split_at_command(arguments)
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in _ANSWERED_AT_ONCE:
+        at += 2 if "metavar" in OPTIONS.get(arguments[at], {}) else 1
+    top, rest = arguments[:at], arguments[at:]  # what stands before the command, and the command
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
         return 0 if rest else USAGE
@@ -88,7 +99,7 @@ def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tup
 
         hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
         raise GoalseekError(f"there is no command {name!r}", hint)
-    module: Any = importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}")
+    module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
     own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")
     own.example = COMMANDS[name].example
     options.command_line = arguments
@@ -99,14 +110,6 @@ def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tup
     return module, options
 
 
-def _split_at_command(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The options before the command, and the command with what follows."""
-    index = 0
-    while index < len(arguments) and arguments[index].startswith("-") and arguments[index] not in _ANSWERED_AT_ONCE:
-        index += 2 if OPTIONS.get(arguments[index], ("", ""))[0] else 1
-    return arguments[:index], arguments[index:]
-
-
 def _show_error(error: GoalseekError) -> int:
     """Prints an error on stderr, without control characters: it may quote a program's output. Gives its exit code."""
     from goalseek.views.terminal_text import clean_text
@@ -115,13 +118,3 @@ def _show_error(error: GoalseekError) -> int:
     if error.hint:
         print(f"  {clean_text(error.hint)}", file=sys.stderr)
     return error.exit_code
-
-
-def _show_bug(error: Exception) -> int:
-    import platform
-    import traceback
-
-    print("goalseek: this is a bug. Nothing of yours is lost. Please report what follows:\n", file=sys.stderr)
-    print(f"goalseek {__version__}, Python {platform.python_version()}, {platform.platform()}", file=sys.stderr)
-    print("".join(traceback.format_exception(error)), file=sys.stderr)
-    return BUG

@@ -6,9 +6,9 @@ import argparse
 import sys
 import typing
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from goalseek.cli.registry import OPTIONS
+from goalseek.cli.registry import OPTIONS, usage_of
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load, load_last_good
 
@@ -30,8 +30,7 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         if not self.example:
             return text
-        names = ", ".join(f"{name} {value}".strip() for name, (value, _) in OPTIONS.items())
-        common = f"common options: {names} (see: goalseek --help)"
+        common = f"common options: {', '.join(map(usage_of, OPTIONS))} (see: goalseek --help)"
         return f"{text}\nexample:\n  {self.example}\n\n{common}\n"
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -45,20 +44,9 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
 
     A command's parser does not describe them, and sets no defaults: a value given before the command stays.
     """
-
-    def add(option: str, default: Any, **settings: Any) -> None:
-        value, text = OPTIONS[option]
-        settings |= {"metavar": value} if value else {"action": "store_true"}
-        described = {"default": default, "help": text}
-        parser.add_argument(option, **settings, **(described if is_top else _UNDESCRIBED))
-
-    add("-C", ".", dest="folder")
-    add("-m", None, dest="manifest")
-    add("-q", False, dest="quiet")
-    add("-v", False, dest="verbose")
-    add("--json", False)
-    add("--query", None)
-    add("--color", "auto", choices=("auto", "always", "never"))
+    undescribed = {} if is_top else {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    for option, settings in OPTIONS.items():
+        parser.add_argument(option, **{**settings, **undescribed})
 
 
 def add_proposer_options(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +61,9 @@ def add_committed_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--committed", action="store_true", help=text)
 
 
-_UNDESCRIBED = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+def add_why_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--why`` to a command by which a person rejects a change."""
+    parser.add_argument("--why", metavar="TEXT", default="", help="the reason, for the records and for the agent")
 
 
 def refuse(*faults: tuple[bool, str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from goalseek.humanize import (
     format_short_age,
 )
 from goalseek.records import IterationRecord, IterationSummary
-from goalseek.values import Usage
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, one_line, why_and_title, wrap
 
 _WIDE = 110
@@ -66,48 +65,37 @@ _LABEL = 11
 _LEAST = 20
 
 
-class RecordPage(Struct, frozen=True):
+def record_page(
+    record: IterationRecord,
+    paint: Paint,
+    width: int | None,
+    has_artifacts: bool,
+    guards: Mapping[str, str],
+    parents: Sequence[IterationRecord] = (),
+    taken_back_by: int | None = None,
+) -> list[str]:
     """The page of ``show``. ``width`` is the terminal's in cells; None for a file or a pipe: nothing is wrapped.
 
-    ``taken_back_by`` is the iteration in which a person took the change back; None where nobody did.
+    ``has_artifacts`` says whether the iteration's folder is still there. ``guards`` has the text of each guard that the
+    manifest still has: its value with its bounds. ``parents`` are the records of the tries whose changes this one put
+    together. ``taken_back_by`` is the iteration in which a person took the change back; None where nobody did.
     """
-
-    paint: Paint
-    width: int | None
-    now: datetime
-    taken_back_by: int | None = None
-
-    def lines(
-        self,
-        record: IterationRecord,
-        has_artifacts: bool,
-        guards: Mapping[str, str],
-        parents: Sequence[IterationRecord] = (),
-    ) -> list[str]:
-        """The page's lines; ``has_artifacts`` says whether the iteration's folder is still there.
-
-        ``guards`` has the text of each guard that the manifest still has: its value with its bounds. ``parents`` are
-        the records of the tries whose changes this one put together.
-        """
-        head = f"iteration {record.iteration}: {record.outcome}, {record.reason}"
-        lines = [self.paint(head, OUTCOME_COLORS[record.outcome])]
-        for label, text in _rows(record, self.now, guards, parents):
-            lines += self._wrap(one_line(label), one_line(text))
-        if self.taken_back_by is not None:
-            lines += self._wrap("taken back", f"by iteration {self.taken_back_by}: goalseek show {self.taken_back_by}")
-        if not has_artifacts:
-            lines += self._wrap("artifacts", "not here: older than log.keep_runs, removed, or on another machine")
-        return lines
-
-    def _wrap(self, label: str, text: str) -> Iterator[str]:
-        pieces = wrap(text, max(self.width - _LABEL - 2, _LEAST)) if self.width else [text]
-        for index, piece in enumerate(pieces):
-            head = "" if index else label
-            yield f"  {self.paint(f'{head:<{_LABEL - 1}}', 'grey') if head else ' ' * (_LABEL - 1)} {piece}"
+    lines = [paint(f"iteration {record.iteration}: {record.outcome}, {record.reason}", OUTCOME_COLORS[record.outcome])]
+    rows = [*_rows(record, guards, parents)]
+    if taken_back_by is not None:
+        rows.append(("taken back", f"by iteration {taken_back_by}: goalseek show {taken_back_by}"))
+    if not has_artifacts:
+        rows.append(("artifacts", "not here: older than log.keep_runs, removed, or on another machine"))
+    for label, text in rows:
+        text = one_line(text)
+        for index, piece in enumerate(wrap(text, max(width - _LABEL - 2, _LEAST)) if width else [text]):
+            head = paint(f"{one_line(label):<{_LABEL - 1}}", "grey") if not index and label else " " * (_LABEL - 1)
+            lines.append(f"  {head} {piece}")
+    return lines
 
 
 def _rows(
-    record: IterationRecord, now: datetime, guards: Mapping[str, str], parents: Sequence[IterationRecord]
+    record: IterationRecord, guards: Mapping[str, str], parents: Sequence[IterationRecord]
 ) -> Iterator[tuple[str, str]]:
     metric = record.metric
     yield "why", record.why
@@ -115,10 +103,12 @@ def _rows(
         yield "title", record.hypothesis_summary
     if record.tried:
         yield "tried", record.tried
-    yield from _parent_rows(parents)
+    for number, parent in enumerate(parents, 1):  # drawn as the branches of a tree
+        branch = "`-" if number == len(parents) else "|-"
+        yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
     if record.taken_back is not None:
         yield "takes back", f"iteration {record.taken_back}"
-    yield "when", f"{format_age(record.timestamp, now)}, {record.timestamp}; run {record.run_id}"
+    yield "when", f"{format_age(record.timestamp, datetime.now(UTC))}, {record.timestamp}; run {record.run_id}"
     numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
     texts = format_distinct(*numbers, unit=unit)
     value, *rest = texts if metric.value is not None else ("none", *texts)
@@ -148,21 +138,10 @@ def _rows(
         code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
         yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
     yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
-    if record.usage.tokens or record.usage.has_cost:
-        yield "usage", _usage_text(record.usage)
+    if (usage := record.usage).tokens or usage.has_cost:
+        cost = f", {format_cost(usage)}" if usage.has_cost else ""
+        yield "usage", f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"
     yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
     yield from (("note", text) for text in record.notes)
-
-
-def _parent_rows(parents: Sequence[IterationRecord]) -> Iterator[tuple[str, str]]:
-    """A row for each try whose changes were put together, drawn as the branches of a tree."""
-    for number, parent in enumerate(parents, 1):
-        branch = "`-" if number == len(parents) else "|-"
-        yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
-
-
-def _usage_text(usage: Usage) -> str:
-    cost = f", {format_cost(usage)}" if usage.has_cost else ""
-    return f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"

@@ -28,7 +28,7 @@ VALUES = ("Struct", "NamedTuple", "TypedDict", "dataclass")
 COUNT_INTERFACE = """
 import importlib, json
 from goalseek.cli.options import Parser, add_options
-from goalseek.cli.registry import COMMANDS, MODULES
+from goalseek.cli import registry
 from goalseek.manifest.keys import manifest_keys
 
 def count_options(add, name="", **given):
@@ -36,11 +36,14 @@ def count_options(add, name="", **given):
     add(parser, **given)
     return sum(bool(action.option_strings) for action in parser._actions) - 1  # -h
 
-modules = {name: importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}") for name in COMMANDS}
+guests = getattr(registry, "MODULES", {})  # of an earlier checkout: commands in the module of another one
+modules = {
+    name: importlib.import_module(f"goalseek.cli.commands.{guests.get(name, name)}") for name in registry.COMMANDS
+}
 options = sum(count_options(module.arguments, name) for name, module in modules.items())
 options += count_options(add_options, is_top=False)
 keys = [name for name in manifest_keys() if not any(other.startswith(f"{name}.") for other in manifest_keys())]
-print(json.dumps([len(COMMANDS), options, len(keys)]))
+print(json.dumps([len(registry.COMMANDS), options, len(keys)]))
 """
 
 

@@ -1,4 +1,4 @@
-"""``goalseek approve`` and ``goalseek decline``: a person's answer for the iteration that waits for approval."""
+"""``goalseek approve``: the answer for the iteration that waits for approval; ``decline`` gives the other one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of both commands."""
+    """What ``approve`` takes, and ``decline``."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
-    if parser.prog.endswith("decline"):
-        parser.add_argument("--why", metavar="TEXT", default="", help="the reason, for the records and for the agent")
     parser.epilog = (
         "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
         "together with others."

@@ -15,7 +15,6 @@ from goalseek.evaluation.rerun import rerun
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import audit
-from goalseek.ledger.chain import Deviation
 from goalseek.locks import project_lock
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.opening import open_project, open_repository
@@ -47,7 +46,15 @@ def run(options: argparse.Namespace) -> int:
         for line in (*report.notes, summary):
             print_message(options, line)
     else:
-        print("\n".join([*report.notes, *map(_deviation_line, report.deviations), summary]))
+        lines = [
+            f"{found.where}: {found.what}: expected {found.expected or 'nothing'}, found {found.found or 'nothing'}"
+            for found in report.deviations
+        ]
+        legible = (
+            "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+            for line in lines
+        )
+        print("\n".join([*report.notes, *legible, summary]))
     return BAD_FINDING if report.deviations else 0
 
 
@@ -76,9 +83,3 @@ def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
         return
     hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
     raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
-
-
-def _deviation_line(deviation: Deviation) -> str:
-    expected, actual = deviation.expected or "nothing", deviation.found or "nothing"
-    text = f"{deviation.where}: {deviation.what}: expected {expected}, found {actual}"
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

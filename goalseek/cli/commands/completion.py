@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 from goalseek.cli.options import Parser, add_options
-from goalseek.cli.registry import COMMANDS, MODULES
+from goalseek.cli.registry import COMMANDS
 
 _BASH = """\
 _goalseek() {
@@ -79,7 +79,7 @@ def command_parser(name: str) -> Parser:
     parser = Parser(prog=name or "goalseek")
     add_options(parser, is_top=True)
     if name:
-        importlib.import_module(f"goalseek.cli.commands.{MODULES.get(name, name)}").arguments(parser)
+        importlib.import_module(f"goalseek.cli.commands.{name}").arguments(parser)
     else:
         parser.add_argument("--version", action="store_true", help="say which version this is")
     return parser

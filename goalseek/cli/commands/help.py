@@ -87,45 +87,41 @@ def run(options: argparse.Namespace) -> int:
             {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
             for topic, page in topics().items()
         ]
-        return _list_topics(options, rows, _HEAD, _FOOT)
-    if page := _page_of(options.topic):
-        return _show_page(options, page)
-    if keys := find_keys(options.topic):
-        return _explain(options, keys)
-    head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
-    return _list_topics(options, search_guide(options.topic), head)
+        _list_topics(options, rows, _HEAD, _FOOT)
+    elif page := _page_of(options.topic):
+        text = topics()[page].read_text("utf-8")
+        if page in COMMANDS:
+            text += f"\nThe options of the command: `goalseek {page} --help`.\n"
+        if table := manifest_keys().get(options.topic):
+            text += f"\nThe keys of the table: `goalseek help '{table.header}'`.\n"
+        if is_coloured(sys.stdout, options.color) and not wants_json(options):
+            from rich.console import Console
+            from rich.markdown import Markdown
+            from rich.theme import Theme
 
-
-def _show_page(options: argparse.Namespace, topic: str) -> int:
-    text = topics()[topic].read_text("utf-8")
-    if topic in COMMANDS:
-        text += f"\nThe options of the command: `goalseek {topic} --help`.\n"
-    if table := manifest_keys().get(options.topic):
-        text += f"\nThe keys of the table: `goalseek help '{table.header}'`.\n"
-    if is_coloured(sys.stdout, options.color) and not wants_json(options):
-        _print_rich(text)
+            console = Console(file=sys.stdout, force_terminal=True, theme=Theme({"markdown.code": "cyan"}))
+            markdown = Markdown(text, code_theme="ansi_light", hyperlinks=False)
+            console.print(markdown, width=min(console.width, _WIDEST))
+        else:
+            print_answer(options, {"topic": page, "text": text}, text.rstrip("\n"))
+    elif keys := find_keys(options.topic):
+        if len(keys) == 1 and keys[0].inner:
+            (table,) = keys
+            keys = [*table.inner]
+            names = [key.header if key.inner else key.last_name for key in keys]
+            width = max(map(len, names))
+            lines = [f"  {name:<{width}}  {key.text}" for name, key in zip(names, keys, strict=True)]
+            text = "\n".join([f"{table.header}\n{table.text}\n", *lines, "\ngoalseek help KEY explains one key."])
+        else:
+            texts = []
+            for key in keys:
+                example = "\n".join(filter(None, [key.header, key.example]))
+                texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
+            text = "\n\n\n".join(texts)
+        print_answer(options, [_key_fields(key) for key in keys], text)
     else:
-        print_answer(options, {"topic": topic, "text": text}, text.rstrip("\n"))
-    return 0
-
-
-def _explain(options: argparse.Namespace, keys: list[Key]) -> int:
-    """Prints the keys of a table, or the keys of one name."""
-    if len(keys) == 1 and keys[0].inner:
-        (table,) = keys
-        names = [key.header if key.inner else key.last_name for key in table.inner]
-        width = max(map(len, names))
-        lines = [f"  {name:<{width}}  {key.text}" for name, key in zip(names, table.inner, strict=True)]
-        foot = "\ngoalseek help KEY explains one key."
-        print_answer(
-            options, [_key_fields(key) for key in table.inner], f"{table.header}\n{table.text}\n", *lines, foot
-        )
-        return 0
-    texts = []
-    for key in keys:
-        example = "\n".join(filter(None, [key.header, key.example]))
-        texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
-    print_answer(options, [_key_fields(key) for key in keys], "\n\n\n".join(texts))
+        head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
+        _list_topics(options, search_guide(options.topic), head)
     return 0
 
 
@@ -136,7 +132,7 @@ def _key_fields(key: Key) -> dict[str, Any]:
 
 def _list_topics(
     options: argparse.Namespace, rows: list[dict[str, str]], head: Sequence[str], foot: Sequence[str] = ()
-) -> int:
+) -> None:
     indent = 4 + max(len(topic) for topic in topics())
     columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
     lines = [
@@ -147,14 +143,3 @@ def _list_topics(
         )
     ]
     print_answer(options, rows, *head, *lines, *foot)
-    return 0
-
-
-def _print_rich(text: str) -> None:
-    from rich.console import Console
-    from rich.markdown import Markdown
-    from rich.theme import Theme
-
-    console = Console(file=sys.stdout, force_terminal=True, theme=Theme({"markdown.code": "cyan"}))
-    page = Markdown(text, code_theme="ansi_light", hyperlinks=False)
-    console.print(page, width=min(console.width, _WIDEST))

@@ -41,7 +41,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or exports the records."""
-    selection = _selection(options)
+    if options.last is not None and options.last < 1:
+        raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
+    iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
+    outcome = Outcome.KEPT if options.kept else options.outcome or ""
+    selection = Selection(outcome, options.reason or "", iteration, moment, options.last)
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o writes whole records, so it takes no --query", hint)
@@ -71,14 +75,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(options, select_summaries(history, selection))
     return 0
-
-
-def _selection(options: argparse.Namespace) -> Selection:
-    if options.last is not None and options.last < 1:
-        raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
-    iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
-    outcome = Outcome.KEPT if options.kept else options.outcome or ""
-    return Selection(outcome, options.reason or "", iteration, moment, options.last)
 
 
 def _print(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:

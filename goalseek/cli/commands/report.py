@@ -1,8 +1,6 @@
 """``goalseek report``: the report as an HTML page, or as Markdown for a pull request.
 
 ``goalseek report --serve``: the page, live, reachable from this machine only.
-
-``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs, star
 from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.files import open_export, refuse_records
-from goalseek.project.observer import Observer
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown
@@ -25,13 +22,7 @@ _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report`` or ``settle`` takes; ``settle`` has nothing of its own."""
-    if parser.prog.endswith("settle"):
-        parser.epilog = (
-            "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
-            "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
-        )
-        return
+    """What ``report`` takes."""
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     where = "FILE.html or FILE.md (for a pull request); - is stdout (default: report.html beside the records)"
@@ -43,12 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report and prints its path, serves it, or only settles."""
-    if options.command_name == "settle":
-        from goalseek.cli.watch import choose_view
-
-        _settle_climb(options, choose_view(options))
-        return 0
+    """Writes the report and prints its path, or serves it."""
     refuse_two_outputs(options, "-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
     refuse(
@@ -61,13 +47,23 @@ def run(options: argparse.Namespace) -> int:
         ),
     )
     if options.settle:
+        from goalseek.cli.commands.settle import settle_climb
         from goalseek.cli.watch import line_view
 
-        _settle_climb(options, line_view(options))
-    source = _source(options)
+        settle_climb(options, line_view(options))
+    if options.results is None:
+        loaded = load_manifest(options)
+        source = ReportSource(loaded.results, loaded.runs, loaded)
+    else:
+        source = copy_source(start_folder(options) / options.results)
     if options.serve:
         return _serve(options, source)
-    kind = _format_of(options)
+    kind = options.format or "html"
+    if not options.format and options.file not in (None, "-"):
+        kind = _FORMATS.get(Path(options.file).suffix.lower())
+        if kind is None:
+            message = f"-o {options.file}: unknown kind of file"
+            raise GoalseekError(message, "end it in .html or .md, or give --format")
     reader = Reader(source)
     if options.file == "-":
         print_bytes(_render(reader, source, kind))
@@ -100,37 +96,6 @@ def _serve(options: argparse.Namespace, source: ReportSource) -> int:
         except KeyboardInterrupt:
             print_message(options, "ended")
     return 0
-
-
-def _settle_climb(options: argparse.Namespace, watch: Observer) -> None:
-    """Settles the climb that the options name, and records the result."""
-    from goalseek.doctor.checks import check_fit
-    from goalseek.doctor.subject import subject_of
-    from goalseek.evaluation.measurements import Evaluation
-    from goalseek.evaluation.settle import settle_on_request
-    from goalseek.project.opening import open_project
-
-    with open_project(load_manifest(options), watch, doing="settle") as project:
-        check_fit(subject_of(project, "settle"))
-        settle_on_request(Evaluation(project, project.config()))
-
-
-def _source(options: argparse.Namespace) -> ReportSource:
-    """The records that the command line names. Raises GoalseekError where there are none."""
-    if options.results is None:
-        loaded = load_manifest(options)
-        return ReportSource(loaded.results, loaded.runs, loaded)
-    return copy_source(start_folder(options) / options.results)
-
-
-def _format_of(options: argparse.Namespace) -> str:
-    if options.format:
-        return str(options.format)
-    if options.file in (None, "-"):
-        return "html"
-    if kind := _FORMATS.get(Path(options.file).suffix.lower()):
-        return kind
-    raise GoalseekError(f"-o {options.file}: unknown kind of file", "end it in .html or .md, or give --format")
 
 
 def _render(reader: Reader, source: ReportSource, kind: str) -> bytes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
+from goalseek.cli.output import print_answer, print_bytes, print_json, print_message, wants_json
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.results_file import History, load_standing
@@ -16,8 +15,15 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
-from goalseek.views.log_table import RecordPage
-from goalseek.views.terminal_text import escape_controls, painter, replace_unprintable, terminal_width
+from goalseek.views.log_table import record_page
+from goalseek.views.terminal_text import (
+    escape_controls,
+    paint_patch,
+    painter,
+    replace_unprintable,
+    strip_colour,
+    terminal_width,
+)
 
 _DIGITS_MOST = 18
 _SETTLED = ("settled", "settle")
@@ -54,27 +60,46 @@ def run(options: argparse.Namespace) -> int:
     folder = manifest.runs / f"{record.iteration:04d}"
     if (options.files is not None or options.output) and not folder.is_dir():
         raise _missing_artifacts(record)
-    parts = _chosen_parts(options, manifest, record, folder)
+    parts: dict[str, bytes] = {}
+    if options.diff:
+        parts["diff"] = _patch_of(manifest, record, folder, options.all)
+    if options.plan:
+        parts["plan"] = _artifact(record, folder, "plan.md")
+    if options.prompt:
+        from goalseek.ledger.artifacts import read_prompts
+
+        prompts = read_prompts(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
+        parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
+    if options.output:
+        parts["output"] = _printed_output(folder)
     count = _copy_files(options, folder, Path(options.files)) if options.files is not None else 0
     if wants_json(options):
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         fields |= {"files": count, "folder": options.files} if options.files else {}
         print_json(options, fields or record)
-    elif parts:
-        for name, content in parts.items():
-            _print_part(options, content, is_patch=name == "diff")
-        standing = load_standing(manifest)
+        return 0
+    for name, content in parts.items():
+        _print_part(options, content, is_patch=name == "diff")
+    standing = load_standing(manifest)
+    if parts:
         is_part = standing.keeps > 1 or bool(standing.taken_back)
         if options.diff and not options.all and options.which == "best" and is_part:
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
-        is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
-        by = None if is_in_tip else load_standing(manifest).taken_back.get(record.iteration)
-        page = RecordPage(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC), by)
+        values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
+        guards = {
+            guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
+            f"{describe_bounds(guard, values.get(guard.name))}"
+            for guard in manifest.manifest.guard
+            if guard.name in record.guards
+        }
+        # nobody has taken best and baseline back
+        by = None if options.which in ("best", "baseline") else standing.taken_back.get(record.iteration)
         history = History(manifest.results)
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
-        print("\n".join(page.lines(record, folder.is_dir(), _describe_guards(manifest, record), parents)))
+        paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)
+        print("\n".join(record_page(record, paint, width, folder.is_dir(), guards, parents, by)))
     return 0
 
 
@@ -85,51 +110,11 @@ def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
     record = load_standing(manifest).settled
     if record is None:
         raise GoalseekError("the best is not settled", with_manifest_option("goalseek settle", options.manifest))
-    if wants_json(options):
-        print_json(options, record)
-        return 0
-    print(f"{record.metric}, settled at iteration {record.iteration}: {record.why}")
-    rows = [_format_pair(number, *pair, record.unit) for number, pair in enumerate(record.pairs, start=1)]
-    for name, before, after in (("pair", "baseline", "best"), *rows):
-        print(f"{name:>6}  {before:>12}  {after:>12}")
+    rows: list[tuple[str, ...]] = [("pair", "baseline", "best")]
+    rows += [(str(number), *format_distinct(*pair, unit=record.unit)) for number, pair in enumerate(record.pairs, 1)]
+    lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
+    print_answer(options, record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
     return 0
-
-
-def _format_pair(number: int, before: float, after: float, unit: str) -> tuple[str, str, str]:
-    was, is_now = format_distinct(before, after, unit=unit)
-    return str(number), was, is_now
-
-
-def _describe_guards(manifest: ManifestFile, record: IterationRecord) -> dict[str, str]:
-    """The value of each guard that the manifest has, with its bounds as they are now."""
-    if not manifest.manifest.guard:
-        return {}
-    standing = load_standing(manifest)
-    values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
-    return {
-        guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
-        f"{describe_bounds(guard, values.get(guard.name))}"
-        for guard in manifest.manifest.guard
-        if guard.name in record.guards
-    }
-
-
-def _chosen_parts(
-    options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path
-) -> dict[str, bytes]:
-    parts: dict[str, bytes] = {}
-    if options.diff:
-        parts["diff"] = _diff_from_baseline(manifest, record) if options.all else _patch_of(manifest, record, folder)
-    if options.plan:
-        parts["plan"] = _artifact(record, folder, "plan.md")
-    if options.prompt:
-        from goalseek.ledger.artifacts import read_prompts
-
-        prompts = read_prompts(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
-        parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
-    if options.output:
-        parts["output"] = _printed_output(folder)
-    return parts
 
 
 def _printed_output(folder: Path) -> bytes:
@@ -138,11 +123,12 @@ def _printed_output(folder: Path) -> bytes:
 
     last = ("provider_output.md", "verifier.log")
     reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
-    every = [*(f"{ATTEMPTS}/{other}" for other in list_attempt_files(folder, last)), *last, *reviews]
-    names = [name for name in every if (folder / name).exists()]
-    texts = {name: (folder / name).read_bytes() for name in names}
-    ended = {name: text if text.endswith(b"\n") or not text else text + b"\n" for name, text in texts.items()}
-    return b"".join(f"== {name} ==\n".encode() + text for name, text in ended.items())
+    texts = []
+    for name in (*(f"{ATTEMPTS}/{other}" for other in list_attempt_files(folder, last)), *last, *reviews):
+        if (folder / name).exists():
+            text = (folder / name).read_bytes()
+            texts += [f"== {name} ==\n".encode(), text, b"" if text.endswith(b"\n") or not text else b"\n"]
+    return b"".join(texts)
 
 
 def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
@@ -153,8 +139,6 @@ def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool) -> 
         if shown != content:
             print_message(options, "control characters are escaped: --raw prints them as they are")
         return
-    from goalseek.views.terminal_text import paint_patch, strip_colour
-
     text = strip_colour(content.decode("utf-8", "replace"))
     print(paint_patch(text, painter(sys.stdout, options.color)) if is_patch else replace_unprintable(text), end="")
 
@@ -185,29 +169,23 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     return record
 
 
-def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path) -> bytes:
-    """The stored patch; where that is gone, the one git computes."""
-    path = folder / "changes.diff"
-    if path.exists():
+def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_whole: bool) -> bytes:
+    """The stored patch; where that is gone, and of all since the baseline, the one git computes."""
+    before, after, path = record.parent_commit_hash, record.commit_hash, folder / "changes.diff"
+    if is_whole:
+        baseline = load_standing(manifest).baseline
+        before = baseline.commit if baseline and record.iteration > baseline.iteration else None
+        if not before or not after:
+            message = f"iteration {record.iteration} is no change since the newest baseline"
+            raise GoalseekError(message, f"leave out --all: goalseek show {record.iteration} --diff")
+    elif path.exists():
         return path.read_bytes()
-    if not record.commit_hash or not record.parent_commit_hash:
+    elif not before or not after:
         best = load_standing(manifest).best
         if record.outcome == Outcome.BASELINE and best and best.iteration == record.iteration:
             raise GoalseekError("nothing is kept yet", "goalseek log lists what was tried")
         message = f"iteration {record.iteration} has no patch"
         raise GoalseekError(message, "it changed nothing, or its artifacts were removed")
-    return _git_diff(manifest, record.parent_commit_hash, record.commit_hash)
-
-
-def _diff_from_baseline(manifest: ManifestFile, record: IterationRecord) -> bytes:
-    baseline = load_standing(manifest).baseline
-    if baseline is None or record.iteration <= baseline.iteration or not record.commit_hash:
-        message = f"iteration {record.iteration} is no change since the newest baseline"
-        raise GoalseekError(message, f"leave out --all: goalseek show {record.iteration} --diff")
-    return _git_diff(manifest, baseline.commit, record.commit_hash)
-
-
-def _git_diff(manifest: ManifestFile, before: str, after: str) -> bytes:
     from goalseek.errors import GitFailed
     from goalseek.git.command import git
     from goalseek.git.location import locate

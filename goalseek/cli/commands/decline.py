@@ -1,0 +1,16 @@
+"""``goalseek decline``: the change of the iteration that waits for approval is reverted."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.commands import approve
+from goalseek.cli.options import add_why_option
+
+run = approve.run
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``decline`` takes."""
+    approve.arguments(parser)
+    add_why_option(parser)

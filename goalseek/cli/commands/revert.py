@@ -1,0 +1,33 @@
+"""``goalseek revert``: a kept change leaves the tip."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import add_why_option, load_manifest
+from goalseek.cli.watch import choose_view
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_of
+from goalseek.loop.ending import recording_end
+from goalseek.loop.revert import revert_change
+from goalseek.project.opening import open_project, refuse_while_asking
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``revert`` takes."""
+    parser.add_argument("iteration", type=int, metavar="N", help="the number of a kept iteration")
+    add_why_option(parser)
+    parser.epilog = (
+        "What was kept after it stays: git merges it on. The result is measured for the record, and stands whatever "
+        "its number is. Your checkout is not touched."
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Takes a kept change back."""
+    with open_project(load_manifest(options), choose_view(options), doing="revert") as project:
+        refuse_while_asking(project, "taking a change back")
+        check_fit(subject_of(project, "revert"))
+        with recording_end(project):
+            revert_change(project, options.iteration, options.why)
+    return 0

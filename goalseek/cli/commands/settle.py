@@ -1,0 +1,35 @@
+"""``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed."""
+
+from __future__ import annotations
+
+import argparse
+
+from goalseek.cli.options import load_manifest
+from goalseek.cli.watch import choose_view
+from goalseek.doctor.checks import check_fit
+from goalseek.doctor.subject import subject_of
+from goalseek.evaluation.measurements import Evaluation
+from goalseek.evaluation.settle import settle_on_request
+from goalseek.project.observer import Observer
+from goalseek.project.opening import open_project
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """``settle`` takes nothing of its own."""
+    parser.epilog = (
+        "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
+        "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Settles the climb, and records the result."""
+    settle_climb(options, choose_view(options))
+    return 0
+
+
+def settle_climb(options: argparse.Namespace, watch: Observer) -> None:
+    """Settles the climb that the options name, and records the result."""
+    with open_project(load_manifest(options), watch, doing="settle") as project:
+        check_fit(subject_of(project, "settle"))
+        settle_on_request(Evaluation(project, project.config()))
