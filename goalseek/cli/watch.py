@@ -11,6 +11,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.manifest.loading import ManifestFile
@@ -56,85 +57,66 @@ def line_view(options: argparse.Namespace) -> LineWatch:
 
 POLL_SECONDS = 1.0
 _OUTPUT_AT_FIRST = 20
+ShownPhase = tuple[int | None, str | None, str]
 
 
 def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
-    """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
-    with contextlib.suppress(KeyboardInterrupt):
-        if wants_json(options):
-            _print_json_until_end(options, loaded)
-        elif can_move_cursor(sys.stdout) and not options.quiet:
-            _show_panel_until_key(options, loaded)
-        else:
-            _print_lines_until_end(options, loaded)
+    """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it.
+
+    As JSON it is the answer of ``status``, each time anything but its heartbeat has changed.
+    """
+    is_json = wants_json(options)
+    has_panel = not is_json and can_move_cursor(sys.stdout) and not options.quiet
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
+        watch: Observer = Observer()
+        if has_panel:
+            watch = panel = stack.enter_context(contextlib.closing(LiveWatch(options.color, options.verbose)))
+        follower = ClimbFollower(loaded, watch)
+        picture = follower.look()  # opens the panel before keys are read: each restores the modes that it found
+        read_key = stack.enter_context(_keys()) if has_panel else _wait
+        previous: Any = None
+        readable: tuple[str, ...] | None = None
+        shown_lines = -_OUTPUT_AT_FIRST
+        while True:
+            lines = clean_lines(follower.printed) if options.output else []
+            if is_json:
+                overview = read_overview(loaded, readable=readable)
+                plain, readable = overview.plain(), overview.readable
+                if (current := {**plain, "heartbeat_at": None}) != previous:
+                    print_json(options, plain)
+                    previous = current
+                if options.output and follower.printed:
+                    print_json(options, {"event": "output", "lines": lines})
+            else:
+                if lines:
+                    print("\n".join(lines[shown_lines:]), flush=True)
+                for record in follower.records:
+                    line = record_line(record, painter(sys.stdout, options.color), terminal_width(sys.stdout))
+                    print(line, flush=True)
+                shown_lines = 0
+                if has_panel:
+                    panel.ended = follower.ended
+                elif follower.ended:
+                    print(follower.ended, flush=True)
+                else:
+                    previous = _print_phases(picture, previous or ())
+            if not (has_panel or picture.is_at_work) or read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
+                return 0
+            picture = follower.look()
     return 0
 
 
-def _show_panel_until_key(options: argparse.Namespace, loaded: ManifestFile) -> None:
-    with contextlib.closing(LiveWatch(options.color, options.verbose)) as watch:
-        follower, is_first = ClimbFollower(loaded, watch), True
-        follower.look()  # opens the panel before keys are read: each restores the terminal's modes that it found
-        with _keys() as read_key:
-            while True:
-                watch.ended = follower.ended
-                _print_news(options, follower, is_first)
-                is_first = False
-                if read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
-                    return
-                follower.look()
-
-
-def _look_until_end(follower: ClimbFollower) -> Iterator[Picture]:
-    """The picture once a second, the last one when the climb has ended."""
-    while (picture := follower.look()).is_at_work:
-        yield picture
-        time.sleep(POLL_SECONDS)
-    yield picture
-
-
-def _print_lines_until_end(options: argparse.Namespace, loaded: ManifestFile) -> None:
-    previous: Collection[tuple[int | None, str | None, str]] = ()
-    follower, is_first = ClimbFollower(loaded, Observer()), True
-    for picture in _look_until_end(follower):
-        _print_news(options, follower, is_first)
-        is_first = False
-        if follower.ended:
-            print(follower.ended, flush=True)
-            return
-        current: dict[tuple[int | None, str | None, str], str | None] = {
-            (one.iteration, one.phase, one.waits): one.since for one in picture.under_way
-        } or {(picture.iteration, picture.phase, picture.waits): picture.phase_started_at}
-        for (iteration, phase, waits), since in current.items():
-            if (iteration, phase, waits) in previous:
-                continue
+def _print_phases(picture: Picture, previous: Collection[ShownPhase]) -> Collection[ShownPhase]:
+    """Prints a line for each phase or wait that is not among the ``previous`` ones; gives the present ones."""
+    current: dict[ShownPhase, str | None] = {
+        (one.iteration, one.phase, one.waits): one.since for one in picture.under_way
+    } or {(picture.iteration, picture.phase, picture.waits): picture.phase_started_at}
+    for (iteration, phase, waits), since in current.items():
+        if (iteration, phase, waits) not in previous:
             duration = format_whole_seconds(seconds_since(since))
             text = f"waiting: {one_line(waits)}" if waits else f"{phase or ''}, for {duration}"
             print(f"{iteration if iteration is not None else '-':>4}  {text}", flush=True)
-        previous = current
-
-
-def _print_json_until_end(options: argparse.Namespace, loaded: ManifestFile) -> None:
-    """Prints the answer of ``status`` each time anything but its heartbeat has changed, until the climb ends."""
-    previous = readable = None
-    follower = ClimbFollower(loaded, Observer())
-    for _ in _look_until_end(follower):
-        overview = read_overview(loaded, readable=readable)
-        plain, readable = overview.plain(), overview.readable
-        current = {**plain, "heartbeat_at": None}
-        if current != previous:
-            print_json(options, plain)
-            previous = current
-        if options.output and follower.printed:
-            print_json(options, {"event": "output", "lines": clean_lines(follower.printed)})
-
-
-def _print_news(options: argparse.Namespace, follower: ClimbFollower, is_first: bool) -> None:
-    if options.output:
-        lines = clean_lines(follower.printed)
-        if lines:
-            print("\n".join(lines[-_OUTPUT_AT_FIRST:] if is_first else lines), flush=True)
-    for record in follower.records:
-        print(record_line(record, painter(sys.stdout, options.color), terminal_width(sys.stdout)), flush=True)
+    return current
 
 
 def _wait(seconds: float) -> str:

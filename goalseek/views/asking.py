@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from goalseek.project.approval import Approval, Question
 from goalseek.project.observer import Observer
@@ -63,29 +64,32 @@ class AskingWatch(Observer):
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """The answer typed here, or given by another command meanwhile; None where the terminal is closed."""
         self.prompt.open(*question_lines(question), text=prompt_text(question))
+        lines = _read_lines()
         try:
-            return self._read_answer(question, poll_approval)
+            while (approval := poll_approval()) is None:
+                line = next(lines, "")
+                if line is None:
+                    continue
+                if not line:
+                    print(flush=True)
+                    return None
+                answer = line.strip().lower()
+                if answer in ("y", "yes"):
+                    return "approve"
+                if answer in ("n", "no"):
+                    return "decline"
+                patch = []
+                if answer in ("d", "diff"):
+                    try:
+                        content = Path(question.diff).read_bytes().decode("utf-8", "replace")
+                        patch = [replace_unprintable(content)]
+                    except OSError as error:
+                        patch = [f"there is no patch any more: {error}"]
+                self.prompt.open(*patch, text=prompt_text(question))
+            print(f"\n{approval}, said goalseek {approval} {question.iteration}", flush=True)
+            return approval
         finally:
             self.prompt.close()
-
-    def _read_answer(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
-        lines = _read_lines()
-        while (approval := poll_approval()) is None:
-            line = next(lines, "")
-            if line is None:
-                continue
-            if not line:
-                print(flush=True)
-                return None
-            answer = line.strip().lower()
-            if answer in ("y", "yes"):
-                return "approve"
-            if answer in ("n", "no"):
-                return "decline"
-            patch = (_diff(question),) if answer in ("d", "diff") else ()
-            self.prompt.open(*patch, text=prompt_text(question))
-        print(f"\n{approval}, said goalseek {approval} {question.iteration}", flush=True)
-        return approval
 
 
 def question_lines(question: Question) -> list[str]:
@@ -129,11 +133,3 @@ def _read_lines() -> Iterator[str | None]:
             if not read:
                 return
             unread += read
-
-
-def _diff(question: Question) -> str:
-    try:
-        with open(question.diff, "rb") as file:  # noqa: PTH123 - its path is text
-            return replace_unprintable(file.read().decode("utf-8", "replace"))
-    except OSError as error:
-        return f"there is no patch any more: {error}"

@@ -41,7 +41,11 @@ class ClimbFollower:
         """Tells what is new, and gives the present picture."""
         own = find_own_folder(self._loaded)
         picture = read_picture(self._loaded.state, is_held=own is not None and lock_holder(own) is not None)
-        self.ended = "" if picture.is_at_work else with_manifest_option(_ending(picture), self._loaded.path)
+        self.ended = ""
+        if not picture.is_at_work:
+            text = describe_end(picture.status, picture.stop_reason) + (f"; {picture.next}" if picture.next else "")
+            text = "nobody has climbed here yet" if picture == Picture() else one_line(text)
+            self.ended = with_manifest_option(text, self._loaded.path)
         self._watch.on_picture(picture)
         self.records = self._read_records(own, picture)
         self.printed, self._offset = read_output(self._loaded.logs / OUTPUT, self._offset)
@@ -76,10 +80,3 @@ def read_output(path: Path, start: int) -> tuple[bytes, int]:
             return file.read(), file.tell()
     except OSError:
         return b"", max(start, 0)
-
-
-def _ending(picture: Picture) -> str:
-    if picture == Picture():
-        return "nobody has climbed here yet"
-    text = describe_end(picture.status, picture.stop_reason)
-    return one_line(text + (f"; {picture.next}" if picture.next else ""))

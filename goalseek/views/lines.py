@@ -114,14 +114,19 @@ class LineWatch(AskingWatch, SandboxWatch):
         """The result of a look at the holdout."""
         print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
 
+    def close(self) -> None:
+        """Leaves the terminal to what is printed at the end."""
+
     def on_stopped(self, stop: Stop) -> None:
         """Why it ended, and what to do next."""
+        self.close()
         if not self._is_quiet:
             print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr, flush=True)
         self._say_last(stop)
 
     def on_failed(self, stop: Stop) -> None:
         """The last line. The command says why it ended; an OSError is ignored, as the terminal may be closed."""
+        self.close()
         with contextlib.suppress(OSError):
             self._say_last(stop)
 

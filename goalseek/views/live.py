@@ -13,9 +13,8 @@ from goalseek.process import is_ending
 from goalseek.project.approval import Approval, Question
 from goalseek.project.picture import Picture, seconds_since
 from goalseek.project.progress import Progress
-from goalseek.values import Stop
 from goalseek.views.lines import LineWatch
-from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, format_silence, panel_rows
+from goalseek.views.panel import Frame, format_silence, panel_rows
 from goalseek.views.terminal_text import TAIL_BYTES, choose_signs, last_clean_line
 
 if typing.TYPE_CHECKING:
@@ -34,7 +33,7 @@ class LiveWatch(LineWatch):
         super().__init__(color, False, is_verbose)
         self.ended = ""
         self._color = color
-        self._signs = choose_signs(sys.stdout, LINE_DRAWING, ASCII)
+        self._signs = choose_signs(sys.stdout)
         self._screen: Screen | None = None
         self._progress: Progress | None = None
         self._picture = Picture()
@@ -43,7 +42,7 @@ class LiveWatch(LineWatch):
         self._is_asking = False
 
     def close(self) -> None:
-        """Removes the panel."""
+        """Removes the panel, as the end of the invocation does."""
         screen, self._screen = self._screen, None
         if screen:
             screen.stop()
@@ -91,16 +90,6 @@ class LiveWatch(LineWatch):
         self._is_asking = False
         self._open()
         return approval
-
-    def on_stopped(self, stop: Stop) -> None:
-        """Removes the panel; prints the last line."""
-        self.close()
-        super().on_stopped(stop)
-
-    def on_failed(self, stop: Stop) -> None:
-        """Removes the panel."""
-        self.close()
-        super().on_failed(stop)
 
     def _open(self) -> None:
         from goalseek.views.screen import Screen

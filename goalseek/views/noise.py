@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from msgspec import Struct
-
 from goalseek.humanize import format_number
 from goalseek.statistics.advice import PlannedClimb, advice, findings
 from goalseek.statistics.noise_report import NoiseReport
-from goalseek.views.terminal_text import Paint, choose_signs, terminal_width
+from goalseek.views.terminal_text import Paint, Signs, choose_signs, terminal_width
 
 MAX_COLUMNS = 80
 _LABEL = 15
@@ -21,28 +19,14 @@ _LEAST = 8
 _MARGIN = len("in order  ")
 
 
-class Glyphs(Struct, frozen=True):
-    """The characters of the plot: bars from low to high; one run, two, more; the median; the axis and its ends."""
-
-    heights: str
-    runs: str
-    middle: str
-    axis: str
-    ends: str
-
-
-LINE_DRAWING = Glyphs("▁▂▃▄▅▆▇█", "·•●", "┼", "─", "├┤")
-ASCII = Glyphs("12345678", ".:#", "+", "-", "||")
-
-
 def noise_page(head: str, report: NoiseReport, climb: PlannedClimb, stream: TextIO, paint: Paint) -> Iterator[str]:
     """The lines, none wider than the terminal; for a file or a pipe nothing is wrapped."""
-    glyphs, columns = choose_signs(stream, LINE_DRAWING, ASCII), terminal_width(stream)
+    signs, columns = choose_signs(stream), terminal_width(stream)
     yield from _wrap(head, columns, 0)
-    if plot := plot_lines(report, columns or MAX_COLUMNS, glyphs, paint):
+    if plot := plot_lines(report, columns or MAX_COLUMNS, signs, paint):
         yield ""
         yield from plot
-        legend = f"{glyphs.middle} is the median, {glyphs.heights[0]} lowest to {glyphs.heights[-1]} highest"
+        legend = f"{signs.middle} is the median, {signs.heights[0]} lowest to {signs.heights[-1]} highest"
         yield paint(" " * _MARGIN + legend, "grey")
     yield ""
     entries = [(f"{name:<{_LABEL}}{text}", _LABEL) for name, text in findings(report, climb)]
@@ -60,7 +44,7 @@ def _wrap(text: str, columns: int | None, indent: int) -> list[str]:
     return textwrap.wrap(text, max(columns, _NARROWEST), subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
-def plot_lines(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) -> list[str]:
+def plot_lines(report: NoiseReport, columns: int, signs: Signs, paint: Paint) -> list[str]:
     """Two lines of at most ``columns``; none where all values are equal. The first shows the last runs that fit."""
     if report.deterministic:
         return []
@@ -73,15 +57,15 @@ def plot_lines(report: NoiseReport, columns: int, glyphs: Glyphs, paint: Paint) 
 
     bars = []
     for value in report.values[-max(_LEAST, room) :]:
-        bar = glyphs.heights[bin_of(value, len(glyphs.heights))]
+        bar = signs.heights[bin_of(value, len(signs.heights))]
         bars.append(paint(bar, "magenta") if value in report.outliers else bar)
     first, last = format_number(low), format_number(high)
     width = max(_LEAST, room - len(first) - len(last) - 4)
     counts = Counter(bin_of(value, width) for value in report.values)
-    dots = glyphs.axis + glyphs.runs
-    strip = [dots[min(counts[index], len(glyphs.runs))] for index in range(width)]
-    strip[bin_of(report.middle, width)] = paint(glyphs.middle, "green")
+    dots = signs.rule + signs.runs
+    strip = [dots[min(counts[index], len(signs.runs))] for index in range(width)]
+    strip[bin_of(report.middle, width)] = paint(signs.middle, "green")
     return [
         "in order  " + "".join(bars),
-        f"spread    {first} {glyphs.ends[0]}{''.join(strip)}{glyphs.ends[1]} {last}",
+        f"spread    {first} {signs.ends[0]}{''.join(strip)}{signs.ends[1]} {last}",
     ]

@@ -12,7 +12,7 @@ from goalseek.project.picture import SILENT_SECONDS, OpenIteration, Picture, cou
 from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
-from goalseek.views.terminal_text import cell_width, cut_to_cells, one_line
+from goalseek.views.terminal_text import ASCII, Signs, cell_width, cut_to_cells, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -35,20 +35,6 @@ _NAMES: dict[str, str] = {
 }
 
 
-class Signs(Struct, frozen=True):
-    """The characters of the panel."""
-
-    rule: str
-    full: str
-    rest: str
-    heights: str
-    dot: str
-
-
-LINE_DRAWING = Signs("─", "━", "┄", "▁▂▃▄▅▆▇█", " · ")
-ASCII = Signs("-", "#", ".", "", " | ")
-
-
 class Frame(Struct, frozen=True):
     """What the panel shows. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
 
@@ -65,9 +51,15 @@ class Frame(Struct, frozen=True):
 
 def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
     """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
+    from rich.text import Text
+
     progress, standing, picture = frame.progress, frame.progress.standing, frame.picture
     width = max(min(columns - 1, MAX_COLUMNS), 1)
-    rows = [_title(frame, width, signs), _row(*_phase(frame, signs), width)]
+    iteration = f"{signs.dot}iteration {picture.iteration}" if picture.iteration is not None else ""
+    name = cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
+    rule = signs.rule * max(width - 4 - cell_width(name), 0)
+    title = Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
+    rows = [title, _row(*_phase(frame, signs), width)]
     if standing.best and standing.origin:
         rows.append(_best(progress, standing.best.value, standing.origin.value, width, signs))
         tries = f"{standing.keeps} kept of {standing.tries}"
@@ -108,16 +100,6 @@ def format_whole_seconds(seconds: float) -> str:
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
 
-def _title(frame: Frame, width: int, signs: Signs) -> Text:
-    from rich.text import Text
-
-    number = frame.picture.iteration
-    iteration = f"{signs.dot}iteration {number}" if number is not None else ""
-    name = cut_to_cells(f"{frame.progress.project}{iteration}", max(width - 4, 1))
-    rule = signs.rule * max(width - 4 - cell_width(name), 0)
-    return Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
-
-
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
@@ -150,7 +132,7 @@ def _best(progress: Progress, best: float, baseline: float, width: int, signs: S
     row = _row("best", f"{best_text} {progress.standing.metric}, {against}", "", width)
     row.stylize("green bold", _LABEL, _LABEL + len(best_text))
     room = width - row.cell_len - 3
-    if signs.heights and len(progress.climb) > 1 and room >= 4:
+    if signs is not ASCII and len(progress.climb) > 1 and room >= 4:
         row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")
     return row
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 from msgspec import Struct, structs
 
@@ -123,16 +123,30 @@ def painter(stream: TextIO, color: str) -> Paint:
     return lambda text, name: f"\x1b[{CODES[name]}m{text}\x1b[0m"
 
 
-Signs = TypeVar("Signs", bound=Struct)
+class Signs(Struct, frozen=True):
+    """The characters of drawings: rules and bars, bars from low to high, one run, two and more, the median, ends."""
+
+    rule: str
+    full: str
+    rest: str
+    dot: str
+    heights: str
+    runs: str
+    middle: str
+    ends: str
 
 
-def choose_signs(stream: TextIO, drawing: Signs, ascii_only: Signs) -> Signs:
+LINE_DRAWING = Signs("─", "━", "┄", " · ", "▁▂▃▄▅▆▇█", "·•●", "┼", "├┤")
+ASCII = Signs("-", "#", ".", " | ", "12345678", ".:#", "+", "||")
+
+
+def choose_signs(stream: TextIO) -> Signs:
     """Line-drawing characters; ASCII ones where TERM is "dumb" or the stream's encoding lacks the others."""
     try:
-        "".join(structs.astuple(drawing)).encode(stream.encoding or "ascii")
+        "".join(structs.astuple(LINE_DRAWING)).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return ascii_only
-    return ascii_only if os.environ.get("TERM") == "dumb" else drawing
+        return ASCII
+    return ASCII if os.environ.get("TERM") == "dumb" else LINE_DRAWING
 
 
 def terminal_width(stream: TextIO) -> int | None:

@@ -10,8 +10,8 @@ import pytest
 
 from goalseek.statistics.advice import PlannedClimb, advice, findings
 from goalseek.statistics.noise_report import NoiseReport, noise_report, repeats_for
-from goalseek.views.noise import ASCII, LINE_DRAWING, noise_page, plot_lines
-from goalseek.views.terminal_text import choose_signs
+from goalseek.views.noise import noise_page, plot_lines
+from goalseek.views.terminal_text import ASCII, LINE_DRAWING, choose_signs
 
 
 def plain(text: str, color: str) -> str:
@@ -50,11 +50,11 @@ def test_the_width_and_the_signs_are_those_of_the_stream(monkeypatch: pytest.Mon
     assert len(rows) == 1 and rows[0].count("by") == 4
     monkeypatch.setenv("TERM", "xterm")
     "\n".join(page(drawn(12), 80, "ascii")).encode("ascii")
-    assert choose_signs(io.TextIOWrapper(io.BytesIO(), encoding="latin-1"), LINE_DRAWING, ASCII) == ASCII
+    assert choose_signs(io.TextIOWrapper(io.BytesIO(), encoding="latin-1")) == ASCII
     utf_8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    assert choose_signs(utf_8, LINE_DRAWING, ASCII) == LINE_DRAWING
+    assert choose_signs(utf_8) == LINE_DRAWING
     monkeypatch.setenv("TERM", "dumb")
-    assert choose_signs(utf_8, LINE_DRAWING, ASCII) == ASCII
+    assert choose_signs(utf_8) == ASCII
 
 
 def test_the_picture_shows_order_spread_median_and_outliers() -> None:

@@ -13,7 +13,8 @@ from goalseek.project.limits import BudgetUse
 from goalseek.project.picture import OpenIteration, Picture
 from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import Proposer, Turn
-from goalseek.views.panel import ASCII, LINE_DRAWING, Frame, Signs, format_silence, panel_rows, sparkline
+from goalseek.views.panel import Frame, format_silence, panel_rows, sparkline
+from goalseek.views.terminal_text import ASCII, LINE_DRAWING, Signs
 
 
 def measured(value: float) -> MeasuredCommit:

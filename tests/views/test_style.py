@@ -14,8 +14,8 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.project.limits import BudgetUse
 from goalseek.project.picture import Picture
 from goalseek.project.progress import Progress
-from goalseek.views.panel import LINE_DRAWING, Frame, panel_rows
-from goalseek.views.terminal_text import CODES, OUTCOME_COLORS, one_line, replace_unprintable
+from goalseek.views.panel import Frame, panel_rows
+from goalseek.views.terminal_text import CODES, LINE_DRAWING, OUTCOME_COLORS, one_line, replace_unprintable
 
 PACKAGE = Path(goalseek.__file__).parent
 # Colours 0 to 8: black, red, green, yellow, blue, magenta, cyan, white, bright black; then the two backgrounds.
